@@ -1,0 +1,54 @@
+# Every target sets up what it needs: a virtual environment in .venv, the package, its tools.
+# PYTHON=python3.12 make test   picks another interpreter.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow bench lint docs clean
+
+help:
+	@echo "make demo       the main job on bundled data, with a table and a picture"
+	@echo "make test       all checks: style, types, import contract, tests"
+	@echo "make test-slow  the tests with their full counts (long)"
+	@echo "make bench      speed, as ratios against peers measured in the same run"
+	@echo "make lint       style, types and the import contract only"
+	@echo "make docs       the documentation, strict, into docs/_build"
+	@echo "make clean      remove the environment and everything built"
+
+# One stamp file per set of extras: pip runs again only when pyproject.toml changes.
+$(VENV)/%.stamp: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing holdcourse[$*] into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
+
+demo: $(VENV)/plot.stamp
+	@$(BIN)/python examples/plot_quickstart.py --out demo
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The compiled kernels run once as plain Python too: it finds what a compiler hides, and lets coverage see them.
+test: lint
+	@$(BIN)/coverage erase
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -q -m kernel --cov --cov-report=
+	$(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 2 --cov --cov-append --cov-report=term
+
+test-slow: $(VENV)/test.stamp
+	$(ONE_THREAD) $(PYTEST) -v -m slow -n 2
+
+bench: $(VENV)/bench.stamp
+	$(ONE_THREAD) $(BIN)/python -m benchmarks
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) build dist demo docs/_build .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,380 @@
+"""The problem: a finite set of actions and what it costs to move between them.
+
+This is the gate where the user's arrays are checked; further inside nobody checks again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
+
+Array: TypeAlias = NDArray[np.float64]
+MetricName: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
+Metric: TypeAlias = MetricName | ArrayLike | Callable[[Any, Any], float]
+
+METRIC_NAMES = ("euclidean", "cityblock", "chebyshev")
+MAX_MATRIX_ACTIONS = 20_000  # the (n, n) matrix would take 3.2 GB
+EXACT_CHECK_ACTIONS = 2_000  # above this the triangle inequality is checked on sampled triples
+SAMPLED_TRIPLES = 2_000_000
+METRIC_TOLERANCE = 1e-9  # relative; rounding in a user's own matrix is not an error
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Actions that form a full grid over named axes, last axis fastest. Made by `grid`."""
+
+    names: tuple[str, ...]
+    axes: tuple[tuple[float, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values along each axis."""
+        return tuple(len(axis) for axis in self.axes)
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates of every action, shape (n, d)."""
+        return np.array(list(itertools.product(*self.axes)), dtype=np.float64)
+
+    def index(self, **values: float) -> int:
+        """The action at exactly these axis values."""
+        if set(values) != set(self.names):
+            raise InvalidInput(f"index needs one value for each of {list(self.names)}, got {sorted(values)}")
+        position = 0
+        for name, axis in zip(self.names, self.axes, strict=True):
+            if values[name] not in axis:
+                raise InvalidInput(f"{name}={values[name]!r} is not on the grid; its values are {list(axis)}")
+            position = position * len(axis) + axis.index(values[name])
+        return position
+
+
+def grid(**axes: ArrayLike) -> Grid:
+    """Build an action set from named axes.
+
+    >>> knobs = grid(workers=[1, 2, 4], cache_mb=[64, 256])
+    >>> knobs.shape
+    (3, 2)
+    >>> knobs.index(workers=2, cache_mb=256)
+    3
+    """
+    if not axes:
+        raise InvalidInput("grid needs at least one axis, e.g. grid(altitude=[100, 200, 300])")
+    values = []
+    for name, axis in axes.items():
+        array = _float_array(axis, f"axis {name!r}")
+        if array.ndim != 1 or array.size == 0:
+            raise InvalidInput(f"axis {name!r} must be a non-empty list of numbers, got shape {array.shape}")
+        _require_finite(array, f"axis {name!r}")
+        if len(np.unique(array)) != len(array):
+            raise InvalidInput(f"axis {name!r} holds a value twice: {array.tolist()}; every grid point must be one action")
+        values.append(tuple(array.tolist()))
+    return Grid(names=tuple(axes), axes=tuple(values))
+
+
+class Problem:
+    """A finite set of actions with the cost of moving between them.
+
+    Parameters
+    ----------
+    actions
+        Coordinates, shape (n,) or (n, d); a `Grid`; or None with a matrix metric. With a callable metric
+        also any sequence of n things, which are then the labels.
+    metric
+        "euclidean", "cityblock" or "chebyshev" on the coordinates; an (n, n) matrix; or a callable
+        ``metric(value_a, value_b) -> cost``.
+    scale
+        Movement cost per unit of each coordinate (one number, or one per axis).
+    fixed_cost
+        Added to every move from one action to another (start-up, wear). The sum is still a metric.
+    directed
+        Allow ``cost(a to b) != cost(b to a)``. The triangle inequality is still required.
+    labels
+        Names of the actions, shown instead of the coordinates.
+
+    Examples
+    --------
+    >>> altitudes = Problem([100.0, 200.0, 400.0], scale=0.5)
+    >>> altitudes.distance(0, 2)
+    150.0
+    """
+
+    def __init__(
+        self,
+        actions: ArrayLike | Grid | Sequence[Any] | None = None,
+        metric: Metric = "euclidean",
+        *,
+        scale: ArrayLike = 1.0,
+        fixed_cost: float = 0.0,
+        directed: bool = False,
+        labels: Sequence[Any] | None = None,
+    ) -> None:
+        self.directed = bool(directed)
+        self.fixed_cost = _checked_fixed_cost(fixed_cost)
+        self._grid = actions if isinstance(actions, Grid) else None
+        self.metric_name: str
+        matrix: Array | None = None
+        if isinstance(metric, str):
+            if metric not in METRIC_NAMES:
+                raise InvalidInput(f"metric {metric!r} is not known; use one of {list(METRIC_NAMES)}, a matrix or a callable")
+            self.metric_name = metric
+            self.actions = _checked_coordinates(actions)
+        elif callable(metric):
+            self.metric_name = "callable"
+            values, self.actions, labels = _values_for_callable(actions, labels)
+            matrix = _matrix_from_callable(metric, values)
+        else:
+            self.metric_name = "matrix"
+            matrix = _checked_square(metric)
+            if actions is None:
+                actions = np.arange(len(matrix))
+            self.actions = _checked_coordinates(actions)
+            if len(self.actions) != len(matrix):
+                raise InvalidInput(f"there are {len(self.actions)} actions but the metric matrix is {matrix.shape}; give one row per action")
+
+        self.n = len(self.actions)
+        self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
+        self.labels = _checked_labels(labels, self.n)
+        if matrix is None:
+            _require_distinct(self.actions, self.scale)
+        else:
+            check_metric(matrix, directed=self.directed)
+            self.__dict__["distances"] = _frozen(_with_fixed_cost(matrix, self.fixed_cost))  # fills the cached property
+
+    @property
+    def coordinates(self) -> Array:
+        """Action coordinates times `scale`: the space in which a named metric measures; shape (n, d)."""
+        return self.actions * self.scale
+
+    @cached_property
+    def distances(self) -> Array:
+        """What each move costs, from row to column; shape (n, n)."""
+        if self.n > MAX_MATRIX_ACTIONS:
+            gigabytes = self.n**2 * 8 / 1e9
+            raise TooLarge(
+                f"the distance matrix of {self.n} actions would take {gigabytes:.0f} GB; "
+                f"use at most {MAX_MATRIX_ACTIONS} actions (a coarser grid), or ask for single pairs with distance(i, j)"
+            )
+        from scipy.spatial.distance import cdist
+
+        return _frozen(_with_fixed_cost(cdist(self.coordinates, self.coordinates, self.metric_name), self.fixed_cost))
+
+    @cached_property
+    def symmetric_distances(self) -> Array:
+        """The metric that trees are built on: `distances`, or for directed costs their mean over both directions.
+
+        The mean of a directed metric and its transpose satisfies the triangle inequality by itself.
+        """
+        return _frozen((self.distances + self.distances.T) / 2) if self.directed else self.distances
+
+    def distance(self, i: int, j: int) -> float:
+        """What the move from action i to action j costs."""
+        self.check_action(i)
+        self.check_action(j)
+        if "distances" in self.__dict__ or self.n <= EXACT_CHECK_ACTIONS:
+            return float(self.distances[i, j])
+        from scipy.spatial.distance import cdist
+
+        pair = self.actions[[i, j]] * self.scale
+        return float(cdist(pair[:1], pair[1:], self.metric_name)[0, 0]) + (self.fixed_cost if i != j else 0.0)
+
+    def value(self, action: int) -> Any:
+        """The action in the user's words: its label, its named grid values, or its coordinates."""
+        self.check_action(action)
+        if self.labels is not None:
+            return self.labels[action]
+        point = self.actions[action].tolist()
+        if self._grid is not None:
+            return dict(zip(self._grid.names, point, strict=True))
+        return point[0] if len(point) == 1 else tuple(point)
+
+    def check_action(self, action: int) -> None:
+        """Raise unless `action` is an index 0..n-1."""
+        if isinstance(action, (bool, np.bool_)) or not isinstance(action, (int, np.integer)) or not 0 <= action < self.n:
+            raise InvalidInput(f"action {action!r} is not an index 0..{self.n - 1}")
+
+    def __repr__(self) -> str:
+        parts = [f"{self.n} actions", f"metric={self.metric_name!r}"]
+        parts += [f"fixed_cost={self.fixed_cost:g}"] if self.fixed_cost else []
+        parts += ["directed"] if self.directed else []
+        return f"Problem({', '.join(parts)})"
+
+
+def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> None:
+    """Raise `InvalidMetric` unless `matrix` holds movement costs: finite, zero on the diagonal, positive off it,
+    symmetric (unless `directed`), and never dearer than a detour.
+
+    The triangle inequality is checked for every triple up to n = 2000; above, for two million sampled
+    triples, so a rare violation can pass there.
+    """  # noqa: D205 - one sentence
+    from holdcourse._numeric.metric import worst_triangle, worst_triangle_sampled
+
+    def fail(bad: NDArray[np.bool_], what: str) -> None:
+        if bad.any():
+            i, j = (int(k) for k in np.argwhere(bad)[0])
+            raise InvalidMetric(f"cost of moving from action {i} to {j} is {matrix[i, j]:.6g}: {what}", (i, j))
+
+    n = len(matrix)
+    fail(~np.isfinite(matrix), "movement costs must be finite numbers; forbid an action by `allowed`, not by an infinite distance")
+    fail(matrix < 0, "movement costs must not be negative")
+    fail(np.diag(np.diag(matrix) != 0), "staying must cost 0; put zeros on the diagonal")
+    if not directed:
+        uneven = np.abs(matrix - matrix.T) > METRIC_TOLERANCE * np.maximum(matrix, matrix.T)
+        if uneven.any():
+            i, j = (int(k) for k in np.argwhere(uneven)[0])
+            raise InvalidMetric(
+                f"moving from action {i} to {j} costs {matrix[i, j]:.6g} but back {matrix[j, i]:.6g}; "
+                "pass directed=True if that is meant, or make the matrix symmetric",
+                (i, j),
+            )
+    fail(
+        (matrix + matrix.T == 0) & ~np.eye(n, dtype=bool),
+        "distinct actions at distance 0 are one action; merge them",
+    )
+    if n <= EXACT_CHECK_ACTIONS:
+        i, j, k = worst_triangle(matrix, METRIC_TOLERANCE)
+    else:
+        triples = np.random.default_rng(seed).integers(0, n, size=(SAMPLED_TRIPLES, 3))
+        i, j, k = worst_triangle_sampled(matrix, triples, METRIC_TOLERANCE)
+    if i >= 0:
+        raise InvalidMetric(
+            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but over {j} only "
+            f"{matrix[i, j]:.6g} + {matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}: the triangle inequality is broken; "
+            "holdcourse.metric_closure(matrix) gives the cheapest routes, which form a metric",
+            (i, j, k),
+        )
+
+
+def metric_closure(matrix: ArrayLike) -> Array:
+    """The cheapest route between every two actions: the largest metric that is nowhere above `matrix`.
+
+    Infinite entries mean "no direct move". The result keeps the directions of an asymmetric matrix.
+    """
+    from scipy.sparse.csgraph import floyd_warshall
+
+    direct = _checked_square(matrix)
+    if np.isnan(direct).any() or (direct < 0).any():
+        i, j = (int(k) for k in np.argwhere(np.isnan(direct) | (direct < 0))[0])
+        raise InvalidMetric(f"entry ({i}, {j}) is {direct[i, j]:.6g}; direct costs must be 0 or more", (i, j))
+    np.fill_diagonal(direct, 0.0)
+    # A dense csgraph reads a stored 0 as "no edge", so free moves are given as a masked array.
+    closed: Array = floyd_warshall(np.ma.masked_array(direct, mask=np.isinf(direct)))
+    if np.isinf(closed).any():
+        i, j = (int(k) for k in np.argwhere(np.isinf(closed))[0])
+        raise InvalidMetric(f"there is no route from action {i} to {j}; every action must be reachable", (i, j))
+    return closed
+
+
+def _float_array(values: Any, what: str) -> Array:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be numbers: {error}") from None
+
+
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array
+
+
+def _require_finite(array: Array, what: str) -> None:
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = tuple(int(k) for k in bad[0])
+        raise InvalidInput(f"{what} must be finite, but entry {where if len(where) > 1 else where[0]} is {array[where]:g}")
+
+
+def _checked_coordinates(actions: Any) -> Array:
+    if actions is None:
+        raise InvalidInput("actions are missing: give coordinates of shape (n,) or (n, d), or a matrix as metric")
+    points = actions.coordinates if isinstance(actions, Grid) else _float_array(actions, "actions")
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.size == 0:
+        raise InvalidInput(f"actions must have shape (n,) or (n, d) with n >= 1 and d >= 1, got {points.shape}")
+    _require_finite(points, "actions")
+    return _frozen(points)
+
+
+def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[list[Any], Array, Sequence[Any] | None]:
+    """What the callable is asked about, the coordinates, and the labels (things without coordinates label themselves)."""
+    if isinstance(actions, Grid):
+        names = actions.names
+        return [dict(zip(names, point, strict=True)) for point in itertools.product(*actions.axes)], actions.coordinates, labels
+    if actions is None or isinstance(actions, (str, Mapping)):
+        raise InvalidInput("a callable metric needs the actions it measures between, as a sequence")
+    values = list(actions)
+    try:
+        return values, _checked_coordinates(values), labels
+    except InvalidInput:
+        if not values or all(isinstance(v, (int, float, np.ndarray)) for v in values):
+            raise
+        return values, _frozen(np.arange(len(values), dtype=np.float64)[:, None]), labels if labels is not None else values
+
+
+def _matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any]) -> Array:
+    matrix = np.zeros((len(values), len(values)))
+    for i, j in itertools.permutations(range(len(values)), 2):
+        matrix[i, j] = metric(values[i], values[j])
+    return matrix
+
+
+def _checked_square(matrix: Any) -> Array:
+    square = _float_array(matrix, "metric matrix")
+    if square.ndim != 2 or square.shape[0] != square.shape[1] or square.size == 0:
+        raise InvalidInput(f"the metric matrix must be square with one row per action, got shape {square.shape}")
+    return square
+
+
+def _checked_fixed_cost(fixed_cost: float) -> float:
+    if not (math.isfinite(fixed_cost) and fixed_cost >= 0):
+        raise InvalidInput(f"fixed_cost must be 0 or more, got {fixed_cost!r}")
+    return float(fixed_cost)
+
+
+def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array:
+    factors = _float_array(scale, "scale")
+    if factors.ndim > 1 or factors.size not in (1, dimensions):
+        raise InvalidInput(f"scale must be one number or {dimensions} (one per coordinate), got shape {factors.shape}")
+    if not (np.isfinite(factors) & (factors > 0)).all():
+        raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}")
+    if metric_name not in METRIC_NAMES and (factors != 1.0).any():
+        raise InvalidInput("scale belongs to a named metric; a matrix or callable already holds the costs, multiply there")
+    return _frozen(np.broadcast_to(factors, (dimensions,)).copy())
+
+
+def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | None:
+    if labels is None:
+        return None
+    if len(labels) != n:
+        raise InvalidInput(f"there are {n} actions but {len(labels)} labels")
+    return tuple(labels)
+
+
+def _require_distinct(actions: Array, scale: Array) -> None:
+    points = actions * scale
+    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
+    repeated = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(points)))
+    if len(repeated):
+        j = int(repeated[0])
+        i = int(first[inverse.reshape(-1)[j]])
+        raise InvalidMetric(
+            f"actions {i} and {j} have the same coordinates {actions[j].tolist()}: "
+            "distinct actions at distance 0 are one action; remove one of them",
+            (i, j),
+        )
+
+
+def _with_fixed_cost(matrix: Array, fixed_cost: float) -> Array:
+    if fixed_cost:
+        matrix = matrix + fixed_cost
+        np.fill_diagonal(matrix, 0.0)
+    return matrix
