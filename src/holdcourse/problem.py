@@ -75,7 +75,9 @@ def grid(**axes: ArrayLike) -> Grid:
             raise InvalidInput(f"axis {name!r} must be a non-empty list of numbers, got shape {array.shape}")
         _require_finite(array, f"axis {name!r}")
         if len(np.unique(array)) != len(array):
-            raise InvalidInput(f"axis {name!r} holds a value twice: {array.tolist()}; every grid point must be one action")
+            raise InvalidInput(
+                f"axis {name!r} holds a value twice: {array.tolist()}; every grid point must be one action"
+            )
         values.append(tuple(array.tolist()))
     return Grid(names=tuple(axes), axes=tuple(values))
 
@@ -124,7 +126,9 @@ class Problem:
         matrix: Array | None = None
         if isinstance(metric, str):
             if metric not in METRIC_NAMES:
-                raise InvalidInput(f"metric {metric!r} is not known; use one of {list(METRIC_NAMES)}, a matrix or a callable")
+                raise InvalidInput(
+                    f"metric {metric!r} is not known; use one of {list(METRIC_NAMES)}, a matrix or a callable"
+                )
             self.metric_name = metric
             self.actions = _checked_coordinates(actions)
         elif callable(metric):
@@ -138,7 +142,10 @@ class Problem:
                 actions = np.arange(len(matrix))
             self.actions = _checked_coordinates(actions)
             if len(self.actions) != len(matrix):
-                raise InvalidInput(f"there are {len(self.actions)} actions but the metric matrix is {matrix.shape}; give one row per action")
+                raise InvalidInput(
+                    f"there are {len(self.actions)} actions but the metric matrix is {matrix.shape}; "
+                    "give one row per action"
+                )
 
         self.n = len(self.actions)
         self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
@@ -160,8 +167,8 @@ class Problem:
         if self.n > MAX_MATRIX_ACTIONS:
             gigabytes = self.n**2 * 8 / 1e9
             raise TooLarge(
-                f"the distance matrix of {self.n} actions would take {gigabytes:.0f} GB; "
-                f"use at most {MAX_MATRIX_ACTIONS} actions (a coarser grid), or ask for single pairs with distance(i, j)"
+                f"the distance matrix of {self.n} actions would take {gigabytes:.0f} GB; use at most "
+                f"{MAX_MATRIX_ACTIONS} actions (a coarser grid), or ask for single pairs with distance(i, j)"
             )
         from scipy.spatial.distance import cdist
 
@@ -179,12 +186,16 @@ class Problem:
         """What the move from action i to action j costs."""
         self.check_action(i)
         self.check_action(j)
-        if "distances" in self.__dict__ or self.n <= EXACT_CHECK_ACTIONS:
-            return float(self.distances[i, j])
-        from scipy.spatial.distance import cdist
+        return float(self.move_costs(np.array([i]), np.array([j]))[0])
 
-        pair = self.actions[[i, j]] * self.scale
-        return float(cdist(pair[:1], pair[1:], self.metric_name)[0, 0]) + (self.fixed_cost if i != j else 0.0)
+    def move_costs(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> Array:
+        """What each of several moves costs, from before[k] to after[k]; shape (k,)."""
+        if "distances" in self.__dict__ or self.n <= EXACT_CHECK_ACTIONS:
+            moved: Array = self.distances[before, after]
+            return moved
+        apart = np.abs(self.actions[after] - self.actions[before]) * self.scale
+        norm = {"euclidean": 2, "cityblock": 1, "chebyshev": np.inf}[self.metric_name]
+        return np.asarray(np.linalg.norm(apart, ord=norm, axis=1) + self.fixed_cost * (before != after))
 
     def value(self, action: int) -> Any:
         """The action in the user's words: its label, its named grid values, or its coordinates."""
@@ -198,7 +209,11 @@ class Problem:
 
     def check_action(self, action: int) -> None:
         """Raise unless `action` is an index 0..n-1."""
-        if isinstance(action, (bool, np.bool_)) or not isinstance(action, (int, np.integer)) or not 0 <= action < self.n:
+        if (
+            isinstance(action, (bool, np.bool_))
+            or not isinstance(action, (int, np.integer))
+            or not 0 <= action < self.n
+        ):
             raise InvalidInput(f"action {action!r} is not an index 0..{self.n - 1}")
 
     def __repr__(self) -> str:
@@ -223,7 +238,10 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
             raise InvalidMetric(f"cost of moving from action {i} to {j} is {matrix[i, j]:.6g}: {what}", (i, j))
 
     n = len(matrix)
-    fail(~np.isfinite(matrix), "movement costs must be finite numbers; forbid an action by `allowed`, not by an infinite distance")
+    fail(
+        ~np.isfinite(matrix),
+        "movement costs must be finite numbers; forbid an action by `allowed`, not by an infinite distance",
+    )
     fail(matrix < 0, "movement costs must not be negative")
     fail(np.diag(np.diag(matrix) != 0), "staying must cost 0; put zeros on the diagonal")
     if not directed:
@@ -246,8 +264,8 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
         i, j, k = worst_triangle_sampled(matrix, triples, METRIC_TOLERANCE)
     if i >= 0:
         raise InvalidMetric(
-            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but over {j} only "
-            f"{matrix[i, j]:.6g} + {matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}: the triangle inequality is broken; "
+            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but over {j} only {matrix[i, j]:.6g} + "
+            f"{matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}: the triangle inequality is broken; "
             "holdcourse.metric_closure(matrix) gives the cheapest routes, which form a metric",
             (i, j, k),
         )
@@ -289,7 +307,9 @@ def _require_finite(array: Array, what: str) -> None:
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = tuple(int(k) for k in bad[0])
-        raise InvalidInput(f"{what} must be finite, but entry {where if len(where) > 1 else where[0]} is {array[where]:g}")
+        raise InvalidInput(
+            f"{what} must be finite, but entry {where if len(where) > 1 else where[0]} is {array[where]:g}"
+        )
 
 
 def _checked_coordinates(actions: Any) -> Array:
@@ -305,10 +325,14 @@ def _checked_coordinates(actions: Any) -> Array:
 
 
 def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[list[Any], Array, Sequence[Any] | None]:
-    """What the callable is asked about, the coordinates, and the labels (things without coordinates label themselves)."""
+    """What the callable is asked about, coordinates, and labels. Things without coordinates label themselves."""
     if isinstance(actions, Grid):
         names = actions.names
-        return [dict(zip(names, point, strict=True)) for point in itertools.product(*actions.axes)], actions.coordinates, labels
+        return (
+            [dict(zip(names, point, strict=True)) for point in itertools.product(*actions.axes)],
+            actions.coordinates,
+            labels,
+        )
     if actions is None or isinstance(actions, (str, Mapping)):
         raise InvalidInput("a callable metric needs the actions it measures between, as a sequence")
     values = list(actions)
@@ -317,7 +341,11 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
     except InvalidInput:
         if not values or all(isinstance(v, (int, float, np.ndarray)) for v in values):
             raise
-        return values, _frozen(np.arange(len(values), dtype=np.float64)[:, None]), labels if labels is not None else values
+        return (
+            values,
+            _frozen(np.arange(len(values), dtype=np.float64)[:, None]),
+            labels if labels is not None else values,
+        )
 
 
 def _matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any]) -> Array:
@@ -347,7 +375,9 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
     if not (np.isfinite(factors) & (factors > 0)).all():
         raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}")
     if metric_name not in METRIC_NAMES and (factors != 1.0).any():
-        raise InvalidInput("scale belongs to a named metric; a matrix or callable already holds the costs, multiply there")
+        raise InvalidInput(
+            "scale belongs to a named metric; a matrix or callable already holds the costs, multiply there"
+        )
     return _frozen(np.broadcast_to(factors, (dimensions,)).copy())
 
 

@@ -1,0 +1,38 @@
+"""Shared by all tests: reproducible hypothesis runs, and measured figures printed at the end of the run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Compiled kernels make the first example slow, so a deadline would only measure the compiler.
+settings.register_profile("holdcourse", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("slow", parent=settings.get_profile("holdcourse"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "holdcourse"))
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """Real wind data kept beside the checkout."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the wind data kept beside the checkout in shared/data")
+    return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests measured with `record_property`."""
+    rows = [
+        (name, value)
+        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+        if report.when == "call"
+        for name, value in report.user_properties
+    ]
+    if rows:
+        terminalreporter.section("measured")
+        width = max(len(name) for name, _ in rows)
+        for name, value in sorted(rows):
+            terminalreporter.write_line(f"{name:<{width}}  {value}")
