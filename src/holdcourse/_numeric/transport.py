@@ -1,0 +1,172 @@
+"""Optimal coupling of two distributions over the leaves of a tree (spec section 4).
+
+Notation
+--------
+p, p'       (n,)         distributions over the actions, before and after
+z, z'       (vertices,)  probability of being below each vertex
+supply_v    max(0, z_v - z'_v): what v cannot match inside itself and sends up
+demand_v    max(0, z'_v - z_v): what v misses and takes from above
+U           uniform random number on [0, 1)
+
+A unit of probability at action x stays with probability min(1, p'_x / p_x). Else it climbs. At vertex u the supply and
+demand of u's children are matched as far as possible: it is matched there with probability
+min(1, demand_u / supply_u), both summed over u's children, and then descends in proportion to demand.
+Sums of z round, so a demand can be positive where no child shows any; then the likeliest child is taken, which is
+never a forbidden one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True, error_model="numpy")
+def distribution_error(p: Array) -> float:
+    """How far p is from a distribution: |sum - 1|, or infinity when an entry is negative or not a number."""
+    total = 0.0
+    for i in range(p.size):
+        if not p[i] >= 0.0:
+            return np.inf
+        total += p[i]
+    return abs(total - 1.0)
+
+
+@njit(cache=True, error_model="numpy")
+def below(p: Array, parent: Ints) -> Array:
+    """z: the probability below each vertex."""
+    z = np.zeros(parent.size)
+    z[: p.size] = p
+    for v in range(parent.size - 1):
+        z[parent[v]] += z[v]
+    return z
+
+
+@njit(cache=True, error_model="numpy")
+def _unmatched(z: Array, z_next: Array, kin: Ints) -> tuple[float, float]:
+    """Supply and demand at a vertex, summed over its children."""
+    supply, demand = 0.0, 0.0
+    for v in kin:
+        difference = z[v] - z_next[v]
+        if difference > 0.0:
+            supply += difference
+        else:
+            demand -= difference
+    return supply, demand
+
+
+@njit(cache=True, error_model="numpy")
+def _stay_probability(p: Array, p_next: Array, x: int) -> float:
+    # An action of probability 0 is treated as the limit of a vanishing one.
+    if p[x] > 0.0:
+        return min(1.0, float(p_next[x] / p[x]))
+    return 1.0 if p_next[x] > 0.0 else 0.0
+
+
+@njit(cache=True, error_model="numpy")
+def _match_probability(supply: float, demand: float, at_root: bool) -> float:
+    if at_root or demand >= supply:
+        return 1.0 if at_root or demand > 0.0 else 0.0
+    return demand / supply
+
+
+@njit(cache=True, error_model="numpy")
+def _likeliest(z_next: Array, kin: Ints) -> int:
+    best = int(kin[0])
+    for v in kin:
+        if z_next[v] > z_next[best]:
+            best = int(v)
+    return best
+
+
+@njit(cache=True, error_model="numpy")
+def conditional(p: Array, p_next: Array, x: int, parent: Ints, first: Ints, children: Ints) -> Array:
+    """Probability of each next action given that the current one is x, shape (n,)."""
+    n, size = p.size, parent.size
+    z, z_next = below(p, parent), below(p_next, parent)
+    arriving = np.zeros(size)  # probability matched with demand below each vertex
+    row = arriving[:n]
+    row[x] = _stay_probability(p, p_next, x)
+    climbing = 1.0 - row[x]
+    u = x
+    while climbing > 0.0 and u != size - 1:
+        u = parent[u]
+        kin = children[first[u - n] : first[u - n + 1]]
+        supply, demand = _unmatched(z, z_next, kin)
+        matched = climbing * _match_probability(supply, demand, u == size - 1)
+        climbing -= matched
+        _spread(matched, demand, z, z_next, kin, arriving)
+    for v in range(size - 1, n - 1, -1):
+        if arriving[v] > 0.0:
+            kin = children[first[v - n] : first[v - n + 1]]
+            _, demand = _unmatched(z, z_next, kin)
+            _spread(arriving[v], demand, z, z_next, kin, arriving)
+    return row
+
+
+@njit(cache=True, error_model="numpy")
+def _spread(mass: float, demand: float, z: Array, z_next: Array, kin: Ints, arriving: Array) -> None:
+    """Share mass among the children in proportion to their demand."""
+    if mass <= 0.0:
+        return
+    if demand <= 0.0:
+        arriving[_likeliest(z_next, kin)] += mass
+        return
+    for v in kin:
+        arriving[v] += mass * max(0.0, z_next[v] - z[v]) / demand
+
+
+@njit(cache=True, error_model="numpy")
+def sample(p: Array, p_next: Array, x: int, U: float, parent: Ints, first: Ints, children: Ints) -> int:
+    """The next action, drawn from `conditional` with one uniform number.
+
+    Each decision uses the leading part of U and hands the rest, rescaled to [0, 1), to the next decision.
+    """
+    n, size = p.size, parent.size
+    stay = _stay_probability(p, p_next, x)
+    if stay > U or size == 1:
+        return x
+    U = (U - stay) / (1.0 - stay)
+    z, z_next = below(p, parent), below(p_next, parent)
+    u = x
+    demand = 0.0
+    while u != size - 1:
+        u = parent[u]
+        supply, demand = _unmatched(z, z_next, children[first[u - n] : first[u - n + 1]])
+        match = _match_probability(supply, demand, u == size - 1)
+        if match > U:
+            U /= match
+            break
+        U = (U - match) / (1.0 - match)
+    while u >= n:
+        kin = children[first[u - n] : first[u - n + 1]]
+        _, demand = _unmatched(z, z_next, kin)
+        chosen = _likeliest(z_next, kin)
+        if demand > 0.0:
+            U *= demand
+            for v in kin:
+                share = z_next[v] - z[v]
+                if share > 0.0:
+                    chosen = v
+                    if share > U:
+                        U /= share
+                        break
+                    U -= share
+        # After rounding U may be left at or above 1: the last child with demand is taken then.
+        U = min(max(U, 0.0), 1.0)
+        u = chosen
+    return u
+
+
+@njit(cache=True, error_model="numpy")
+def movement(p: Array, p_next: Array, parent: Ints, weight: Array) -> float:
+    """Least expected movement between the distributions on the tree: sum of w_v |z_v - z'_v|."""
+    difference = below(p_next - p, parent)
+    total = 0.0
+    for v in range(parent.size - 1):
+        total += weight[v] * abs(difference[v])
+    return total

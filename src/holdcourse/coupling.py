@@ -1,0 +1,67 @@
+"""From one distribution over actions to the next by moving as little as possible (line 13 of the paper's Algorithm 1).
+
+On a tree the optimal coupling has a closed form (spec section 4); no linear program is solved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric import transport
+from holdcourse.errors import InvalidInput
+from holdcourse.tree import Tree
+
+Array = NDArray[np.float64]
+
+SUM_TOLERANCE = 1e-9  # a distribution may miss the sum 1 by this much
+
+
+def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Array:
+    """Probability of each next action, given the current one; shape (n,).
+
+    Parameters
+    ----------
+    p, p_next
+        Distributions over the actions before and after the round, shape (n,).
+    action
+        Where we are. If p gives it probability 0, it is treated as the limit of a vanishing probability.
+    """
+    before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
+    _check_action(tree, action)
+    row: Array = transport.conditional(before, after, int(action), tree.parent, tree.first_child, tree.children)
+    return row
+
+
+def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: float) -> int:
+    """Draw the next action from `conditional`; `uniform` is a random number from [0, 1)."""
+    before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
+    _check_action(tree, action)
+    if not 0.0 <= uniform < 1.0:
+        raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
+    return int(
+        transport.sample(before, after, int(action), float(uniform), tree.parent, tree.first_child, tree.children)
+    )
+
+
+def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
+    """Expected movement of the coupling, measured in the tree: the least that any coupling can have."""
+    before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
+    return float(transport.movement(before, after, tree.parent, tree.weight))
+
+
+def _check_action(tree: Tree, action: int) -> None:
+    if not 0 <= action < tree.n:
+        raise InvalidInput(f"action {action!r} is not an index 0..{tree.n - 1}")
+
+
+def _checked(tree: Tree, p: ArrayLike, name: str) -> Array:
+    array = np.ascontiguousarray(p, dtype=np.float64)
+    if array.shape != (tree.n,):
+        raise InvalidInput(f"{name} must have shape ({tree.n},), one probability per action, got {array.shape}")
+    if not transport.distribution_error(array) <= SUM_TOLERANCE:
+        raise InvalidInput(
+            f"{name} must be a distribution: entries 0 or more that sum to 1; "
+            f"it sums to {array.sum():.12g}, least entry {array.min():g}"
+        )
+    return array
