@@ -41,7 +41,7 @@ test: lint
 	$(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 2 --cov --cov-append --cov-report=term
 
 test-slow: $(VENV)/test.stamp
-	$(ONE_THREAD) $(PYTEST) -v -m slow -n 2
+	HYPOTHESIS_PROFILE=slow $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow
 
 bench: $(VENV)/bench.stamp
 	$(ONE_THREAD) $(BIN)/python -m benchmarks

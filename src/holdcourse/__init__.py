@@ -8,10 +8,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdcourse import coupling, errors, mirror, testing
-    from holdcourse.offline import Path, optimal_path, work_function
+    from holdcourse.offline import Path, optimal_path, price_path, work_function
     from holdcourse.problem import Grid, Problem, grid, metric_closure
     from holdcourse.tree import Tree, frt_tree
+
+    from . import coupling, errors, mirror, testing
 
 __all__ = [
     "Grid",
@@ -26,6 +27,7 @@ __all__ = [
     "metric_closure",
     "mirror",
     "optimal_path",
+    "price_path",
     "testing",
     "work_function",
 ]
@@ -40,6 +42,7 @@ _HOME = {
     "grid": "problem",
     "metric_closure": "problem",
     "optimal_path": "offline",
+    "price_path": "offline",
     "work_function": "offline",
 }
 

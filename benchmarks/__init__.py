@@ -1,0 +1,1 @@
+"""Speed against peers, each a ratio measured in one run: `python -m benchmarks`."""

@@ -1,0 +1,154 @@
+"""The command line: parse, call, print.
+
+Conventions of every command: `--json` where a table is printed; errors in one line with the remedy (`--debug` shows
+the traceback); exit code 0, 1 (failed) or 2 (bad usage); progress on standard error, quiet when that is no terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import holdcourse as hc
+from holdcourse.errors import HoldcourseError, InvalidInput
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.")]
+Matrix = Annotated[Path | None, typer.Option(help="CSV with the full matrix of movement costs, instead of --metric.")]
+Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
+
+
+def main() -> None:
+    """Run the command line; errors that we raise on purpose become one line."""
+    try:
+        app()
+    except HoldcourseError as error:
+        if "--debug" in sys.argv:
+            raise
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(1)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"holdcourse {hc.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Hold course unless it pays to change.
+
+    Decisions that follow changing conditions when every change costs something.
+    """
+
+
+@app.command()
+def tree(
+    actions: Annotated[Path, typer.Argument(help="CSV, one action a row, its coordinates as columns.")],
+    metric: Metric = "euclidean",
+    matrix: Matrix = None,
+    directed: Directed = False,
+    tau: Annotated[float, typer.Option(help="How much lighter each level is.")] = 5.0,
+    seed: Annotated[int, typer.Option(help="Which random tree.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Draw the random tree that stands for the movement metric, with its stretch.
+
+    Example: [bold]holdcourse tree altitudes.csv --seed 3[/]
+    """
+    problem = _problem(actions, metric, matrix, directed)
+    drawn = hc.frt_tree(problem, tau=tau, seed=seed)
+    stretch = drawn.stretch(problem)
+    if as_json:
+        found = {"mean_stretch": stretch.mean, "largest_stretch": stretch.largest, "tree": json.loads(drawn.to_json())}
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(drawn.draw(problem))
+    typer.echo(
+        f"\n{drawn!r}: distances {stretch.mean:.2f} times the metric's on average, {stretch.largest:.2f} at most"
+    )
+
+
+@app.command()
+def optimum(
+    costs: Annotated[Path, typer.Argument(help="CSV, one round a row, the cost of each action as columns.")],
+    actions: Annotated[Path | None, typer.Option(help="CSV of action coordinates; default 0, 1, 2, ...")] = None,
+    metric: Metric = "euclidean",
+    matrix: Matrix = None,
+    directed: Directed = False,
+    start: Annotated[int | None, typer.Option(help="Action before the first round; default: free.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What perfect foresight would have paid, and what simple rules would have.
+
+    Example: [bold]holdcourse optimum costs.csv --actions altitudes.csv --start 0[/]
+    """
+    table = _read_csv(costs)
+    problem = _problem(actions, metric, matrix, directed, columns=table.shape[1])
+    best = hc.optimal_path(table, problem, start)
+    begin = int(best.actions[0]) if start is None else start
+    bills = {
+        "perfect foresight": best,
+        "work function": hc.work_function(table, problem, begin),
+        "cheapest each round": hc.price_path(np.argmin(table, axis=1), table, problem, start),
+        f"stay at {problem.value(begin)}": hc.price_path(np.full(len(table), begin), table, problem, start),
+    }
+    if as_json:
+        rows = [{"policy": k, "service": p.service, "movement": p.movement, "total": p.total} for k, p in bills.items()]
+        typer.echo(json.dumps({"rounds": len(table), "bills": rows, "actions": best.actions.tolist()}))
+        return
+    shown = Table("policy", title=f"{len(table)} rounds, {problem.n} actions")
+    for name in ("service", "movement", "total", "of optimum"):
+        shown.add_column(name, justify="right")
+    for name, path in bills.items():
+        ratio = path.total / best.total if best.total else float("nan")
+        shown.add_row(name, f"{path.service:.4g}", f"{path.movement:.4g}", f"{path.total:.4g}", f"{ratio:.2f}")
+    Console().print(shown)
+
+
+def _problem(actions: Path | None, metric: str, matrix: Path | None, directed: bool, columns: int = 0) -> hc.Problem:
+    points: NDArray[np.float64] = np.arange(columns, dtype=np.float64) if actions is None else _read_csv(actions)
+    costs: Any = metric if matrix is None else _read_csv(matrix)
+    return hc.Problem(points, metric=costs, directed=directed)
+
+
+def _read_csv(path: Path) -> NDArray[np.float64]:
+    """Numbers of a CSV file; a first line that holds no numbers is a header."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}") from None
+    rows: list[list[float]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append([float(cell) for cell in line.split(",")])
+        except ValueError:
+            if number > 1:
+                raise InvalidInput(f"{path}, line {number}: {line[:60]!r} is not a row of numbers") from None
+        if rows and len(rows[-1]) != len(rows[0]):
+            raise InvalidInput(f"{path}, line {number}: {len(rows[-1])} columns, but {len(rows[0])} before")
+    if not rows:
+        raise InvalidInput(f"{path} holds no numbers")
+    return np.array(rows)

@@ -1,0 +1,85 @@
+"""The command line: what it prints, its JSON, its errors and exit codes. Run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(*arguments, code=0):
+        done = subprocess.run(
+            [sys.executable, "-c", "from holdcourse.cli import main; main()", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={"PATH": "", "COLUMNS": "100", "NO_COLOR": "1"},
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    (tmp_path / "altitudes.csv").write_text("metres\n100\n200\n400\n800\n")
+    (tmp_path / "costs.csv").write_text("0,9,9,9\n9,9,9,0\n9,9,9,0\n0,9,9,9\n")
+    return run
+
+
+def test_version_and_help(run):
+    assert run("--version").stdout.startswith("holdcourse 0.")
+    assert "Hold course unless it pays to change" in run("--help").stdout
+
+
+def test_tree(run):
+    shown = run("tree", "altitudes.csv", "--seed", "3").stdout
+    assert all(value in shown for value in ("100.0", "200.0", "400.0", "800.0", "times the metric's on average"))
+    found = json.loads(run("tree", "altitudes.csv", "--json").stdout)
+    assert found["mean_stretch"] >= 1
+    assert len(found["tree"]["parent"]) > 4
+
+
+def test_optimum(run):
+    found = json.loads(run("optimum", "costs.csv", "--start", "0", "--json").stdout)
+    assert found["actions"] == [0, 3, 3, 0]
+    bills = {bill["policy"]: bill["total"] for bill in found["bills"]}
+    assert bills == {
+        "perfect foresight": 6.0,
+        "work function": bills["work function"],
+        "cheapest each round": 6.0,
+        "stay at 0.0": 18.0,
+    }
+    table = run("optimum", "costs.csv").stdout
+    assert "perfect foresight" in table
+    assert "4 rounds, 4 actions" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tree", "nowhere.csv"), "cannot read nowhere.csv"),
+        (("tree", "altitudes.csv", "--tau", "3"), "tau must be above 4"),
+        (("optimum", "costs.csv", "--start", "9"), "action 9 is not an index 0..3"),
+        (("optimum", "costs.csv", "--matrix", "altitudes.csv"), "must be square"),
+        (("optimum", "broken.csv"), "broken.csv, line 3: '5,x' is not a row of numbers"),
+        (("optimum", "ragged.csv"), "ragged.csv, line 2: 1 columns, but 2 before"),
+        (("optimum", "empty.csv"), "empty.csv holds no numbers"),
+    ],
+)
+def test_errors_are_one_line(run, tmp_path, arguments, message):
+    (tmp_path / "broken.csv").write_text("a,b\n1,2\n5,x\n")
+    (tmp_path / "ragged.csv").write_text("1,2\n5\n")
+    (tmp_path / "empty.csv").write_text("")
+    error = run(*arguments, code=1).stderr.strip()
+    assert error.startswith("error: ")
+    assert message in error
+    assert "\n" not in error
+
+
+def test_debug_shows_the_traceback(run):
+    assert "Traceback" in run("--debug", "tree", "nowhere.csv", code=1).stderr
+
+
+def test_bad_usage_is_code_two(run):
+    assert "No such option" in run("tree", "altitudes.csv", "--nonsense", code=2).stderr

@@ -1,0 +1,76 @@
+"""The package as a whole: exported names, and an import that does nothing."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdcourse as hc
+
+SOURCE = Path(hc.__file__).parent
+
+
+def python(code):
+    """Run code in a fresh interpreter and return what it printed."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_every_exported_name_loads_and_the_list_is_sorted():
+    assert hc.__all__ == sorted(hc.__all__)
+    for name in hc.__all__:
+        assert getattr(hc, name) is not None
+    assert dir(hc) == hc.__all__
+
+
+def test_names_for_type_checkers_are_the_names_at_run_time():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert typed | {"__version__"} == set(hc.__all__)
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        hc.no_such_name  # noqa: B018
+
+
+def test_import_loads_nothing_but_the_standard_library():
+    loaded = json.loads(python("import sys, json; import holdcourse; print(json.dumps(sorted(sys.modules)))"))
+    ours = [name for name in loaded if name.startswith("holdcourse")]
+    assert ours == ["holdcourse"]
+    heavy = {"numpy", "numba", "scipy", "sklearn", "pydantic", "typer", "matplotlib", "pandas", "torch"}
+    assert heavy.isdisjoint(loaded)
+
+
+def test_global_random_state_is_untouched():
+    code = """
+import numpy as np
+np.random.seed(3)
+expected = np.random.random()
+np.random.seed(3)
+import holdcourse as hc
+tree = hc.frt_tree(hc.Problem([0.0, 1.0, 2.0]), seed=1)
+hc.mirror.descend(tree, hc.mirror.start(tree, 0), [1.0, 2.0, 3.0])
+print(np.random.random() == expected)
+"""
+    assert python(code).strip() == "True"
+
+
+def test_docstring_examples():
+    """Every example in a docstring runs as printed."""
+    import doctest
+    import importlib
+    import pkgutil
+
+    attempted = 0
+    for module in pkgutil.walk_packages([str(SOURCE)], "holdcourse."):
+        if not any(part.startswith("_") or part == "ext" for part in module.name.split(".")):
+            result = doctest.testmod(importlib.import_module(module.name))
+            assert result.failed == 0, module.name
+            attempted += result.attempted
+    assert attempted > 5
