@@ -1,0 +1,284 @@
+r"""A posterior whose cost does not grow: Bayesian linear regression on the product basis of `gp.basis`.
+
+======  ==============================================================================================  ========
+symbol  meaning                                                                                         shape
+======  ==============================================================================================  ========
+w, S    mean and covariance of the weights; prior 0 and I. S is kept as its lower triangle              (m,), (m, m)
+phi     features of one action in one context                                                           (m,)
+g, s    S phi and lambda + phi S phi of the last measurement: S - g g^T / s is still to be made         (m,), ()
+psi     features of a context                                                                           (J,)
+Phi     features of the actions                                                                         (n, r)
+a       forgetting factor: before each measurement w <- a w and S <- a^2 S + (1 - a^2) I
+======  ==============================================================================================  ========
+
+One decision reads and writes S once (`predict`, which also makes the pending rank-1 change) and reads it once more
+(`condition`): two passes over half a symmetric matrix are less traffic than one fused pass over all of it, and half the
+state.
+
+**What truncation costs.** With k = k_hat + R, R positive semidefinite and eps = sup R, the exact deviation lies between
+the one predicted and that plus B = sqrt(eps) (1 + sqrt(t) std / sqrt(lambda)), and the root mean square error of the
+mean over the prior is at most B. It is loose. See `truncation_bound`.
+
+**A context that is not covered** loses nothing in `predict`: the prior variance that the basis misses there is added
+back. `condition` grows the basis first (see `gp.layout`): a declared or growing box is widened, a list gets one context
+more. Measurements from before then enter with an error of variance eps, so the upper half of the bound still holds.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Mapping
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric.gp import multiply, sweep
+from holdcourse.errors import InvalidInput
+from holdcourse.gp.layout import Layout
+from holdcourse.gp.linalg import add_batch, packed, transferred, unpacked, variances
+from holdcourse.gp.prior import Prior, logger
+from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs, require_arrays
+from holdcourse.history import History, check_context, check_contexts, check_measurement
+
+Array: TypeAlias = NDArray[np.float64]
+
+BATCH = 256  # history is learned in blocks of this many
+CACHED_CONTEXTS = 256
+ARRAYS = ("weights", "covariance", "pending", "observations", "log_likelihood", "gain")
+
+
+class FlatPosterior:
+    """A posterior with a fixed number of weights, whatever the number of measurements. See `Posterior`.
+
+    Parameters
+    ----------
+    prior
+        Kernel, prior mean, noise.
+    layout
+        The basis; see `gp.layout`.
+    forgetting
+        1 keeps every measurement at full weight; slightly less lets old ones fade by this factor per measurement.
+    """
+
+    method = "flat"
+
+    def __init__(self, prior: Prior, layout: Layout, *, forgetting: float = 1.0, reason: str = "asked for") -> None:
+        if not 0.0 < forgetting <= 1.0:
+            raise InvalidInput(f"forgetting must be above 0 and at most 1 (1 forgets nothing), got {forgetting!r}")
+        self.prior = prior
+        self.layout = layout
+        self.forgetting = float(forgetting)
+        self.reason = reason
+        self._w = np.zeros(layout.size)
+        self._S = np.eye(layout.size)
+        self._g = np.zeros(layout.size)
+        self._c = 0.0  # 1 / s while a change is pending
+        self._observations = 0
+        self._log_likelihood = 0.0
+        self._gain = 0.0
+        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
+        self._prepare()
+
+    @property
+    def observations(self) -> int:
+        """How many measurements have been told."""
+        return self._observations
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the measurements told, each given those before it."""
+        return self._log_likelihood
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements told."""
+        return self._gain
+
+    @property
+    def features(self) -> int:
+        """Number of weights."""
+        return self.layout.size
+
+    @property
+    def discarded_variance(self) -> float:
+        """The eps of the bound: largest prior variance that the basis misses on the contexts it covers."""
+        return self.layout.discarded * self.prior.scale
+
+    def condition(self, action: int, context: Any, y: float) -> Self:
+        """Learn one measurement, in place; returns itself."""
+        self.prior.problem.check_action(action)
+        e = check_context(context, self.layout.dimension)
+        y = check_measurement(y)
+        excess = y - float(self.prior.mean(e)[action])
+        self._cover(e[None])
+        psi, _ = self._features(e)
+
+        a = self.forgetting
+        phi = self.layout.product(psi, self._Phi[action])
+        g = np.empty(len(phi))
+        multiply(self._S, self._g, self._c, a * a, phi, g)
+        if a < 1.0:
+            self._w *= a
+        s = self.prior.noise_variance + max(float(phi @ g), 0.0)
+        surprise = excess - float(phi @ self._w)
+        self._w += g * (surprise / s)
+        self._g, self._c = g, 1.0 / s
+        self._observations += 1
+        self._log_likelihood -= 0.5 * (surprise * surprise / s + math.log(2 * math.pi * s))
+        self._gain += 0.5 * math.log(s / self.prior.noise_variance)
+        if len(self._watches):
+            for watch in self._watches:
+                self._advance(watch, surprise, s)
+        return self
+
+    def condition_on(self, history: History) -> Self:
+        """Learn many measurements at once, in place: block by block, equal to one by one up to rounding."""
+        history.check(self.prior.problem, self.layout.dimension)
+        if self.forgetting < 1.0:
+            for action, context, y in zip(history.actions, history.contexts, history.measurements, strict=True):
+                self.condition(action, context, y)
+            return self
+        excess = history.measurements - np.array(
+            [self.prior.mean(e)[x] for x, e in zip(history.actions, history.contexts, strict=True)]
+        )
+        self._cover(history.contexts)
+        self._flush()
+        for begin in range(0, len(history), BATCH):
+            block = slice(begin, begin + BATCH)
+            F = self.layout.products(history.contexts[block], self._Phi[history.actions[block]])
+            likelihood, gain = add_batch(self._S, self._w, F, excess[block], self.prior.noise_variance)
+            self._log_likelihood += likelihood
+            self._gain += gain
+        self._observations += len(history)
+        for watch in self._watches:
+            self._refresh(watch)
+        return self
+
+    def predict(self, context: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
+        e = check_context(context, self.layout.dimension)
+        mean, variance = self._predict(e)
+        return mean, np.sqrt(variance)
+
+    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
+        return predict_pairs(self, actions, contexts, self.layout.dimension)
+
+    def watch(self, contexts: ArrayLike) -> Watch:
+        """Predictions for k contexts that stay up to date as measurements are told."""
+        watch = Watch(check_contexts(contexts, self.layout.dimension))
+        self._refresh(watch)
+        self._watches.add(watch)
+        return watch
+
+    def truncation_bound(self, std: Array) -> Array:
+        """Give the B of the bound: the exact deviation lies between `std`, as predicted, and ``std + B``."""
+        ratio = math.sqrt(self._observations / self.prior.noise_variance)
+        return math.sqrt(self.discarded_variance) * (1.0 + ratio * std)
+
+    def copy(self) -> Self:
+        """Make an independent twin; nobody watches it yet."""
+        twin = type(self)(self.prior, self.layout.copy(), forgetting=self.forgetting, reason=self.reason)
+        return twin.restore(self.state())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything learned, and the basis it is written in, as arrays; their size does not depend on t."""
+        own = {
+            "weights": self._w.copy(),
+            "covariance": packed(self._S),
+            "pending": np.append(self._g, self._c),  # not made yet: saving must not change a bit of what follows
+            "observations": np.array(self._observations),
+            "log_likelihood": np.array(self._log_likelihood),
+            "gain": np.array(self._gain),
+        }
+        return own | self.layout.state()
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
+        require_arrays(arrays, ARRAYS, self.method)
+        self.layout.restore(arrays)
+        m = self.layout.size
+        if len(arrays["weights"]) != m or len(arrays["covariance"]) != m * (m + 1) // 2:
+            raise InvalidInput(f"this state is damaged: {len(arrays['weights'])} weights for a basis of {m}")
+        self._w, self._S = np.array(arrays["weights"]), unpacked(arrays["covariance"])
+        self._g, self._c = np.array(arrays["pending"][:-1]), float(arrays["pending"][-1])
+        self._observations = int(arrays["observations"])
+        self._log_likelihood, self._gain = float(arrays["log_likelihood"]), float(arrays["gain"])
+        self._watches.clear()
+        self._prepare()
+        return self
+
+    def __repr__(self) -> str:
+        fading = f", forgetting {self.forgetting:g}" if self.forgetting < 1.0 else ""
+        return (
+            f"FlatPosterior({self.observations} measurements, {self.prior.problem.n} actions, {self.features} weights, "
+            f"{self.layout.discarded:.1e} of the prior variance discarded{fading}; flat because {self.reason})"
+        )
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Buffers and caches that depend on the basis."""
+        self._Phi = self.layout.action_features()
+        self._columns = np.asfortranarray(self._Phi.T)
+        self._X = np.zeros((self._Phi.shape[1], self._Phi.shape[1]))
+        self._v = np.zeros(self._Phi.shape[1])
+        self._known: dict[bytes, tuple[Array, Array | None]] = {}
+
+    def _features(self, e: Array) -> tuple[Array, Array | None]:
+        """Features of a context and the prior variance, per action, that they miss; None where it is covered."""
+        key = e.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= CACHED_CONTEXTS:
+                self._known.clear()
+            found = self._known[key] = self.layout.features(e)
+        return found
+
+    def _predict(self, e: Array) -> tuple[Array, Array]:
+        psi, missed = self._features(e)
+        sweep(self._S, self._g, self._c, psi, self.layout.start, self.layout.column, self._w, self._X, self._v)
+        self._c = 0.0
+        variance = variances(self._X, self._columns)
+        return self.prior.mean(e) + self._Phi @ self._v, variance if missed is None else variance + missed
+
+    def _flush(self) -> None:
+        """Make the pending change now."""
+        if self._c:
+            multiply(self._S, self._g, self._c, 1.0, self._w, np.empty_like(self._w))
+            self._c = 0.0
+
+    def _cover(self, contexts: Array) -> None:
+        """Grow the basis where these contexts need it, and write what was learned in the new one."""
+        for e in contexts:
+            if self._features(e)[1] is None:
+                continue
+            B = self.layout.cover(e)
+            if B is None:
+                continue
+            self._flush()
+            self._w, self._S = transferred(self._w, self._S, B)
+            self._g = np.zeros(len(self._w))
+            self._prepare()
+            logger.info("the basis went from %d to %d weights to cover the context %s", *B.shape, e.tolist())
+            for watch in self._watches:
+                self._refresh(watch)
+
+    def _refresh(self, watch: Watch) -> None:
+        shape = (len(watch.contexts), self.prior.problem.n)
+        predictions = [self._predict(e) for e in watch.contexts]
+        prior_variance = self.prior.kernel.variances(self.prior.problem, watch.contexts)
+        watch._set(
+            np.array([mean for mean, _ in predictions]).reshape(shape),
+            np.array([variance for _, variance in predictions]).reshape(shape),
+            VARIANCE_FLOOR * prior_variance,
+        )
+
+    def _advance(self, watch: Watch, surprise: float, s: float) -> None:
+        if self.forgetting < 1.0:
+            self._refresh(watch)  # every weight fades, so no rank-1 change is enough
+            return
+        psis = np.array([self._features(e)[0] for e in watch.contexts]).reshape(len(watch.contexts), -1)
+        watch._update(self.layout.contract(psis, self._g) @ self._Phi.T, surprise, s)

@@ -1,0 +1,111 @@
+"""What is believed before the first measurement: kernel, prior mean and noise, bound to a problem."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.kernels import AnyKernel
+from holdcourse.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+PriorMean: TypeAlias = float | ArrayLike | Callable[[Array, Array], Any]
+
+NOISE_FLOOR = 1e-10  # of the prior variance: below, K + lambda I cannot be factored in double precision
+logger = logging.getLogger("holdcourse.gp")
+
+
+class Prior:
+    """Kernel, prior mean and noise, checked once.
+
+    Parameters
+    ----------
+    problem, kernel
+        The actions, and the covariance of the cost over actions and contexts.
+    noise_std
+        Standard deviation of a measurement.
+    prior_mean
+        A number; (n,), one per action; or ``f(actions, context) -> (n,)`` with the (n, d) coordinates of all actions
+        and one context vector (it may return one number for all).
+    regularisation
+        The variance lambda added to the diagonal; the noise variance unless given.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        kernel: AnyKernel,
+        noise_std: float = 0.1,
+        prior_mean: PriorMean = 0.0,
+        regularisation: float | None = None,
+    ) -> None:
+        self.problem = problem
+        self.kernel = kernel
+        if not (math.isfinite(noise_std) and noise_std >= 0):
+            raise InvalidInput(f"noise_std must be 0 or more, got {noise_std!r}")
+        if regularisation is not None and not (math.isfinite(regularisation) and regularisation >= 0):
+            raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {regularisation!r}")
+        self.action_covariances = [part.variance * part.action_covariance(problem) for part in kernel.parts]
+        self.scale = float(sum(np.diag(matrix).max() for matrix in self.action_covariances))
+        self.noise_std = float(noise_std)
+        wanted = self.noise_std**2 if regularisation is None else float(regularisation)
+        self.noise_variance = max(wanted, NOISE_FLOOR * self.scale)
+        if self.noise_variance > wanted:
+            logger.info(
+                "noise variance raised from %g to %g so that the posterior can be computed", wanted, self.noise_variance
+            )
+        self._mean = prior_mean if callable(prior_mean) else _checked_mean(prior_mean, problem.n)
+
+    def mean(self, context: Array) -> Array:
+        """Prior mean of every action in one context, shape (n,)."""
+        if not callable(self._mean):
+            return self._mean
+        values = np.broadcast_to(
+            np.asarray(self._mean(self.problem.actions, context), dtype=np.float64), (self.problem.n,)
+        )
+        if not np.isfinite(values).all():
+            action = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise InvalidInput(f"prior_mean gave {values[action]} for action {action} in context {context.tolist()}")
+        return values
+
+    def describe(self) -> dict[str, Any]:
+        """Kernel, noise and prior mean in JSON values; equal priors give equal descriptions."""
+        try:
+            kernel = self.kernel.to_json()
+        except InvalidInput:  # a kernel class of the user's own
+            kernel = repr(self.kernel)
+        if callable(self._mean):
+            mean = getattr(self._mean, "__qualname__", type(self._mean).__qualname__)
+        else:
+            mean = hashlib.sha256(self._mean.tobytes()).hexdigest()[:16]
+        return {
+            "kernel": kernel,
+            "noise_std": self.noise_std,
+            "noise_variance": self.noise_variance,
+            "prior_mean": mean,
+        }
+
+    def means(self, contexts: Array) -> Array:
+        """Prior mean of every action in each of the contexts (k, d); shape (k, n)."""
+        return np.array([self.mean(context) for context in contexts]).reshape(len(contexts), self.problem.n)
+
+
+def _checked_mean(mean: Any, n: int) -> Array:
+    try:
+        values = np.array(mean, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(2, np.nan)
+    if values.shape not in ((), (n,)) or not np.isfinite(values).all():
+        raise InvalidInput(
+            f"prior_mean must be a finite number, {n} of them (one per action), or a function, got {mean!r}"
+        )
+    values = np.broadcast_to(values, (n,)).copy()
+    values.setflags(write=False)
+    return values

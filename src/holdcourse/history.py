@@ -1,0 +1,139 @@
+"""Records of the past: which action was measured in which context, and the checks that every record passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class History:
+    """Past measurements, oldest first; several may stem from one round (a whole profile measured at once).
+
+    Parameters
+    ----------
+    actions
+        Indices of the actions measured, shape (t,).
+    contexts
+        The context of each measurement, shape (t, d), or (t,) for contexts that are single numbers.
+    measurements
+        What was measured, shape (t,).
+
+    Examples
+    --------
+    >>> past = History(actions=[0, 2, 2], contexts=[0.1, 0.1, 0.7], measurements=[3.0, 4.5, 4.0])
+    >>> len(past), past.contexts.shape
+    (3, (3, 1))
+    """
+
+    actions: Indices
+    contexts: Array
+    measurements: Array
+
+    def __init__(self, actions: ArrayLike, contexts: ArrayLike, measurements: ArrayLike) -> None:
+        actions = np.asarray(actions)
+        if actions.ndim != 1 or (actions.size and not np.issubdtype(actions.dtype, np.integer)):
+            raise InvalidInput(
+                f"history actions must be a list of action indices, got {actions.dtype} of shape {actions.shape}"
+            )
+        contexts = check_contexts(contexts, None, "history contexts")
+        measurements = np.asarray(measurements, dtype=np.float64)
+        if not len(actions) == len(contexts) == len(measurements) or measurements.ndim != 1:
+            raise InvalidInput(
+                f"a history needs one context and one measurement per action, got {len(actions)} actions, "
+                f"{len(contexts)} contexts and measurements of shape {measurements.shape}"
+            )
+        bad = np.flatnonzero(~np.isfinite(measurements))
+        if len(bad):
+            raise InvalidInput(
+                f"measurement {bad[0]} of the history is {measurements[bad[0]]}; leave out what was not measured"
+            )
+        for name, array in (
+            ("actions", actions.astype(np.int64)),
+            ("contexts", contexts),
+            ("measurements", measurements.copy()),
+        ):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def from_records(cls, records: Iterable[tuple[int, ArrayLike, float]]) -> History:
+        """Collect (action, context, measurement) triples."""
+        rows = list(records)
+        if not rows:
+            return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
+        actions, contexts, measurements = zip(*rows, strict=True)
+        return cls(actions, np.array([np.atleast_1d(context) for context in contexts], dtype=np.float64), measurements)
+
+    def check(self, problem: Problem, dimension: int | None) -> None:
+        """Raise unless every record is about an action of `problem` and contexts of this dimension."""
+        actions, contexts = self.actions, self.contexts
+        bad = np.flatnonzero((actions < 0) | (actions >= problem.n))
+        if len(bad):
+            raise InvalidInput(
+                f"record {bad[0]} of the history is about action {actions[bad[0]]}; the actions are 0..{problem.n - 1}"
+            )
+        if len(self) and dimension is not None and contexts.shape[1] != dimension:
+            raise InvalidInput(f"the contexts of the history have {contexts.shape[1]} numbers, expected {dimension}")
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+def check_context(context: Any, dimension: int | None) -> Array:
+    """One context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
+    if context is None:
+        context = ()
+    try:
+        vector = np.array(context, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"a context must be a number or a list of numbers, got {context!r}") from None
+    if vector.ndim == 0:
+        vector = vector.reshape(1)
+    if vector.ndim != 1 or (dimension is not None and vector.shape[0] != dimension):
+        expected = "a number or a flat list of numbers" if dimension is None else f"{dimension} numbers"
+        raise InvalidInput(f"a context must be {expected}, got {context!r} of shape {vector.shape}")
+    for value in vector.tolist():
+        if not math.isfinite(value):
+            raise InvalidInput(
+                f"a context must be finite, got {vector.tolist()}; fill the gap before asking or telling"
+            )
+    return vector
+
+
+def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts") -> Array:
+    """Several contexts as rows (k, d); a flat list is k contexts of one number each."""
+    try:
+        rows = np.array(contexts, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be an array of shape (k,) or (k, d), got {contexts!r}") from None
+    if rows.ndim == 1:
+        rows = rows[:, None]
+    if rows.ndim != 2 or (dimension is not None and rows.shape[1] != dimension):
+        raise InvalidInput(f"{what} must have shape (k, {'d' if dimension is None else dimension}), got {rows.shape}")
+    if not np.isfinite(rows).all():
+        i = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise InvalidInput(f"{what} must be finite, but row {i} is {rows[i].tolist()}")
+    return rows
+
+
+def check_measurement(y: Any) -> float:
+    """A measurement as a finite float."""
+    try:
+        value = float(y)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"a measurement must be one number, got {y!r}") from None
+    if not math.isfinite(value):
+        raise InvalidInput(f"a measurement must be finite, got {value}; skip the round if nothing was measured")
+    return value
