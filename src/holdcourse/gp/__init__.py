@@ -3,6 +3,8 @@
 - exact: every measurement is kept; for a few hundred of them, and for what has no finite basis;
 - flat: a fixed number of weights; one round costs the same after a year as on the first day;
 - temporal: contexts are times that never go back; a Kalman filter, exact and flat.
+
+With ``kernel="auto"`` one of these stands inside a posterior that fits its own kernel.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from numpy.typing import ArrayLike
 from holdcourse.errors import InvalidInput
 from holdcourse.gp.adaptive import AdaptivePosterior
 from holdcourse.gp.exact import ExactPosterior
+from holdcourse.gp.fitted import FittedPosterior
 from holdcourse.gp.flat import FlatPosterior
 from holdcourse.gp.layout import Layout
 from holdcourse.gp.prior import Prior, PriorMean
@@ -30,6 +33,7 @@ METHODS = ("auto", "exact", "flat", "temporal")
 __all__ = [
     "AdaptivePosterior",
     "ExactPosterior",
+    "FittedPosterior",
     "FlatPosterior",
     "History",
     "Method",
@@ -44,9 +48,9 @@ __all__ = [
 
 def posterior(
     problem: Problem,
-    kernel: AnyKernel,
-    noise_std: float = 0.1,
-    prior_mean: PriorMean = 0.0,
+    kernel: AnyKernel | Literal["auto"],
+    noise_std: float | None = None,
+    prior_mean: PriorMean | None = None,
     method: Method = "auto",
     context_bounds: ArrayLike | None = None,
     contexts: ArrayLike | None = None,
@@ -62,12 +66,13 @@ def posterior(
     Parameters
     ----------
     problem, kernel
-        The actions, and what is believed about the cost (`Kernel`).
+        The actions, and what is believed about the cost: a `Kernel`, or "auto" to fit one as measurements come in.
     noise_std
-        Standard deviation of a measurement.
+        Standard deviation of a measurement; 0.1 unless given, and fitted with the kernel where that is "auto".
     prior_mean
-        Expected cost before any measurement: a number; (n,), one per action; or ``f(actions, context)``, which gets the
-        (n, d) coordinates of all actions and one context vector and returns (n,) numbers, or one for all.
+        Expected cost before any measurement; 0 unless given, or fitted like the noise. A number; (n,), one per action;
+        or ``f(actions, context)``, which gets the (n, d) coordinates of all actions and one context vector and returns
+        (n,) numbers, or one for all.
     method
         "exact", "flat", "temporal", or "auto", which chooses by what is declared and by counts: temporal where contexts
         are time and the kernel allows it; flat where the declared contexts need few enough weights; exact where they do
@@ -112,12 +117,26 @@ def posterior(
         raise InvalidInput(
             "time has no list or box of contexts, and its kernel says what fades; leave these options out"
         )
-    prior = Prior(problem, kernel, noise_std, prior_mean, regularisation)
-    if method == "temporal" or (method == "auto" and time and timeless and why_not_temporal(kernel) is None):
-        reason = "asked for" if method == "temporal" else "contexts are declared to be time"
-        post: Posterior = TemporalPosterior(prior, tolerance=tolerance, reason=reason)
+
+    def choose(prior: Prior) -> Posterior:
+        if method == "temporal" or (method == "auto" and time and timeless and why_not_temporal(prior.kernel) is None):
+            reason = "asked for" if method == "temporal" else "contexts are declared to be time"
+            return TemporalPosterior(prior, tolerance=tolerance, reason=reason)
+        return _chosen(prior, method, contexts, context_bounds, forgetting, tolerance)
+
+    post: Posterior
+    if isinstance(kernel, str):
+        if kernel != "auto":
+            raise InvalidInput(f"kernel {kernel!r} is not known; give a Kernel, or 'auto' to fit one")
+        if method == "temporal" or regularisation is not None:
+            raise InvalidInput(
+                "kernel='auto' fits kernel and noise; method='temporal' and regularisation need a Kernel"
+            )
+        post = FittedPosterior(problem, choose, noise_std, prior_mean)
     else:
-        post = _chosen(prior, method, contexts, context_bounds, forgetting, tolerance)
+        noise_std = 0.1 if noise_std is None else noise_std
+        prior_mean = 0.0 if prior_mean is None else prior_mean
+        post = choose(Prior(problem, kernel, noise_std, prior_mean, regularisation))
     if history is not None:
         post.condition_on(history if isinstance(history, History) else History.from_records(history))
     return post

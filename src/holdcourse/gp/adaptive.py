@@ -127,6 +127,10 @@ class AdaptivePosterior:
         self._watches.clear()
         return self
 
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values; equal posteriors give equal descriptions."""
+        return {"method": "adaptive", **self.prior.describe()}
+
     def __repr__(self) -> str:
         return f"AdaptivePosterior(now {self._inner!r})"
 

@@ -193,6 +193,10 @@ class ExactPosterior:
         self._watches.clear()
         return self
 
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values; equal posteriors give equal descriptions."""
+        return {"method": "exact", **self.prior.describe()}
+
     def __repr__(self) -> str:
         size = f"{self.observations} measurements, {self.prior.problem.n} actions"
         return f"ExactPosterior({size}; exact because {self.reason})"

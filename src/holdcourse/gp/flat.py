@@ -34,7 +34,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse._numeric.gp import multiply, sweep
+from holdcourse._numeric.gp import multiply, settle, sweep
 from holdcourse.errors import InvalidInput
 from holdcourse.gp.layout import Layout
 from holdcourse.gp.linalg import add_batch, packed, transferred, unpacked, variances
@@ -46,7 +46,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 BATCH = 256  # history is learned in blocks of this many
 CACHED_CONTEXTS = 256
-ARRAYS = ("weights", "covariance", "pending", "observations", "log_likelihood", "gain")
+ARRAYS = ("weights", "covariance", "observations", "log_likelihood", "gain")
 
 
 class FlatPosterior:
@@ -118,7 +118,8 @@ class FlatPosterior:
         a = self.forgetting
         phi = self.layout.product(psi, self._Phi[action])
         g = np.empty(len(phi))
-        multiply(self._S, self._g, self._c, a * a, phi, g)
+        self._flush()
+        multiply(self._S, a * a, phi, g)
         if a < 1.0:
             self._w *= a
         s = self.prior.noise_variance + max(float(phi @ g), 0.0)
@@ -185,10 +186,10 @@ class FlatPosterior:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything learned, and the basis it is written in, as arrays; their size does not depend on t."""
+        self._flush()  # asking before or after saving must give the same bits
         own = {
             "weights": self._w.copy(),
             "covariance": packed(self._S),
-            "pending": np.append(self._g, self._c),  # not made yet: saving must not change a bit of what follows
             "observations": np.array(self._observations),
             "log_likelihood": np.array(self._log_likelihood),
             "gain": np.array(self._gain),
@@ -203,12 +204,16 @@ class FlatPosterior:
         if len(arrays["weights"]) != m or len(arrays["covariance"]) != m * (m + 1) // 2:
             raise InvalidInput(f"this state is damaged: {len(arrays['weights'])} weights for a basis of {m}")
         self._w, self._S = np.array(arrays["weights"]), unpacked(arrays["covariance"])
-        self._g, self._c = np.array(arrays["pending"][:-1]), float(arrays["pending"][-1])
+        self._g, self._c = np.zeros(m), 0.0
         self._observations = int(arrays["observations"])
         self._log_likelihood, self._gain = float(arrays["log_likelihood"]), float(arrays["gain"])
         self._watches.clear()
         self._prepare()
         return self
+
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values; equal posteriors give equal descriptions."""
+        return {"method": "flat", "forgetting": self.forgetting, **self.prior.describe()}
 
     def __repr__(self) -> str:
         fading = f", forgetting {self.forgetting:g}" if self.forgetting < 1.0 else ""
@@ -247,7 +252,7 @@ class FlatPosterior:
     def _flush(self) -> None:
         """Make the pending change now."""
         if self._c:
-            multiply(self._S, self._g, self._c, 1.0, self._w, np.empty_like(self._w))
+            settle(self._S, self._g, self._c)
             self._c = 0.0
 
     def _cover(self, contexts: Array) -> None:

@@ -81,10 +81,7 @@ class Prior:
             kernel = self.kernel.to_json()
         except InvalidInput:  # a kernel class of the user's own
             kernel = repr(self.kernel)
-        if callable(self._mean):
-            mean = getattr(self._mean, "__qualname__", type(self._mean).__qualname__)
-        else:
-            mean = hashlib.sha256(self._mean.tobytes()).hexdigest()[:16]
+        mean = describe_mean(self._mean)
         return {
             "kernel": kernel,
             "noise_std": self.noise_std,
@@ -95,6 +92,13 @@ class Prior:
     def means(self, contexts: Array) -> Array:
         """Prior mean of every action in each of the contexts (k, d); shape (k, n)."""
         return np.array([self.mean(context) for context in contexts]).reshape(len(contexts), self.problem.n)
+
+
+def describe_mean(mean: PriorMean) -> str:
+    """A function's name, or a fingerprint of the numbers."""
+    if callable(mean):
+        return str(getattr(mean, "__qualname__", type(mean).__qualname__))
+    return hashlib.sha256(np.array(mean, dtype=np.float64).tobytes()).hexdigest()[:16]
 
 
 def _checked_mean(mean: Any, n: int) -> Array:

@@ -25,7 +25,10 @@ class Posterior(Protocol):
     length or names no action raises `InvalidInput` and leaves the posterior as it was.
     """
 
-    prior: Prior
+    @property
+    def prior(self) -> Prior:
+        """Kernel, noise and prior mean."""
+        ...
 
     @property
     def method(self) -> str:
@@ -86,6 +89,10 @@ class Posterior(Protocol):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values; equal posteriors give equal descriptions."""
         ...
 
 

@@ -289,6 +289,10 @@ class TemporalPosterior:
         self._watches.clear()
         return self
 
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values; equal posteriors give equal descriptions."""
+        return {"method": "temporal", **self.prior.describe()}
+
     def __repr__(self) -> str:
         return (
             f"TemporalPosterior({self.observations} measurements, {self.prior.problem.n} actions, "

@@ -1,0 +1,203 @@
+"""A posterior that finds its own kernel: ``kernel="auto"``.
+
+Kernel, noise and prior mean are fitted to the first measurement, the second, the fourth, and so on, with bounded work
+(`Refitter`). A fit that changes little is ignored, so that everything learned stays. One that changes much starts a
+new posterior from the measurements that the refitter keeps: all of them up to its capacity, then the newest ones and a
+sample of the older.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.fitting import Fit, Refitter, fit_from_json, fit_to_json
+from holdcourse.gp.prior import Prior, PriorMean, describe_mean
+from holdcourse.gp.protocol import Posterior, Watch
+from holdcourse.history import History
+from holdcourse.kernels import AnyKernel, Kernel
+from holdcourse.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+
+FIRST_NOISE = 0.1  # until there is something to fit
+WORTHWHILE = 1.1  # a fit is taken over when some parameter changes by this factor
+FIRST_FIT = 1
+
+
+class FittedPosterior:
+    """Fits kernel, noise and prior mean as measurements come in. See `Posterior`.
+
+    Parameters
+    ----------
+    choose
+        Makes a posterior from a prior: the choice of method.
+    noise_std, prior_mean
+        Held fixed where given.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        choose: Callable[[Prior], Posterior],
+        noise_std: float | None = None,
+        prior_mean: PriorMean | None = None,
+    ) -> None:
+        self._choose, self._noise_std, self._prior_mean = choose, noise_std, prior_mean
+        self._refitter = Refitter(problem, noise_std=noise_std, prior_mean=prior_mean, first=FIRST_FIT)
+        self._problem = problem
+        self._fit: Fit | None = None
+        self._inner = choose(self._prior())
+        self._first_method = self._inner.describe()["method"]
+        self._watches: weakref.WeakKeyDictionary[Watch, Watch] = weakref.WeakKeyDictionary()
+
+    @property
+    def fit(self) -> Fit | None:
+        """The fit in use; None before the first measurement."""
+        return self._fit
+
+    @property
+    def prior(self) -> Prior:
+        """Kernel, noise and prior mean in use."""
+        return self._inner.prior
+
+    @property
+    def method(self) -> str:
+        """How it computes at present."""
+        return self._inner.method
+
+    @property
+    def reason(self) -> str:
+        """Why it does so."""
+        return f"{self._inner.reason}; kernel fitted to {self._fit.points_used if self._fit else 0} measurements"
+
+    @property
+    def observations(self) -> int:
+        """How many measurements have been told."""
+        return self._refitter.observations
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the measurements in use, under the fitted prior."""
+        return self._inner.log_marginal_likelihood
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain of the measurements in use, under the fitted prior."""
+        return self._inner.information_gain
+
+    def condition(self, action: int, context: Any, y: float) -> Self:
+        """Learn one measurement, and fit again when it is time; returns itself."""
+        self._inner.condition(action, context, y)  # refuses what is wrong before anything has changed
+        if self._refitter.add(action, context, y):
+            self._take_over(self._refitter.refit())
+        for watch, inner in self._watches.items():
+            watch._set(inner.mean, inner._variance, inner._floor)
+        return self
+
+    def condition_on(self, history: History) -> Self:
+        """Learn many measurements; fits once, at the end."""
+        history.check(self._problem, None)
+        self._inner.condition_on(history)
+        due = [
+            self._refitter.add(int(action), context, float(y))
+            for action, context, y in zip(history.actions, history.contexts, history.measurements, strict=True)
+        ]
+        if any(due):
+            self._take_over(self._refitter.refit(), history)
+        for watch, inner in self._watches.items():
+            watch._set(inner.mean, inner._variance, inner._floor)
+        return self
+
+    def predict(self, context: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
+        return self._inner.predict(context)
+
+    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
+        return self._inner.predict_at(actions, contexts)
+
+    def watch(self, contexts: ArrayLike) -> Watch:
+        """Predictions for k contexts that stay up to date as measurements are told."""
+        inner = self._inner.watch(contexts)
+        watch = Watch(inner.contexts)
+        watch._set(inner.mean, inner._variance, inner._floor)
+        self._watches[watch] = inner
+        return watch
+
+    def truncation_bound(self, std: Array) -> Array:
+        """How much larger than `std`, as predicted, the exact deviation may be."""
+        return self._inner.truncation_bound(std)
+
+    def copy(self) -> FittedPosterior:
+        """Make an independent twin; nobody watches it yet."""
+        twin = FittedPosterior(self._problem, self._choose, self._noise_std, self._prior_mean)
+        return twin.restore(self.state())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything learned, as arrays."""
+        arrays = {f"refitter.{name}": array for name, array in self._refitter.state().items()}
+        arrays["fit"] = np.frombuffer(fit_to_json(self._fit).encode(), dtype=np.uint8)
+        return arrays | {f"inner.{name}": array for name, array in self._inner.state().items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
+
+        def under(prefix: str) -> dict[str, NDArray[Any]]:
+            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+        self._refitter.restore(under("refitter."))
+        self._fit = fit_from_json(np.asarray(arrays["fit"], dtype=np.uint8).tobytes().decode(), self._prior_mean)
+        self._inner = self._choose(self._prior()).restore(under("inner."))
+        self._watches.clear()
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values."""
+        mean = None if self._prior_mean is None else describe_mean(self._prior_mean)
+        return {"kernel": "auto", "noise_std": self._noise_std, "prior_mean": mean, "inner": self._first_method}
+
+    def __repr__(self) -> str:
+        return f"FittedPosterior({self._fit!r}, now {self._inner!r})"
+
+    def _prior(self) -> Prior:
+        if self._fit is not None:
+            return Prior(self._problem, self._fit.kernel, self._fit.noise_std, self._fit.prior_mean)
+        noise_std = FIRST_NOISE if self._noise_std is None else self._noise_std
+        return Prior(
+            self._problem,
+            _first_kernel(self._problem),
+            noise_std,
+            0.0 if self._prior_mean is None else self._prior_mean,
+        )
+
+    def _take_over(self, fit: Fit, history: History | None = None) -> None:
+        """Start anew under the fit, if it is much different from the one in use."""
+        if self._fit is not None and not _worthwhile(self._fit, fit):
+            return
+        self._fit = fit
+        inner = self._choose(self._prior())
+        everything = history is not None and len(history) == self._refitter.observations
+        inner.condition_on(history if everything and history is not None else self._refitter.records)
+        self._inner = inner
+        for watch in list(self._watches):
+            self._watches[watch] = inner.watch(watch.contexts)
+
+
+def _worthwhile(old: Fit, new: Fit) -> bool:
+    if old.parameters.keys() != new.parameters.keys():
+        return True
+    factors = [new.parameters[name] / old.parameters[name] for name in old.parameters if old.parameters[name] > 0]
+    return any(not 1 / WORTHWHILE < factor < WORTHWHILE for factor in factors)
+
+
+def _first_kernel(problem: Problem) -> AnyKernel:
+    """Before the first measurement: neighbours are alike, contexts make no difference yet."""
+    from sklearn.gaussian_process.kernels import RBF
+
+    extent = np.ptp(problem.actions, axis=0)
+    return Kernel(RBF(np.where(extent > 0, extent, 1.0) / 4))

@@ -1,0 +1,49 @@
+"""Length scales of functions drawn from a Gaussian process must be found again."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from holdcourse.fitting import Refitter, fit_kernel
+from holdcourse.problem import Problem
+
+SEEDS = range(30)
+AXIS = np.linspace(0, 1, 20)
+PROBLEM = Problem(np.stack([axis.ravel() for axis in np.meshgrid(AXIS, AXIS)], axis=1))
+
+pytestmark = pytest.mark.slow
+
+
+def gp_sample(seed, scales, noise, points=200):
+    rng = np.random.default_rng(seed)
+    actions, contexts = rng.integers(PROBLEM.n, size=points), rng.random(points)
+    inputs = np.column_stack([PROBLEM.actions[actions], contexts]) / scales
+    covariance = np.exp(-0.5 * ((inputs[:, None] - inputs) ** 2).sum(axis=2))
+    cost = np.linalg.cholesky(covariance + 1e-10 * np.eye(points)) @ rng.standard_normal(points)
+    return actions, contexts, 7.0 + 3.0 * (cost + noise * rng.standard_normal(points))
+
+
+def within(fit, scales):
+    found = np.append(fit.kernel.action.length_scale, fit.kernel.context.length_scale)
+    return bool(np.all(np.abs(np.log(found / scales)) < math.log(1.5)))
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05])
+@pytest.mark.parametrize("scales", [(0.2, 0.2, 0.2), (0.2, 0.4, 0.3), (0.5, 0.3, 1.0)])
+def test_all_three_length_scales_within_a_factor_of_one_and_a_half(scales, noise):
+    hits = sum(within(fit_kernel(PROBLEM, *gp_sample(seed, scales, noise)), scales) for seed in SEEDS)
+    assert hits >= 0.9 * len(SEEDS)
+
+
+def test_refitter_recovers_them_as_measurements_arrive():
+    scales, hits = (0.2, 0.4, 0.3), 0
+    for seed in SEEDS:
+        refitter = Refitter(PROBLEM)
+        for record in zip(*gp_sample(seed, scales, 0.03, points=320), strict=True):
+            if refitter.add(*record):
+                refitter.refit()
+        hits += within(refitter.fit, scales)
+    assert hits >= 0.9 * len(SEEDS)
