@@ -5,6 +5,7 @@ This is the gate where the user's arrays are checked; further inside nobody chec
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
+from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge, plain
 
 Array: TypeAlias = NDArray[np.float64]
 MetricName: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
@@ -154,6 +155,7 @@ class Problem:
             _require_distinct(self.actions, self.scale)
         else:
             check_metric(matrix, directed=self.directed)
+            self._metric_matrix = matrix
             self.__dict__["distances"] = _frozen(_with_fixed_cost(matrix, self.fixed_cost))  # fills the cached property
 
     @property
@@ -214,7 +216,41 @@ class Problem:
             or not isinstance(action, (int, np.integer))
             or not 0 <= action < self.n
         ):
-            raise InvalidInput(f"action {action!r} is not an index 0..{self.n - 1}")
+            raise InvalidInput(f"action {plain(action)!r} is not an index 0..{self.n - 1}")
+
+    def describe(self) -> dict[str, Any]:
+        """The problem in JSON values, from which `from_data` makes an equal one."""
+        named = self.metric_name in METRIC_NAMES
+        return {
+            "actions": self.actions.tolist(),
+            "axes": None if self._grid is None else dict(zip(self._grid.names, self._grid.axes, strict=True)),
+            "metric": self.metric_name if named else self._metric_matrix.tolist(),
+            "scale": self.scale.tolist() if named else 1.0,
+            "fixed_cost": self.fixed_cost,
+            "directed": self.directed,
+            "labels": None if self.labels is None else list(self.labels),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Problem:
+        """Read what `describe` gave."""
+        return cls(
+            data["actions"] if data["axes"] is None else grid(**data["axes"]),
+            metric=data["metric"],
+            scale=data["scale"],
+            fixed_cost=data["fixed_cost"],
+            directed=data["directed"],
+            labels=data["labels"],
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for problems with the same actions and movement costs."""
+        digest = hashlib.sha256(f"{self.metric_name} {self.fixed_cost!r} {self.directed}".encode())
+        costs = self.scale if self.metric_name in METRIC_NAMES else self.distances
+        for array in (self.actions, costs):
+            digest.update(repr(array.shape).encode() + array.tobytes())
+        return digest.hexdigest()[:32]
 
     def __repr__(self) -> str:
         parts = [f"{self.n} actions", f"metric={self.metric_name!r}"]

@@ -1,0 +1,415 @@
+"""Cost models: from a context and the data so far to the cost vector that a rule sees.
+
+`LowerBound` shows the lower confidence bounds of a posterior (GP-MD, CGP-LCB); `Mapped` does so for a cost that is a
+function of what is learned; `KnownCosts` shows the true costs (MD-Known, MinC-Known). A model is mutable: it learns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from numbers import Real
+from typing import Any, Literal, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.gp import Posterior
+from holdcourse.history import History, check_context, check_contexts, check_measurement
+from holdcourse.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+Every: TypeAlias = Literal["round", "episode"]
+IntervalMap: TypeAlias = Callable[[Array, Array], Array]
+
+REPORTED_OUTLIERS = 100  # the newest ones; a controller runs for months
+WAITING = ("waiting.actions", "waiting.contexts", "waiting.measurements")
+OUTLIERS = ("outliers.actions", "outliers.contexts", "outliers.measurements", "outliers.weights")
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a model says about one round. All arrays have shape (n,).
+
+    Attributes
+    ----------
+    costs
+        What the rule minimises: lower bounds, or the costs themselves where they are known.
+    expected
+        Expected service cost of each action.
+    mean, std
+        Of the measured quantity, where it is learned.
+    """
+
+    costs: Array
+    expected: Array
+    mean: Array | None = None
+    std: Array | None = None
+
+
+class CostModel(Protocol):
+    """Turns context and data into costs. See `holdcourse.testing.check_cost_model`."""
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether `estimate` must be shown the true costs."""
+        ...
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """Costs of every action in this context; `shown` are the true ones, for models that know them."""
+        ...
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs in each of k contexts, for rules that plan; shape (k, n)."""
+        ...
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Take in a measurement; returns its weight: 1, or less if it was an outlier."""
+        ...
+
+    def new_episode(self) -> None:
+        """An episode has ended."""
+        ...
+
+    def copy(self) -> Self:
+        """Make an independent twin."""
+        ...
+
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
+        ...
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` of an equal model gave."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in JSON values; equal models give equal descriptions."""
+        ...
+
+
+@dataclass(frozen=True)
+class TheoryWidth:
+    """The width of the paper's theory: beta_t = noise_std / sqrt(lambda) * sqrt(2 ln(1/delta) + 2 gamma_t) + B.
+
+    gamma_t is the realised information gain of the data seen, not the largest possible one.
+
+    Parameters
+    ----------
+    norm_bound
+        B: the norm of the cost function, less its prior mean, in the kernel's space is at most this.
+    delta
+        The bound fails with at most this probability.
+    """
+
+    norm_bound: float
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (_is_finite(self.norm_bound) and self.norm_bound > 0):
+            raise InvalidInput(f"norm_bound must be positive, got {self.norm_bound!r}")
+        if not (_is_finite(self.delta) and 0 < self.delta < 1):
+            raise InvalidInput(f"delta must lie between 0 and 1, got {self.delta!r}")
+        for name in ("norm_bound", "delta"):
+            object.__setattr__(self, name, float(getattr(self, name)))  # 2 and 2.0 must be described alike
+
+    def of(self, posterior: Posterior) -> float:
+        """beta_t for the data that the posterior has seen."""
+        prior = posterior.prior
+        gain = 2 * math.log(1 / self.delta) + 2 * posterior.information_gain
+        return prior.noise_std / math.sqrt(prior.noise_variance) * math.sqrt(gain) + self.norm_bound
+
+
+@dataclass(frozen=True)
+class OutlierGuard:
+    """Bounds the influence of measurements far from what is predicted (Huber's rule).
+
+    A measurement further than `deviations` predicted deviations off counts as if it were that far off.
+    """
+
+    deviations: float = 6.0
+
+    def __post_init__(self) -> None:
+        if not (_is_finite(self.deviations) and self.deviations > 0):
+            raise InvalidInput(f"deviations must be positive, got {self.deviations!r}")
+        object.__setattr__(self, "deviations", float(self.deviations))
+
+    def tamed(self, measurement: float, mean: float, std: float) -> tuple[float, float]:
+        """The measurement to learn and its weight."""
+        surprise, limit = measurement - mean, self.deviations * std
+        if abs(surprise) <= limit:
+            return measurement, 1.0
+        return mean + math.copysign(limit, surprise), limit / abs(surprise)
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A measurement that was down-weighted."""
+
+    action: int
+    context: tuple[float, ...]
+    measurement: float
+    weight: float
+
+
+class LowerBound:
+    """Lower confidence bounds of a learned cost: mean - width * std.
+
+    Parameters
+    ----------
+    posterior
+        What is known of the measured quantity; it is conditioned in place.
+    width
+        A constant (2.0 in the paper's experiments), or `TheoryWidth`.
+    every
+        "round": bounds follow every measurement (the paper's experiments). "episode": they are frozen within an episode
+        (its theorem).
+    maximise
+        The measured quantity is a gain: its negative upper bound is the cost.
+    guard
+        How to treat measurements far off; None takes all at face value.
+    guaranteed
+        Add to the deviation the bound on what the flat posterior's basis leaves out.
+    interval_map
+        For a cost that is a function of the measured quantity; see `Mapped`.
+
+    Attributes
+    ----------
+    outliers
+        The newest measurements that the guard down-weighted.
+    """
+
+    needs_costs = False
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        width: float | TheoryWidth = 2.0,
+        *,
+        every: Every = "round",
+        maximise: bool = False,
+        guard: OutlierGuard | None = None,
+        guaranteed: bool = False,
+        interval_map: IntervalMap | None = None,
+    ) -> None:
+        if not isinstance(width, TheoryWidth) and not (_is_finite(width) and width >= 0):
+            raise InvalidInput(f"width must be 0 or more, or a TheoryWidth, got {width!r}")
+        if every not in ("round", "episode"):
+            raise InvalidInput(f"every must be 'round' or 'episode', got {every!r}")
+        if maximise and interval_map is not None:
+            raise InvalidInput("a map gives costs already; express the gain in it instead of maximise=True")
+        self.posterior = posterior
+        self.width = width if isinstance(width, TheoryWidth) else float(width)
+        self.every: Every = every
+        self.maximise = bool(maximise)
+        self.guard = guard
+        self.guaranteed = bool(guaranteed)
+        self.interval_map = interval_map
+        self.outliers: list[Outlier] = []
+        self._waiting: list[tuple[int, Array, float]] = []  # for the end of the episode
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """Lower bounds of every action's cost in this context."""
+        mean, std = self.posterior.predict(context)
+        return Estimate(self._bounds(mean, std), self._least_costs(mean, mean), mean, std)
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Lower bounds in each of k contexts, shape (k, n)."""
+        rows = check_contexts(contexts, None)
+        bounds = [self._bounds(*self.posterior.predict(row)) for row in rows]
+        return np.array(bounds).reshape(len(rows), self.posterior.prior.problem.n)
+
+    def _bounds(self, mean: Array, std: Array) -> Array:
+        width = self.width.of(self.posterior) if isinstance(self.width, TheoryWidth) else self.width
+        spread = std + self.posterior.truncation_bound(std) if self.guaranteed else std
+        return self._least_costs(mean - width * spread, mean + width * spread)
+
+    def _least_costs(self, low: Array, high: Array) -> Array:
+        if self.interval_map is not None:
+            return _checked_costs(self.interval_map(low, high), len(low), f"costs from {name_of(self.interval_map)}")
+        return -high if self.maximise else low
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Take in a measurement, now or at the end of the episode; returns its weight."""
+        self.posterior.prior.problem.check_action(action)
+        dimension = len(self._waiting[0][1]) if self._waiting else None
+        vector, y, weight = check_context(context, dimension), check_measurement(measurement), 1.0
+        if self.guard is not None or self.every == "episode":
+            mean, std = self.posterior.predict(vector)  # refuses a context of the wrong length
+            if self.guard is not None:
+                spread = math.sqrt(float(std[action]) ** 2 + self.posterior.prior.noise_variance)
+                y, weight = self.guard.tamed(y, float(mean[action]), spread)
+        if self.every == "episode":
+            self._waiting.append((int(action), vector, y))
+        else:
+            self.posterior.condition(int(action), vector, y)
+        if weight < 1.0:
+            self.outliers.append(Outlier(int(action), tuple(vector.tolist()), float(measurement), weight))
+            del self.outliers[:-REPORTED_OUTLIERS]
+        return weight
+
+    def new_episode(self) -> None:
+        """Let the episode's data into the bounds."""
+        if self._waiting:  # all at once: within an episode, measurements may come in another order than their times
+            self.posterior.condition_on(History.from_records(self._waiting))
+            self._waiting.clear()
+
+    def copy(self) -> LowerBound:
+        """Make an independent twin."""
+        twin = LowerBound(
+            self.posterior.copy(),
+            self.width,
+            every=self.every,
+            maximise=self.maximise,
+            guard=self.guard,
+            guaranteed=self.guaranteed,
+            interval_map=self.interval_map,
+        )
+        twin.outliers, twin._waiting = list(self.outliers), list(self._waiting)
+        return twin
+
+    def state(self) -> Arrays:
+        """The posterior's arrays, what waits for the end of the episode, and the outliers reported."""
+        arrays = {f"posterior.{name}": array for name, array in self.posterior.state().items()}
+        outliers = [(o.action, o.context, o.measurement, o.weight) for o in self.outliers]
+        return arrays | _columns(WAITING, self._waiting) | _columns(OUTLIERS, outliers)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> LowerBound:
+        """Take over what `state` of an equal model gave."""
+        missing = [name for name in (*WAITING, *OUTLIERS) if name not in arrays]
+        if missing:
+            raise InvalidInput(f"this is not the state of a LowerBound: {missing} missing, found {sorted(arrays)}")
+        prefix = "posterior."
+        self.posterior.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+        waiting, outliers = (zip(*(arrays[name] for name in names), strict=True) for names in (WAITING, OUTLIERS))
+        self._waiting = [(int(a), np.array(c), float(y)) for a, c, y in waiting]
+        self.outliers = [Outlier(int(a), tuple(c.tolist()), float(y), float(w)) for a, c, y, w in outliers]
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in JSON values."""
+        return {
+            "model": "LowerBound",
+            "width": asdict(self.width) if isinstance(self.width, TheoryWidth) else self.width,
+            "every": self.every,
+            "maximise": self.maximise,
+            "guard": None if self.guard is None else self.guard.deviations,
+            "guaranteed": self.guaranteed,
+            "map": None if self.interval_map is None else name_of(self.interval_map),
+            "posterior": self.posterior.describe(),
+        }
+
+
+def Mapped(  # noqa: N802 - it reads as what it makes
+    posterior: Posterior, interval_map: IntervalMap, width: float | TheoryWidth = 2.0, **options: Any
+) -> LowerBound:
+    """Lower bounds of a cost that is a function of the learned quantity: wind speed is learned, energy is paid.
+
+    Parameters
+    ----------
+    posterior
+        What is known of the measured quantity.
+    interval_map
+        ``interval_map(low, high) -> (n,)``: the least cost of each action when the quantity of every action lies
+        between low and high, both (n,). It need not be monotone, and may look at all actions together. With
+        low = high it gives the cost itself.
+    width, options
+        As in `LowerBound`.
+    """
+    return LowerBound(posterior, width, interval_map=interval_map, **options)
+
+
+class KnownCosts:
+    """The true costs, as shown each round: for baselines, and for problems where nothing needs to be learned.
+
+    Parameters
+    ----------
+    costs_of
+        ``costs_of(context) -> (n,)``, given a context vector, where the costs are a function of the context; else they
+        must be shown each round.
+    maximise
+        What is shown are gains.
+    """
+
+    def __init__(
+        self, problem: Problem, costs_of: Callable[[Any], ArrayLike] | None = None, *, maximise: bool = False
+    ) -> None:
+        self.problem = problem
+        self.costs_of = costs_of
+        self.maximise = maximise
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether the costs must be shown."""
+        return self.costs_of is None
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """The costs shown, or those of the context."""
+        if shown is None and self.costs_of is None:
+            raise InvalidInput("this policy needs the true costs of the round: pass costs=, one per action")
+        if shown is None and self.costs_of is not None:
+            shown = self.costs_of(check_context(context, None))
+        what, sign = ("gains", -1.0) if self.maximise else ("costs", 1.0)
+        costs = _checked_costs(shown, self.problem.n, what, sign)
+        return Estimate(costs, costs)
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs in each of k contexts; only where they are a function of the context."""
+        rows = check_contexts(contexts, None)
+        return np.array([self.estimate(row).costs for row in rows]).reshape(len(rows), self.problem.n)
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Nothing to learn."""
+        self.problem.check_action(action)
+        check_context(context, None)
+        check_measurement(measurement)
+        return 1.0
+
+    def new_episode(self) -> None:
+        """Nothing to do."""
+
+    def copy(self) -> KnownCosts:
+        """Knows nothing that changes: its own twin."""
+        return self
+
+    def state(self) -> Arrays:
+        """Nothing learned."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> KnownCosts:
+        """Nothing to take over."""
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in JSON values."""
+        source = None if self.costs_of is None else name_of(self.costs_of)
+        return {"model": "KnownCosts", "costs_of": source, "maximise": self.maximise}
+
+
+def name_of(function: Any) -> str:
+    """How a function of the user's is called in a record."""
+    return str(getattr(function, "name", getattr(function, "__qualname__", type(function).__qualname__)))
+
+
+def _checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
+    """Costs from outside as a vector (n,); those of forbidden actions are +inf."""
+    try:
+        costs = sign * np.array(given, dtype=np.float64) + 0.0  # a gain of 0 costs 0, not -0
+    except (TypeError, ValueError):
+        costs = np.full(n, np.nan)
+    if costs.shape != (n,) or not (costs > -np.inf).all():
+        raise InvalidInput(f"{what} must be {n} numbers, one per action, {sign * np.inf} to forbid one; got {given!r}")
+    return costs
+
+
+def _columns(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Arrays:
+    """Records (action, context, numbers) as one array per field."""
+    types = (np.int64, *(np.float64 for _ in names[1:]))
+    return {name: np.array([row[k] for row in rows], dtype=types[k]) for k, name in enumerate(names)}
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
