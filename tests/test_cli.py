@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+import holdcourse as hc
 
 
 @pytest.fixture
@@ -83,3 +86,29 @@ def test_debug_shows_the_traceback(run):
 
 def test_bad_usage_is_code_two(run):
     assert "No such option" in run("tree", "altitudes.csv", "--nonsense", code=2).stderr
+
+
+@pytest.fixture
+def record(tmp_path):
+    policy = hc.cgp_lcb(hc.Problem([0.0, 1.0, 2.0]), kernel=hc.Kernel(RBF(1.0)), noise_std=0.1)
+    with hc.Controller(policy, log=tmp_path / "plant.log") as controller:
+        for _ in range(6):
+            decision = controller.ask(0.5)
+            controller.tell(decision.id, float(decision.action))
+
+
+@pytest.mark.usefixtures("record")
+def test_verify(run, tmp_path):
+    assert "plant.log: 6 decisions, 6 tells: verified" in run("verify", "plant.log").stdout
+    assert json.loads(run("verify", "plant.log", "--json").stdout)["verified"] is True
+    (tmp_path / "plant.log").write_bytes(b"no record")
+    assert "plant.log is damaged or no record" in run("verify", "plant.log", code=1).stderr
+
+
+@pytest.mark.usefixtures("record")
+def test_replay(run):
+    shown = run("replay", "plant.log", "--policy", "stationary").stdout
+    assert all(word in shown for word in ("as recorded", "stationary", "perfect foresight", "model-based", "Estimates"))
+    found = json.loads(run("replay", "plant.log", "--policy", "gp_md", "--json").stdout)
+    assert found["rounds"] == 6
+    assert "there are ['cgp_lcb'" in run("replay", "plant.log", "--policy", "magic", code=1).stderr

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
-from holdcourse.problem import check_metric
+from holdcourse.metric import check_metric
 
 
 @pytest.mark.parametrize(("metric", "expected"), [("euclidean", 5.0), ("cityblock", 7.0), ("chebyshev", 4.0)])
@@ -110,7 +110,7 @@ def test_triangle_check_finds_a_single_bad_triple():
 
 
 def test_large_matrices_are_checked_on_sampled_triples(monkeypatch):
-    monkeypatch.setattr("holdcourse.problem.EXACT_CHECK_ACTIONS", 10)
+    monkeypatch.setattr("holdcourse.metric.EXACT_CHECK_ACTIONS", 10)
     matrix = 1.0 - np.eye(30)
     check_metric(matrix)
     matrix[7, 21] = matrix[21, 7] = 2.5  # one pair in 435 is bad: 2 million sampled triples meet it

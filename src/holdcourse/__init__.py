@@ -8,42 +8,126 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdcourse.offline import Path, optimal_path, price_path, work_function
-    from holdcourse.problem import Grid, Problem, grid, metric_closure
-    from holdcourse.tree import Tree, frt_tree
-
-    from . import coupling, errors, mirror, testing
+    from . import audit, costs, coupling, errors, mirror, rules, testing, worlds
+    from .controller import Controller, Guard
+    from .costs import OutlierGuard, TheoryWidth
+    from .decision import Decision, Explanation
+    from .fitting import Fit, FitWarning, fit_kernel
+    from .gp import Posterior, posterior
+    from .history import History
+    from .kernels import Kernel, KernelSum, zscore
+    from .limits import Limits
+    from .metric import metric_closure
+    from .offline import Path, optimal_path, price_path, work_function
+    from .policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
+    from .problem import Grid, Problem, grid
+    from .regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
+    from .simulate import Run, World, measurement_noise, simulate
+    from .tree import Tree, frt_tree
+    from .worlds import SyntheticWorld
 
 __all__ = [
+    "Controller",
+    "Decision",
+    "Explanation",
+    "Fit",
+    "FitWarning",
     "Grid",
+    "Guard",
+    "History",
+    "Kernel",
+    "KernelSum",
+    "Limits",
+    "OutlierGuard",
     "Path",
+    "Policy",
+    "Posterior",
     "Problem",
+    "Run",
+    "SyntheticWorld",
+    "TheoremQuantities",
+    "TheoryWidth",
     "Tree",
+    "World",
     "__version__",
+    "approximate_regret",
+    "audit",
+    "cgp_lcb",
+    "costs",
     "coupling",
     "errors",
+    "fit_kernel",
+    "fixed",
+    "fixed_at",
     "frt_tree",
+    "gp_md",
     "grid",
+    "md_known",
+    "measurement_noise",
     "metric_closure",
+    "minc_known",
     "mirror",
     "optimal_path",
+    "posterior",
     "price_path",
+    "proximal_lcb",
+    "ratio_to_optimum",
+    "rules",
+    "simulate",
+    "stationary",
     "testing",
+    "theorem_quantities",
     "work_function",
+    "worlds",
+    "zscore",
 ]
 
-_SUBMODULES = ("coupling", "errors", "mirror", "testing")
+_SUBMODULES = ("audit", "costs", "coupling", "errors", "mirror", "rules", "testing", "worlds")
 _HOME = {
+    "Controller": "controller",
+    "Decision": "decision",
+    "Explanation": "decision",
+    "Fit": "fitting",
+    "FitWarning": "fitting",
     "Grid": "problem",
+    "Guard": "controller",
+    "History": "history",
+    "Kernel": "kernels",
+    "KernelSum": "kernels",
+    "Limits": "limits",
+    "OutlierGuard": "costs",
     "Path": "offline",
+    "Policy": "policy",
+    "Posterior": "gp",
     "Problem": "problem",
+    "Run": "simulate",
+    "SyntheticWorld": "worlds",
+    "TheoremQuantities": "regret",
+    "TheoryWidth": "costs",
     "Tree": "tree",
+    "World": "simulate",
+    "approximate_regret": "regret",
+    "cgp_lcb": "policy",
+    "fit_kernel": "fitting",
+    "fixed": "policy",
+    "fixed_at": "policy",
     "frt_tree": "tree",
+    "gp_md": "policy",
     "grid": "problem",
-    "metric_closure": "problem",
+    "md_known": "policy",
+    "measurement_noise": "simulate",
+    "metric_closure": "metric",
+    "minc_known": "policy",
     "optimal_path": "offline",
+    "posterior": "gp",
     "price_path": "offline",
+    "proximal_lcb": "policy",
+    "ratio_to_optimum": "regret",
+    "simulate": "simulate",
+    "stationary": "policy",
+    "theorem_quantities": "regret",
     "work_function": "offline",
+    "zscore": "kernels",
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import holdcourse as hc
+from holdcourse import audit
 from holdcourse.errors import HoldcourseError, InvalidInput
 
 app = typer.Typer(
@@ -116,16 +118,67 @@ def optimum(
         f"stay at {problem.value(begin)}": hc.price_path(np.full(len(table), begin), table, problem, start),
     }
     if as_json:
-        rows = [{"policy": k, "service": p.service, "movement": p.movement, "total": p.total} for k, p in bills.items()]
-        typer.echo(json.dumps({"rounds": len(table), "bills": rows, "actions": best.actions.tolist()}))
+        typer.echo(json.dumps({"rounds": len(table), "bills": _bill_rows(bills), "actions": best.actions.tolist()}))
         return
-    shown = Table("policy", title=f"{len(table)} rounds, {problem.n} actions")
+    Console().print(_bill_table(bills, best.total, f"{len(table)} rounds, {problem.n} actions"))
+
+
+@app.command()
+def verify(
+    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Decide every recorded round again and compare to the last bit; exit code 1 if anything differs.
+
+    Example: [bold]holdcourse verify turbine.log[/]
+    """
+    found = audit.verify(log)
+    if as_json:
+        typer.echo(json.dumps(asdict(found) | {"verified": found.verified}))
+    else:
+        outcome = "verified" if found.verified else f"{len(found.differences)} differences"
+        typer.echo(f"{log}: {found.decisions} decisions, {found.tells} tells: {outcome}")
+        for line in found.differences[:20]:
+            typer.echo(f"  {line}")
+        for name, then, now in found.versions:
+            typer.echo(f"  written with {name} {then}, checked with {now}")
+    if not found.verified:
+        raise typer.Exit(1)
+
+
+@app.command()
+def replay(
+    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    policy: Annotated[str, typer.Option(help="The other policy: gp_md, cgp_lcb, proximal_lcb, stationary, ...")],
+    as_json: Json = False,
+) -> None:
+    """What another policy would have done in the recorded contexts, by the record's own model.
+
+    Example: [bold]holdcourse replay turbine.log --policy cgp_lcb[/]
+    """
+    found = audit.replay(log, policy)
+    bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
+    total, count = found.measured
+    note = f"Estimates: every cost is the recorded model's, learned from {count} measurements (sum {total:.6g})."
+    if as_json:
+        typer.echo(json.dumps({"rounds": found.rounds, "bills": _bill_rows(bills), "note": note}))
+        return
+    Console().print(_bill_table(bills, found.optimum.total, f"{found.rounds} rounds, model-based"))
+    typer.echo(note)
+
+
+def _bill_rows(bills: dict[str, hc.Path]) -> list[dict[str, Any]]:
+    return [{"policy": k, "service": p.service, "movement": p.movement, "total": p.total} for k, p in bills.items()]
+
+
+def _bill_table(bills: dict[str, hc.Path], best: float, title: str) -> Table:
+    shown = Table("policy", title=title)
     for name in ("service", "movement", "total", "of optimum"):
         shown.add_column(name, justify="right")
     for name, path in bills.items():
-        ratio = path.total / best.total if best.total else float("nan")
-        shown.add_row(name, f"{path.service:.4g}", f"{path.movement:.4g}", f"{path.total:.4g}", f"{ratio:.2f}")
-    Console().print(shown)
+        ratio = f"{path.total / best:.2f}" if best > 0 else ""
+        shown.add_row(name, f"{path.service:.4g}", f"{path.movement:.4g}", f"{path.total:.4g}", ratio)
+    return shown
 
 
 def _problem(actions: Path | None, metric: str, matrix: Path | None, directed: bool, columns: int = 0) -> hc.Problem:

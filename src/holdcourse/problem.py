@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge, plain
+from holdcourse.metric import check_metric, checked_square, float_array
 
 Array: TypeAlias = NDArray[np.float64]
 MetricName: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
@@ -24,9 +25,7 @@ Metric: TypeAlias = MetricName | ArrayLike | Callable[[Any, Any], float]
 
 METRIC_NAMES = ("euclidean", "cityblock", "chebyshev")
 MAX_MATRIX_ACTIONS = 20_000  # the (n, n) matrix would take 3.2 GB
-EXACT_CHECK_ACTIONS = 2_000  # above this the triangle inequality is checked on sampled triples
-SAMPLED_TRIPLES = 2_000_000
-METRIC_TOLERANCE = 1e-9  # relative; rounding in a user's own matrix is not an error
+MATRIX_ACTIONS = 2_000  # up to here single distances are read from the matrix too
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def grid(**axes: ArrayLike) -> Grid:
         raise InvalidInput("grid needs at least one axis, e.g. grid(altitude=[100, 200, 300])")
     values = []
     for name, axis in axes.items():
-        array = _float_array(axis, f"axis {name!r}")
+        array = float_array(axis, f"axis {name!r}")
         if array.ndim != 1 or array.size == 0:
             raise InvalidInput(f"axis {name!r} must be a non-empty list of numbers, got shape {array.shape}")
         _require_finite(array, f"axis {name!r}")
@@ -138,7 +137,7 @@ class Problem:
             matrix = _matrix_from_callable(metric, values)
         else:
             self.metric_name = "matrix"
-            matrix = _checked_square(metric)
+            matrix = checked_square(metric)
             if actions is None:
                 actions = np.arange(len(matrix))
             self.actions = _checked_coordinates(actions)
@@ -192,7 +191,7 @@ class Problem:
 
     def move_costs(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> Array:
         """What each of several moves costs, from before[k] to after[k]; shape (k,)."""
-        if "distances" in self.__dict__ or self.n <= EXACT_CHECK_ACTIONS:
+        if "distances" in self.__dict__ or self.n <= MATRIX_ACTIONS:
             moved: Array = self.distances[before, after]
             return moved
         apart = np.abs(self.actions[after] - self.actions[before]) * self.scale
@@ -259,81 +258,6 @@ class Problem:
         return f"Problem({', '.join(parts)})"
 
 
-def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> None:
-    """Raise `InvalidMetric` unless `matrix` holds movement costs: finite, zero on the diagonal, positive off it,
-    symmetric (unless `directed`), and never dearer than a detour.
-
-    The triangle inequality is checked for every triple up to n = 2000; above, for two million sampled
-    triples, so a rare violation can pass there.
-    """  # noqa: D205 - one sentence
-    from holdcourse._numeric.metric import worst_triangle, worst_triangle_sampled
-
-    def fail(bad: NDArray[np.bool_], what: str) -> None:
-        if bad.any():
-            i, j = (int(k) for k in np.argwhere(bad)[0])
-            raise InvalidMetric(f"cost of moving from action {i} to {j} is {matrix[i, j]:.6g}: {what}", (i, j))
-
-    n = len(matrix)
-    fail(
-        ~np.isfinite(matrix),
-        "movement costs must be finite numbers; forbid an action by `allowed`, not by an infinite distance",
-    )
-    fail(matrix < 0, "movement costs must not be negative")
-    fail(np.diag(np.diag(matrix) != 0), "staying must cost 0; put zeros on the diagonal")
-    if not directed:
-        uneven = np.abs(matrix - matrix.T) > METRIC_TOLERANCE * np.maximum(matrix, matrix.T)
-        if uneven.any():
-            i, j = (int(k) for k in np.argwhere(uneven)[0])
-            raise InvalidMetric(
-                f"moving from action {i} to {j} costs {matrix[i, j]:.6g} but back {matrix[j, i]:.6g}; "
-                "pass directed=True if that is meant, or make the matrix symmetric",
-                (i, j),
-            )
-    fail(
-        (matrix + matrix.T == 0) & ~np.eye(n, dtype=bool),
-        "distinct actions at distance 0 are one action; merge them",
-    )
-    if n <= EXACT_CHECK_ACTIONS:
-        i, j, k = worst_triangle(matrix, METRIC_TOLERANCE)
-    else:
-        triples = np.random.default_rng(seed).integers(0, n, size=(SAMPLED_TRIPLES, 3))
-        i, j, k = worst_triangle_sampled(matrix, triples, METRIC_TOLERANCE)
-    if i >= 0:
-        raise InvalidMetric(
-            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but over {j} only {matrix[i, j]:.6g} + "
-            f"{matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}: the triangle inequality is broken; "
-            "holdcourse.metric_closure(matrix) gives the cheapest routes, which form a metric",
-            (i, j, k),
-        )
-
-
-def metric_closure(matrix: ArrayLike) -> Array:
-    """The cheapest route between every two actions: the largest metric that is nowhere above `matrix`.
-
-    Infinite entries mean "no direct move". The result keeps the directions of an asymmetric matrix.
-    """
-    from scipy.sparse.csgraph import floyd_warshall
-
-    direct = _checked_square(matrix)
-    if np.isnan(direct).any() or (direct < 0).any():
-        i, j = (int(k) for k in np.argwhere(np.isnan(direct) | (direct < 0))[0])
-        raise InvalidMetric(f"entry ({i}, {j}) is {direct[i, j]:.6g}; direct costs must be 0 or more", (i, j))
-    np.fill_diagonal(direct, 0.0)
-    # A dense csgraph reads a stored 0 as "no edge", so free moves are given as a masked array.
-    closed: Array = floyd_warshall(np.ma.masked_array(direct, mask=np.isinf(direct)))
-    if np.isinf(closed).any():
-        i, j = (int(k) for k in np.argwhere(np.isinf(closed))[0])
-        raise InvalidMetric(f"there is no route from action {i} to {j}; every action must be reachable", (i, j))
-    return closed
-
-
-def _float_array(values: Any, what: str) -> Array:
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be numbers: {error}") from None
-
-
 def _frozen(array: Array) -> Array:
     array.setflags(write=False)
     return array
@@ -351,7 +275,7 @@ def _require_finite(array: Array, what: str) -> None:
 def _checked_coordinates(actions: Any) -> Array:
     if actions is None:
         raise InvalidInput("actions are missing: give coordinates of shape (n,) or (n, d), or a matrix as metric")
-    points = actions.coordinates if isinstance(actions, Grid) else _float_array(actions, "actions")
+    points = actions.coordinates if isinstance(actions, Grid) else float_array(actions, "actions")
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or points.size == 0:
@@ -391,13 +315,6 @@ def _matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any]
     return matrix
 
 
-def _checked_square(matrix: Any) -> Array:
-    square = _float_array(matrix, "metric matrix")
-    if square.ndim != 2 or square.shape[0] != square.shape[1] or square.size == 0:
-        raise InvalidInput(f"the metric matrix must be square with one row per action, got shape {square.shape}")
-    return square
-
-
 def _checked_fixed_cost(fixed_cost: float) -> float:
     if not (math.isfinite(fixed_cost) and fixed_cost >= 0):
         raise InvalidInput(f"fixed_cost must be 0 or more, got {fixed_cost!r}")
@@ -405,7 +322,7 @@ def _checked_fixed_cost(fixed_cost: float) -> float:
 
 
 def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array:
-    factors = _float_array(scale, "scale")
+    factors = float_array(scale, "scale")
     if factors.ndim > 1 or factors.size not in (1, dimensions):
         raise InvalidInput(f"scale must be one number or {dimensions} (one per coordinate), got shape {factors.shape}")
     if not (np.isfinite(factors) & (factors > 0)).all():

@@ -78,18 +78,26 @@ def sweep(
         X[i, i] += JITTER * largest + SMALLEST
 
 
+@njit(cache=True)
+def settle(S: Array, g: Array, c: float) -> None:
+    """Make the pending change to S, rounded exactly as `sweep` does it: when it is made must not matter."""
+    for a in range(len(g)):
+        row, change = S[a, : a + 1], c * g[a]
+        for b in range(a + 1):
+            row[b] -= change * g[b]
+
+
 @njit(cache=True, fastmath={"reassoc", "contract"})
-def multiply(S: Array, g: Array, c: float, fade: float, phi: Array, out: Array) -> None:
-    """Set out = S phi, after making the pending change and S <- fade S + (1 - fade) I, all in one pass."""
+def multiply(S: Array, fade: float, phi: Array, out: Array) -> None:
+    """Set out = S phi, after S <- fade S + (1 - fade) I, all in one pass. No change may be pending."""
     out[:] = 0.0
     for a in range(len(phi)):
         row, x, before, above = S[a, :a], phi[a], phi[:a], out[:a]
         total = 0.0
-        if c != 0.0 or fade != 1.0:
-            change, by = c * g[a], g[:a]
+        if fade != 1.0:
             for b in range(a):
-                row[b] = fade * (row[b] - change * by[b])
-            S[a, a] = fade * (S[a, a] - change * g[a]) + (1.0 - fade)
+                row[b] *= fade
+            S[a, a] = fade * S[a, a] + (1.0 - fade)
         for b in range(a):
             total += row[b] * before[b]
             above[b] += row[b] * x

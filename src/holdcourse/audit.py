@@ -1,0 +1,181 @@
+"""What a record of decisions proves, and what another policy would have done with it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdcourse import archive, recipe
+from holdcourse.controller import Controller, Guard
+from holdcourse.decision import Request
+from holdcourse.errors import InvalidInput
+from holdcourse.limits import Limits
+from holdcourse.log import Log
+from holdcourse.offline import Path as Bill
+from holdcourse.offline import optimal_path, price_path
+from holdcourse.policy import Learning, Pilot, Policy
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of deciding every recorded round again.
+
+    Attributes
+    ----------
+    decisions, tells
+        How many the record holds.
+    differences
+        What came out differently; empty when the record is verified.
+    versions
+        Parts whose version is not the one that wrote the record: name, then, now. They explain differences.
+    """
+
+    decisions: int
+    tells: int
+    differences: tuple[str, ...]
+    versions: tuple[tuple[str, str, str], ...]
+
+    @property
+    def verified(self) -> bool:
+        """Whether every decision came out bit-identical."""
+        return not self.differences
+
+
+def verify(path: str | Path, policy: Policy | None = None) -> Verification:
+    """Decide every recorded round again, from the beginning, and compare to the last bit.
+
+    `policy` is needed only where the record cannot make it by itself (a prior mean that is a function, say).
+    """
+    log = Log.read(Path(path))
+    try:
+        controller = _from_beginning(log, policy)
+        differences: list[str] = []
+        counts = {"ask": 0, "tell": 0, "episode": 0}
+        for event in log.events():
+            differences += controller.repeat(event.kind, event.body)
+            counts[event.kind] += 1
+        return Verification(counts["ask"], counts["tell"], tuple(differences), tuple(_other_versions(log)))
+    finally:
+        log.close()
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What another policy would have done in the recorded contexts. All costs are the record's own model's.
+
+    Attributes
+    ----------
+    rounds
+        How many were replayed: the recorded ones up to the first new episode, if there is one.
+    recorded, other, optimum
+        Bills by the model: of the recorded actions, of the other policy, and of perfect foresight.
+    measured
+        Sum of the measurements told, and how many.
+    """
+
+    rounds: int
+    recorded: Bill
+    other: Bill
+    optimum: Bill
+    measured: tuple[float, int]
+
+
+def replay(path: str | Path, maker: str, policy: Policy | None = None) -> Replay:
+    """What the policy made by `maker` would have done, estimated by the model that the recorded policy ended with.
+
+    The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
+    the recorded policy's options as far as it takes them. This is an estimate: the record knows only the costs of the
+    actions that were taken.
+    """
+    log = Log.read(Path(path))
+    try:
+        controller = _from_beginning(log, policy)
+        first = controller._pilot.state
+        requests, actions, measured = [], [], []
+        for event in log.events():
+            if event.kind == "episode":
+                break
+            controller.repeat(event.kind, event.body)
+            if event.kind == "ask":
+                requests.append(Request.from_data(event.body["request"]))
+                actions.append(event.body["action"])
+            elif event.body["measurement"] is not None:
+                measured.append(event.body["measurement"])
+        problem = controller.policy.problem
+        if not requests:
+            raise InvalidInput(f"{path} holds no decision yet; there is nothing to replay")
+        model = controller._pilot.model
+        expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
+        costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
+        other = Pilot(_other(log, maker), first.action, first.seed)
+        chosen = []
+        for t, request in enumerate(requests):
+            _, view = other.look(request.context, request.mask(problem.n), request.forecast, expected[t])
+            choice = other.decide(view)
+            other.accept(choice)
+            other.learn(choice.action, request.context, float(expected[t, choice.action]))
+            chosen.append(choice.action)
+        return Replay(
+            len(requests),
+            price_path(actions, expected, problem, first.action),
+            price_path(chosen, expected, problem, first.action),
+            optimal_path(costs, problem, first.action),
+            (float(sum(measured)), len(measured)),
+        )
+    finally:
+        log.close()
+
+
+def _from_beginning(log: Log, policy: Policy | None) -> Controller:
+    """The controller as it was before the first event."""
+    identity = log.about["identity"]
+    if policy is None:
+        policy = recipe.make(_recipe(log))
+    if policy.fingerprint != identity["policy"]:
+        raise InvalidInput(
+            f"{log.path} was written by {identity['policy_name']}, fingerprint {identity['policy']}; "
+            f"the policy given is {policy.name}, {policy.fingerprint}"
+        )
+    controller = Controller(
+        policy,
+        identity["start"],
+        identity["seed"],
+        limits=Limits(**identity["limits"]),
+        guard=None if identity["guard"] is None else Guard(**identity["guard"]),
+        max_pending=identity["max_pending"],
+    )
+    controller._restore(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
+    return controller
+
+
+def _recipe(log: Log) -> dict[str, Any]:
+    found: dict[str, Any] | None = log.about["recipe"]
+    if found is None:
+        raise InvalidInput(
+            f"{log.path} does not hold its policy ({log.about['recipe_missing']}); "
+            "check it from Python: holdcourse.audit.verify(path, policy)"
+        )
+    return found
+
+
+def _other(log: Log, maker: str) -> Policy:
+    found = _recipe(log)
+    if maker not in recipe.MAKERS:
+        raise InvalidInput(f"policy {maker!r} is not known; there are {sorted(recipe.MAKERS)}")
+    own = recipe.MAKERS[maker].__annotations__
+    learned = Learning.__annotations__ if "learning" in own else {}
+    taken = {name: value for name, value in found["options"].items() if name in own or name in learned}
+    return recipe.make({**found, "policy": maker, "options": taken})
+
+
+def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:
+    for name, then in log.about["versions"].items():
+        now = {"python": platform.python_version(), "machine": platform.machine()}.get(name) or version(name)
+        if then != now:
+            yield name, then, now

@@ -1,0 +1,286 @@
+"""What was asked, what was decided, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.history import check_context, check_contexts
+from holdcourse.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+
+SHOWN_ACTIONS = 5  # in an explanation in words
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question in plain JSON values, so that a repeated one can be compared and a recorded one asked again."""
+
+    context: Any
+    allowed: tuple[int, ...] | None = None
+    forecast: Any = None
+    costs: tuple[float, ...] | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, context: Any, allowed: ArrayLike | None, forecast: Any, costs: Any) -> Request:
+        """Check and simplify what a caller passed."""
+        return cls(
+            context=_context(context),
+            allowed=_allowed_indices(allowed, problem.n),
+            forecast=_forecast(forecast),
+            costs=None if costs is None else _costs(costs, problem.n),
+        )
+
+    def mask(self, n: int) -> NDArray[np.bool_]:
+        """Which actions may be chosen."""
+        mask = np.full(n, self.allowed is None)
+        mask[list(self.allowed or ())] = True
+        return mask
+
+    def describe(self) -> dict[str, Any]:
+        """The request as JSON values; what was not given is left out."""
+        fields = {"context": self.context, "allowed": self.allowed, "forecast": self.forecast, "costs": self.costs}
+        given = {name: value for name, value in fields.items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Request:
+        """Read what `describe` gave."""
+        tuples = {name: tuple(data[name]) for name in ("allowed", "costs") if name in data}
+        return cls(context=data.get("context"), forecast=data.get("forecast"), **tuples)
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What to do this round.
+
+    Attributes
+    ----------
+    id
+        To tell the measurement under.
+    round, episode
+        Counted from 0.
+    action, value
+        The action's index, and its coordinate or label.
+    probabilities
+        Probability that the rule gave each action, shape (n,); after limits, `action` may be another one.
+    expected_cost
+        Service cost that the model expects at `action`.
+    movement
+        What the move to `action` costs.
+    wanted
+        What the rule chose; differs from `action` where a limit acted.
+    limited_by
+        The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None where none did.
+    """
+
+    id: str
+    round: int
+    episode: int
+    action: int
+    value: Any
+    probabilities: Array
+    expected_cost: float
+    movement: float
+    wanted: int
+    limited_by: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a decision was taken. The arrays have one entry per action.
+
+    Attributes
+    ----------
+    bounds
+        The cost vector that the rule saw: lower bounds, +inf where not allowed.
+    expected
+        Expected service cost.
+    mean, std
+        Of the measured quantity, where the policy learns.
+    probabilities
+        That the rule gave.
+    movement
+        What moving there would have cost, from where the machine was.
+    words
+        The same in a few sentences.
+    """
+
+    decision: Decision
+    bounds: Array
+    expected: Array
+    mean: Array | None
+    std: Array | None
+    probabilities: Array
+    movement: Array
+    words: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dict per action."""
+        columns: dict[str, Any] = {
+            "action": range(len(self.bounds)),
+            "bound": self.bounds.tolist(),
+            "expected": self.expected.tolist(),
+            "probability": self.probabilities.tolist(),
+            "movement": self.movement.tolist(),
+        }
+        if self.mean is not None and self.std is not None:
+            columns |= {"mean": self.mean.tolist(), "std": self.std.tolist()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A decision with all that explains it, as kept by a controller for its newest decisions.
+
+    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``.
+    """
+
+    request: Request
+    decision: Decision
+    before: int
+    bounds: Array
+    expected: Array
+    mean: Array | None
+    std: Array | None
+    told: tuple[float | None, int | None] | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.decision.probabilities, self.bounds, self.expected, self.mean, self.std):
+            if array is not None:
+                array.setflags(write=False)  # the caller gets them too
+
+    def explain(self, problem: Problem) -> Explanation:
+        """Put it as data and in words."""
+        movement = np.array(problem.distances[self.before])
+        decision = self.decision
+        return Explanation(
+            decision,
+            self.bounds,
+            self.expected,
+            self.mean,
+            self.std,
+            decision.probabilities,
+            movement,
+            _in_words(self, problem, movement),
+        )
+
+    def to_data(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """JSON values and arrays."""
+        decision = self.decision
+        data = {
+            "request": self.request.describe(),
+            "before": self.before,
+            "told": self.told,
+            "decision": {
+                name: getattr(decision, name)
+                for name in ("id", "round", "episode", "action", "expected_cost", "movement", "wanted", "limited_by")
+            },
+        }
+        arrays = {"probabilities": decision.probabilities, "bounds": self.bounds, "expected": self.expected}
+        if self.mean is not None and self.std is not None:
+            arrays |= {"mean": self.mean, "std": self.std}
+        return data, arrays
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, Array], problem: Problem) -> Record:
+        """Read what `to_data` gave."""
+        fields = data["decision"]
+        return cls(
+            request=Request.from_data(data["request"]),
+            decision=Decision(
+                **fields, value=problem.value(fields["action"]), probabilities=np.array(arrays["probabilities"])
+            ),
+            before=data["before"],
+            bounds=np.array(arrays["bounds"]),
+            expected=np.array(arrays["expected"]),
+            mean=arrays.get("mean"),
+            std=arrays.get("std"),
+            told=None if data["told"] is None else tuple(data["told"]),
+        )
+
+    def with_tell(self, measurement: float | None, applied: int | None) -> Record:
+        """The record after it was told."""
+        return replace(self, told=(measurement, applied))
+
+
+def _plain(value: Any, what: str) -> Any:
+    """Numbers and nested lists of them, as JSON would hold them; None stays None."""
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be a number or a list of numbers, got {plain(value)!r}") from None
+    if np.isnan(array).any():
+        raise InvalidInput(f"{what} must not hold NaN, got {array.tolist()}; fill the gap before asking")
+    return array.tolist()
+
+
+def _context(context: Any) -> Any:
+    simple = _plain(context, "context")
+    check_context(simple, None)  # also for those who do not look at it: it must be possible to tell
+    return simple
+
+
+def _forecast(forecast: Any) -> Any:
+    simple = _plain(forecast, "forecast")
+    if simple is not None:
+        check_contexts(simple, None, "forecast")
+    return simple
+
+
+def _costs(costs: Any, n: int) -> tuple[float, ...]:
+    simple = _plain(costs, "costs")
+    if np.shape(simple) != (n,):
+        raise InvalidInput(f"costs must be {n} numbers, one per action, got {simple}")
+    return tuple(simple)
+
+
+def _allowed_indices(allowed: ArrayLike | None, n: int) -> tuple[int, ...] | None:
+    if allowed is None:
+        return None
+    mask = np.asarray(allowed)
+    if mask.shape != (n,) or mask.dtype != np.bool_:
+        raise InvalidInput(f"allowed must be {n} booleans, one per action, got {mask.dtype} of shape {mask.shape}")
+    if not mask.any():
+        raise InvalidInput("allowed forbids every action; allow at least one")
+    return tuple(np.flatnonzero(mask).tolist())
+
+
+def _in_words(record: Record, problem: Problem, movement: Array) -> str:
+    decision, before = record.decision, record.before
+
+    def name(action: int) -> str:
+        value = problem.value(action)
+        return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+    if decision.action == before:
+        sentences = [f"Round {decision.round}: stay at {name(before)}."]
+    else:
+        price = f"a move that costs {decision.movement:.4g}"
+        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {price}."]
+    sentences.append(
+        f"Expected service cost there: {decision.expected_cost:.4g}, at {name(before)}: {record.expected[before]:.4g}."
+    )
+    if decision.limited_by is not None and decision.action == decision.wanted:
+        sentences.append(f"The guard wanted its safe action; {decision.limited_by} kept it from being played.")
+    elif decision.limited_by is not None:
+        sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
+    likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
+    shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
+    if len(shares) > 1:
+        sentences.append(f"The rule's probabilities: {', '.join(shares)}.")
+    cheapest = int(np.argmin(record.bounds))
+    if cheapest != decision.action:
+        sentences.append(
+            f"The lowest bound, {record.bounds[cheapest]:.4g}, is at {name(cheapest)}; "
+            f"going there would have cost {movement[cheapest]:.4g}."
+        )
+    return " ".join(sentences)

@@ -1,0 +1,148 @@
+"""Limits on what the machine may do, acting after the rule.
+
+The rule keeps its own, virtual action, so its probabilities stay right; the machine plays the permitted action nearest
+to it. Which actions are permitted, strongest first:
+
+1. allowed: the round's mask; never broken;
+2. max_step: no single move costs more than this; never broken. If no allowed action is within reach, that is an error;
+3. min_dwell: after a move, stay for at least so many rounds;
+4. max_moves: at most so many moves within any `window` rounds.
+
+Where a weaker limit would leave nothing, the stronger one wins: a machine must leave an action that is no longer
+allowed, however recently it came there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the machine may do; see the module's docstring.
+
+    Parameters
+    ----------
+    min_dwell
+        Rounds at an action before it may be left, counting the one that moved there; 1: may move every round.
+    max_step
+        Largest movement cost of one move.
+    max_moves, window
+        At most `max_moves` moves in any `window` consecutive rounds.
+
+    A new episode begins afresh: being brought to its start is no move, and the moves before it do not count.
+    """
+
+    min_dwell: int = 1
+    max_step: float | None = None
+    max_moves: int | None = None
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.max_moves is None) != (self.window is None):
+            raise InvalidInput("max_moves and window go together: so many moves within so many rounds")
+        if self.max_step is not None:
+            if isinstance(self.max_step, str) or not self.max_step >= 0:
+                raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
+            object.__setattr__(self, "max_step", float(self.max_step))  # what JSON can hold
+        for name, least in (("min_dwell", 1), ("max_moves", 0), ("window", 1)):
+            if name == "min_dwell" or getattr(self, name) is not None:
+                object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
+
+    def describe(self) -> dict[str, Any]:
+        """The limits in JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where the machine is, and how it came there.
+
+    Attributes
+    ----------
+    arrivals
+        (round, action) of every move, oldest first, as far back as a limit may ask. The first entry only says where
+        it was before.
+    """
+
+    arrivals: tuple[tuple[int, int], ...]
+
+    @property
+    def action(self) -> int:
+        """Where it is."""
+        return self.arrivals[-1][1]
+
+    @property
+    def moves(self) -> tuple[int, ...]:
+        """Rounds of its newest moves, oldest first."""
+        return tuple(past for past, _ in self.arrivals[1:])
+
+    def after(self, action: int, round: int, limits: Limits) -> Whereabouts:  # noqa: A002
+        """Where it is after playing `action` in `round`, the next one."""
+        if action == self.action:
+            return self
+        reach = max(limits.min_dwell, limits.window or 0)
+        old = sum(past <= round - reach for past, _ in self.arrivals)
+        return Whereabouts((*self.arrivals[max(old - 1, 0) :], (round, action)))
+
+    def corrected(self, action: int, round: int, newest: int) -> Whereabouts:  # noqa: A002
+        """The same, except that it was at `action` in `round`; `newest` is the last round played."""
+        before = [arrival for arrival in self.arrivals if arrival[0] < round]
+        if not before:  # too long ago to matter
+            return self
+        after = [] if action == before[-1][1] else [(round, action)]
+        if round < newest:
+            back = next(there for past, there in reversed(self.arrivals) if past <= round + 1)
+            after += [] if back == action else [(round + 1, back)]
+            after += [arrival for arrival in self.arrivals if arrival[0] > round + 1]
+        return Whereabouts((*before, *after))
+
+
+def nearest_permitted(
+    problem: Problem,
+    limits: Limits,
+    where: Whereabouts,
+    wanted: int,
+    allowed: Mask,  # (n,)
+    round: int,  # noqa: A002
+) -> tuple[int, str | None]:
+    """The action to play when the rule wants `wanted`, and the limit that kept it from being played."""
+    here = where.action
+    reachable = allowed
+    if limits.max_step is not None:
+        reachable = allowed & (problem.distances[here] <= limits.max_step)
+        if not reachable.any():
+            raise NoActionLeft(
+                f"no allowed action is within max_step={limits.max_step:g} of action {here} ({problem.value(here)}); "
+                f"allow it, a nearer one, or raise max_step (the nearest allowed costs "
+                f"{problem.distances[here][allowed].min():g})"
+            )
+    if wanted != here and reachable[here]:  # a limit that says "stay" yields where staying is not permitted
+        if where.moves and round - where.moves[-1] < limits.min_dwell:
+            return here, "min_dwell"
+        if limits.max_moves is not None and limits.window is not None:
+            recent = sum(past > round - limits.window for past in where.moves)
+            if recent >= limits.max_moves:
+                return here, "max_moves"
+    if reachable[wanted]:
+        return wanted, None
+    away = np.where(reachable, problem.distances[:, wanted], np.inf)
+    action = here if away[here] == away.min() else int(np.argmin(away))
+    return action, "max_step" if allowed[wanted] else "allowed"
+
+
+def whole_number(value: Any, what: str, least: int) -> int:
+    """The value as an int; raises unless it is a whole number from `least` on."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(f"{what} must be a whole number, {least} or more, got {plain(value)!r}")
+    return int(value)

@@ -1,0 +1,100 @@
+"""What a matrix of movement costs must be, and how to make it so."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric.metric import worst_triangle, worst_triangle_sampled
+from holdcourse.errors import InvalidInput, InvalidMetric
+
+Array: TypeAlias = NDArray[np.float64]
+
+EXACT_CHECK_ACTIONS = 2_000  # above this the triangle inequality is checked on sampled triples
+SAMPLED_TRIPLES = 2_000_000
+TOLERANCE = 1e-9  # relative; rounding in a user's own matrix is not an error
+
+
+def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> None:
+    """Raise `InvalidMetric` unless `matrix` holds movement costs: finite, zero on the diagonal, positive off it,
+    symmetric (unless `directed`), and never dearer than a detour.
+
+    The triangle inequality is checked for every triple up to n = 2000; above, for two million sampled
+    triples, so a rare violation can pass there.
+    """  # noqa: D205 - one sentence
+
+    def fail(bad: NDArray[np.bool_], what: str) -> None:
+        if bad.any():
+            i, j = (int(k) for k in np.argwhere(bad)[0])
+            raise InvalidMetric(f"cost of moving from action {i} to {j} is {matrix[i, j]:.6g}: {what}", (i, j))
+
+    n = len(matrix)
+    fail(
+        ~np.isfinite(matrix),
+        "movement costs must be finite numbers; forbid an action by `allowed`, not by an infinite distance",
+    )
+    fail(matrix < 0, "movement costs must not be negative")
+    fail(np.diag(np.diag(matrix) != 0), "staying must cost 0; put zeros on the diagonal")
+    if not directed:
+        uneven = np.abs(matrix - matrix.T) > TOLERANCE * np.maximum(matrix, matrix.T)
+        if uneven.any():
+            i, j = (int(k) for k in np.argwhere(uneven)[0])
+            raise InvalidMetric(
+                f"moving from action {i} to {j} costs {matrix[i, j]:.6g} but back {matrix[j, i]:.6g}; "
+                "pass directed=True if that is meant, or make the matrix symmetric",
+                (i, j),
+            )
+    fail(
+        (matrix + matrix.T == 0) & ~np.eye(n, dtype=bool),
+        "distinct actions at distance 0 are one action; merge them",
+    )
+    if n <= EXACT_CHECK_ACTIONS:
+        i, j, k = worst_triangle(matrix, TOLERANCE)
+    else:
+        triples = np.random.default_rng(seed).integers(0, n, size=(SAMPLED_TRIPLES, 3))
+        i, j, k = worst_triangle_sampled(matrix, triples, TOLERANCE)
+    if i >= 0:
+        raise InvalidMetric(
+            f"moving from action {i} to {k} costs {matrix[i, k]:.6g}, but over {j} only {matrix[i, j]:.6g} + "
+            f"{matrix[j, k]:.6g} = {matrix[i, j] + matrix[j, k]:.6g}: the triangle inequality is broken; "
+            "holdcourse.metric_closure(matrix) gives the cheapest routes, which form a metric",
+            (i, j, k),
+        )
+
+
+def metric_closure(matrix: ArrayLike) -> Array:
+    """The cheapest route between every two actions: the largest metric that is nowhere above `matrix`.
+
+    Infinite entries mean "no direct move". The result keeps the directions of an asymmetric matrix.
+    """
+    from scipy.sparse.csgraph import floyd_warshall
+
+    direct = checked_square(matrix)
+    if np.isnan(direct).any() or (direct < 0).any():
+        i, j = (int(k) for k in np.argwhere(np.isnan(direct) | (direct < 0))[0])
+        raise InvalidMetric(f"entry ({i}, {j}) is {direct[i, j]:.6g}; direct costs must be 0 or more", (i, j))
+    np.fill_diagonal(direct, 0.0)
+    # A dense csgraph reads a stored 0 as "no edge", so free moves are given as a masked array.
+    closed: Array = floyd_warshall(np.ma.masked_array(direct, mask=np.isinf(direct)))
+    if np.isinf(closed).any():
+        i, j = (int(k) for k in np.argwhere(np.isinf(closed))[0])
+        raise InvalidMetric(f"there is no route from action {i} to {j}; every action must be reachable", (i, j))
+    return closed
+
+
+def checked_square(matrix: Any) -> Array:
+    """A copy of the matrix, as floats; `InvalidInput` unless it is square."""
+    square = float_array(matrix, "metric matrix")
+    if square.ndim != 2 or square.shape[0] != square.shape[1] or square.size == 0:
+        raise InvalidInput(f"the metric matrix must be square with one row per action, got shape {square.shape}")
+    return square
+
+
+def float_array(values: Any, what: str) -> Array:
+    """A copy as floats; `what` names the values in the error."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be numbers: {error}") from None

@@ -1,0 +1,326 @@
+"""Policies: a rule times a cost model, and the ones of the paper by name.
+
+================  ====================================  ============================================
+policy            cost vector it sees                   rule
+================  ====================================  ============================================
+`gp_md`           lower bounds of the Gaussian process  mirror descent on a tree, coupling
+`cgp_lcb`         lower bounds                          the cheapest
+`proximal_lcb`    lower bounds                          the cheapest including the way there
+`md_known`        true costs                            mirror descent on a tree, coupling
+`minc_known`      true costs                            the cheapest
+`stationary`      none                                  stay
+`fixed`           none                                  one action, chosen on history
+================  ====================================  ============================================
+
+A `Policy` is frozen and can be run many times. A `Pilot` is a policy at work, driven by `simulate` or a `Controller`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.costs import CostModel, Estimate, Every, IntervalMap, KnownCosts, LowerBound, OutlierGuard, TheoryWidth
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.gp import History, Method, posterior
+from holdcourse.kernels import AnyKernel
+from holdcourse.problem import Problem
+from holdcourse.rules import Choice, Greedy, MirrorDescent, Proximal, Rule, RuleState, Stay, View, tree_digest
+from holdcourse.tree import Tree, frt_tree
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class RuleMaker(Protocol):
+    """Makes the rule of a run from the run's seed; for rules that hold something random, such as a tree."""
+
+    def __call__(self, seed: int) -> Rule:
+        """The rule of the run with this seed."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What it makes, in JSON values."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A rule and a cost model.
+
+    Parameters
+    ----------
+    name
+        How it is called in tables.
+    rule
+        A rule, or a `RuleMaker` for one that depends on the run's seed.
+    costs
+        The cost model as it is before the first round. Each run works on a copy.
+    made_by
+        Name and options of the function that made it, for those that are made by name; see `holdcourse.recipe`.
+    """
+
+    name: str
+    rule: Rule | RuleMaker
+    costs: CostModel
+    problem: Problem
+    made_by: tuple[str, Mapping[str, Any]] | None = None
+
+    def rule_for(self, seed: int) -> Rule:
+        """The rule of the run with this seed."""
+        return self.rule(seed) if callable(self.rule) else self.rule
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal policies; a saved state can be loaded only into an equal one."""
+        parts = {"problem": self.problem.fingerprint, "rule": self.rule.describe(), "costs": self.costs.describe()}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        return f"Policy({self.name}: {self.rule.describe()} on {self.costs.describe()['model']}, {self.problem!r})"
+
+
+class Pilot:
+    """A policy at work: the rule's state and what the model has learned.
+
+    Every round takes the same three steps: `look` and `decide`, which change nothing, then `accept` the choice;
+    and `learn` what was measured.
+    """
+
+    def __init__(self, policy: Policy, start: int, seed: int) -> None:
+        policy.problem.check_action(start)
+        check_seed(seed)
+        self.policy = policy
+        self.rule = policy.rule_for(seed)
+        self.model = policy.costs.copy()
+        self.state: RuleState = self.rule.begin(start, seed)
+
+    def look(
+        self, context: Any, allowed: Mask | None = None, forecast: Any = None, shown: ArrayLike | None = None
+    ) -> tuple[Estimate, View]:
+        """What the model says about this context, and what the rule will see of it."""
+        estimate = self.model.estimate(context, shown)
+        costs = estimate.costs if allowed is None else np.where(allowed, estimate.costs, np.inf)
+        allowed = np.isfinite(costs)  # a model may forbid actions too
+        if not allowed.any():
+            raise InvalidInput("no action is left: all that are allowed have infinite cost; allow at least one")
+        return estimate, View(costs, context, allowed, forecast, self.model.costs_at)
+
+    def decide(self, view: View) -> Choice:
+        """The rule's choice; the same as often as it is asked."""
+        return self.rule.step(self.state, view)
+
+    def accept(self, choice: Choice) -> None:
+        """Go on from the choice."""
+        self.state = choice.state
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Take in what was measured; returns its weight."""
+        return self.model.learn(action, context, measurement)
+
+    def move_to(self, action: int) -> None:
+        """Somebody else moved us: start again there, with what has been learned."""
+        self.state = self.rule.begin(action, self.state.seed, self.state.round)
+
+    def new_episode(self, start: int) -> None:
+        """End the episode; the next one begins at `start`."""
+        self.model.new_episode()
+        self.move_to(start)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that changes, as arrays."""
+        state = self.state
+        arrays: dict[str, NDArray[Any]] = {f"rule.{name}": array for name, array in state.arrays.items()}
+        arrays["rule"] = np.array([state.action, state.round], dtype=np.int64)
+        return arrays | {f"model.{name}": array for name, array in self.model.state().items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `arrays` of a pilot of the same policy and seed gave."""
+        action, rounds = (int(number) for number in arrays["rule"])
+        remembered = {k.removeprefix("rule."): np.array(v) for k, v in arrays.items() if k.startswith("rule.")}
+        self.model.restore({k.removeprefix("model."): v for k, v in arrays.items() if k.startswith("model.")})
+        self.state = RuleState(action, rounds, self.state.seed, remembered)
+
+
+def check_seed(seed: int) -> None:
+    """Raise unless `seed` can key the random stream."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise InvalidInput(f"seed must be a whole number from 0 to 2^64 - 1, got {plain(seed)!r}")
+
+
+class Learning(TypedDict, total=False):
+    """Options of every policy that learns, with the paper's defaults.
+
+    kernel: what is believed about the cost, or "auto" to fit it as data comes in (default); noise_std: deviation of a
+    measurement (0.1); prior_mean: a number, one per action or a function (0.0); width: of the bounds, in deviations
+    (2.0), or `TheoryWidth`; every: "round" or "episode", when bounds follow the data ("round"); history: past
+    measurements to start from; maximise: measurements are gains (False); method, contexts, context_bounds, forgetting:
+    as in `posterior`; guard: `OutlierGuard` against measurements far off (none); interval_map: where the cost is a
+    function of what is measured, see `costs.Mapped` (none).
+    """
+
+    kernel: AnyKernel | str
+    noise_std: float
+    prior_mean: Any
+    width: float | TheoryWidth
+    every: Every
+    history: History | Iterable[tuple[int, Any, float]] | None
+    maximise: bool
+    method: Method
+    contexts: ArrayLike | None
+    context_bounds: ArrayLike | None
+    forgetting: float
+    guard: OutlierGuard | None
+    interval_map: IntervalMap | None
+
+
+def gp_md(
+    problem: Problem,
+    *,
+    tau: float = 5.0,
+    kappa: float = 1.0,
+    tree: Tree | None = None,
+    tree_seed: int | None = None,
+    **learning: Unpack[Learning],
+) -> Policy:
+    """GP-MD, the paper's algorithm: lower bounds of a Gaussian process fed into mirror descent on a tree.
+
+    Parameters
+    ----------
+    tau, kappa
+        Of the tree and of the descent.
+    tree, tree_seed
+        A given tree, or the seed of a random one; by default it is drawn from the run's seed.
+    learning
+        See `Learning`.
+    """
+    rule = OnTree(problem, tau, kappa, tree, tree_seed)
+    options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, **learning}
+    return Policy("GP-MD", rule, _lower_bound(problem, learning), problem, ("gp_md", options))
+
+
+def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
+    """CGP-LCB: the action of least lower bound, wherever it is."""
+    return Policy("CGP-LCB", Greedy(problem), _lower_bound(problem, learning), problem, ("cgp_lcb", dict(learning)))
+
+
+def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
+    """Least lower bound plus `weight` times the movement there."""
+    made_by = ("proximal_lcb", {"weight": weight, **learning})
+    return Policy("Proximal-LCB", Proximal(problem, weight), _lower_bound(problem, learning), problem, made_by)
+
+
+def md_known(
+    problem: Problem,
+    *,
+    tau: float = 5.0,
+    kappa: float = 1.0,
+    tree: Tree | None = None,
+    tree_seed: int | None = None,
+    maximise: bool = False,
+) -> Policy:
+    """MD-Known: the rule of GP-MD, shown the true costs."""
+    rule = OnTree(problem, tau, kappa, tree, tree_seed)
+    options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, "maximise": maximise}
+    return Policy("MD-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("md_known", options))
+
+
+def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
+    """MinC-Known: the action of least true cost, wherever it is."""
+    made_by = ("minc_known", {"maximise": maximise})
+    return Policy("MinC-Known", Greedy(problem), KnownCosts(problem, maximise=maximise), problem, made_by)
+
+
+def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
+    """Stay where the run begins."""
+    nothing = KnownCosts(problem, Nothing(problem.n), maximise=maximise)
+    return Policy("Stationary", Stay(problem), nothing, problem, ("stationary", {"maximise": maximise}))
+
+
+def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
+    """One action for ever: the one of least mean cost in the history."""
+    past = history if isinstance(history, History) else History.from_records(history)
+    past.check(problem, None)
+    if len(past) == 0:
+        raise InvalidInput("fixed chooses its action on history, and the history is empty")
+    sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
+    counts = np.bincount(past.actions, minlength=problem.n)
+    means = np.full(problem.n, np.inf)
+    np.divide(-sums if maximise else sums, counts, out=means, where=counts > 0)
+    return fixed_at(problem, int(np.argmin(means)), maximise=maximise)
+
+
+def fixed_at(problem: Problem, action: int, *, maximise: bool = False) -> Policy:
+    """One given action for ever."""
+    problem.check_action(action)
+    name, nothing = f"fixed at {problem.value(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
+    made_by = ("fixed_at", {"action": int(action), "maximise": maximise})
+    return Policy(name, Stay(problem, int(action)), nothing, problem, made_by)
+
+
+@dataclass(frozen=True, eq=False)
+class OnTree:
+    """Makes mirror descent on a given tree or on one drawn from a seed."""
+
+    problem: Problem
+    tau: float = 5.0
+    kappa: float = 1.0
+    tree: Tree | None = None
+    tree_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tree is not None and self.tree.n != self.problem.n:
+            raise InvalidInput(f"the tree has {self.tree.n} actions but the problem {self.problem.n}")
+        if not 1 <= self.kappa < np.inf:
+            raise InvalidInput(f"kappa must be at least 1, got {plain(self.kappa)!r}")
+        if not 4 < self.tau < np.inf:
+            raise InvalidInput(f"tau must be above 4, got {plain(self.tau)!r}")
+        object.__setattr__(self, "kappa", float(self.kappa))  # 1 and 1.0 must be described alike
+        object.__setattr__(self, "tau", float(self.tau))
+        if self.tree_seed is not None:
+            check_seed(self.tree_seed)
+            object.__setattr__(self, "tree_seed", int(self.tree_seed))
+
+    def __call__(self, seed: int) -> MirrorDescent:
+        """The rule of the run with this seed."""
+        tree = self.tree
+        if tree is None:
+            tree = frt_tree(self.problem, self.tau, seed if self.tree_seed is None else self.tree_seed)
+        return MirrorDescent(self.problem, tree, self.kappa)
+
+    def describe(self) -> dict[str, Any]:
+        """What it makes, in JSON values."""
+        given = None if self.tree is None else tree_digest(self.tree)
+        described = {"rule": "MirrorDescent", "tau": self.tau, "kappa": self.kappa}
+        return described | {"tree": given, "tree_seed": self.tree_seed}
+
+
+def _lower_bound(problem: Problem, learning: Learning) -> LowerBound:
+    options = dict(learning)
+    unknown = set(options) - set(Learning.__annotations__)
+    if unknown:
+        raise InvalidInput(
+            f"option {sorted(unknown)[0]!r} is not known; a learning policy takes {sorted(Learning.__annotations__)}"
+        )
+    bounds = {
+        name: options.pop(name) for name in ("width", "every", "maximise", "guard", "interval_map") if name in options
+    }
+    return LowerBound(posterior(problem, options.pop("kernel", "auto"), **options), **bounds)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The costs of policies that look at none."""
+
+    n: int
+
+    def __call__(self, context: Any) -> Array:
+        """All alike."""
+        return np.zeros(self.n)

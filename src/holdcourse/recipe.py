@@ -1,0 +1,68 @@
+"""A policy as JSON: which function made it, with which options. A record of decisions holds it, so that anybody can
+check the record without the program that wrote it.
+
+History is not part of a recipe; what was learned from it is part of the state.
+"""  # noqa: D205 - one paragraph
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from holdcourse import policy as policies
+from holdcourse.costs import OutlierGuard, TheoryWidth
+from holdcourse.errors import InvalidInput
+from holdcourse.kernels import Kernel, KernelSum
+from holdcourse.policy import Policy
+from holdcourse.problem import Problem
+from holdcourse.tree import Tree
+
+MAKERS: dict[str, Callable[..., Policy]] = {
+    name: getattr(policies, name)
+    for name in ("gp_md", "cgp_lcb", "proximal_lcb", "md_known", "minc_known", "stationary", "fixed_at")
+}
+
+
+def describe(policy: Policy) -> dict[str, Any]:
+    """The recipe, in JSON values; `InvalidInput` where a part is known to Python only."""
+    if policy.made_by is None or policy.made_by[0] not in MAKERS:
+        raise InvalidInput(f"{policy.name} was not made by one of {sorted(MAKERS)}; only Python can make it again")
+    name, options = policy.made_by
+    given = {key: _encoded(key, value) for key, value in options.items() if key != "history" and value is not None}
+    return {"policy": name, "problem": policy.problem.describe(), "options": given}
+
+
+def make(recipe: Mapping[str, Any], **changes: Any) -> Policy:
+    """The policy of a recipe; `changes` replace options."""
+    name = recipe["policy"]
+    if name not in MAKERS:
+        raise InvalidInput(f"policy {name!r} is not known; there are {sorted(MAKERS)}")
+    options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | changes
+    return MAKERS[name](Problem.from_data(recipe["problem"]), **options)
+
+
+def _encoded(key: str, value: Any) -> Any:
+    if isinstance(value, Kernel | KernelSum | Tree):
+        return value.to_json()
+    if isinstance(value, TheoryWidth | OutlierGuard):
+        return asdict(value)
+    if isinstance(value, str | bool | int | float):
+        return value
+    if callable(value):
+        raise InvalidInput(f"{key} is a function, which only Python can make again")
+    return np.asarray(value, dtype=np.float64).tolist()
+
+
+def _decoded(key: str, value: Any) -> Any:
+    if key == "kernel" and value != "auto":
+        return Kernel.from_json(value)
+    if key == "tree":
+        return Tree.from_json(value)
+    if key == "guard":
+        return OutlierGuard(**value)
+    if key == "width" and isinstance(value, Mapping):
+        return TheoryWidth(**value)
+    return value

@@ -1,0 +1,250 @@
+"""Rules: from a view of the round to an action.
+
+A rule is frozen. What it remembers is a `RuleState`, handed in and out: `begin` and `step` are pure functions, so a
+decision can be taken again, saved, and undone. Rules know nothing of where the costs come from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse import coupling, mirror, offline, stream
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.problem import Problem
+from holdcourse.tree import Tree
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a rule sees of the round.
+
+    Attributes
+    ----------
+    costs
+        Cost of every action, shape (n,); +inf where it is not allowed.
+    context
+        The context as the user gave it.
+    allowed
+        Which actions may be chosen, shape (n,).
+    forecast
+        Contexts expected in the next rounds, if anybody said so.
+    costs_at
+        ``costs_at(contexts) -> (k, n)``, for rules that plan.
+    """
+
+    costs: Array
+    context: Any
+    allowed: NDArray[np.bool_]
+    forecast: Any = None
+    costs_at: Callable[[ArrayLike], Array] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RuleState:
+    """Everything that a rule carries from round to round.
+
+    Attributes
+    ----------
+    action
+        Where the rule is. Limits may keep the machine elsewhere; the rule's own probabilities stay right.
+    round
+        How many rounds it has decided.
+    seed
+        Key of the random stream: round t draws from Philox(key=seed, counter=[0, t, 0, 0]).
+    arrays
+        What this rule remembers, by name.
+    """
+
+    action: int
+    round: int
+    seed: int
+    arrays: dict[str, Array]
+
+    def uniform(self) -> float:
+        """The random number of this round, in [0, 1)."""
+        return stream.uniform(self.seed, self.round)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A decision: the state after it, and the probability that each action had, shape (n,)."""
+
+    state: RuleState
+    probabilities: Array
+
+    @property
+    def action(self) -> int:
+        """What was chosen."""
+        return self.state.action
+
+
+class Rule(Protocol):
+    """See the module's docstring."""
+
+    @property
+    def problem(self) -> Problem:
+        """The actions and their movement costs."""
+        ...
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002 - the word of the field
+        """Start, or start again, at an action."""
+        ...
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Decide one round."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MirrorDescent:
+    """Mirror descent on a tree, then a sample from the optimal coupling: lines 4-13 of the paper's Algorithm 1."""
+
+    problem: Problem
+    tree: Tree
+    kappa: float = 1.0
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Certain to be at the action."""
+        return RuleState(int(action), round, seed, {"q": mirror.start(self.tree, action)})
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Let the probabilities follow the costs and move as little as they allow."""
+        before = mirror.leaf_probabilities(self.tree, state.arrays["q"])
+        q = mirror.descend(self.tree, state.arrays["q"], view.costs, self.kappa)
+        after = mirror.leaf_probabilities(self.tree, q)
+        action = coupling.sample(self.tree, before, after, state.action, state.uniform())
+        return Choice(replace(state, action=action, round=state.round + 1, arrays={"q": q}), after)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {"rule": "MirrorDescent", "kappa": float(self.kappa), "tree": tree_digest(self.tree)}
+
+
+@dataclass(frozen=True, eq=False)
+class Greedy:
+    """The cheapest action, wherever it is: the paper's argmin, on a tie the lowest index."""
+
+    problem: Problem
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Nothing to remember but the place."""
+        return RuleState(int(action), round, seed, {})
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Run to the cheapest."""
+        return _certain(self.problem.n, state, int(np.argmin(view.costs)))
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {"rule": "Greedy"}
+
+
+@dataclass(frozen=True, eq=False)
+class Stay:
+    """Stay where it began; if that is not allowed, at the nearest action that is, and back when it is allowed again.
+
+    Parameters
+    ----------
+    home
+        The action to hold; None: the one it began at.
+    """
+
+    problem: Problem
+    home: int | None = None
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Remember the place to hold."""
+        home = action if self.home is None else self.home
+        return RuleState(int(action), round, seed, {"home": np.array([home], dtype=np.float64)})
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Hold."""
+        away = self.problem.distances[int(state.arrays["home"][0])]
+        return _certain(self.problem.n, state, _least(np.where(view.allowed, away, np.inf), state.action))
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {"rule": "Stay", "home": self.home}
+
+
+@dataclass(frozen=True, eq=False)
+class Proximal:
+    """The least sum of cost and `weight` times the movement there."""
+
+    problem: Problem
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.weight) and self.weight >= 0):
+            raise InvalidInput(f"weight must be 0 or more, got {plain(self.weight)!r}")
+        object.__setattr__(self, "weight", float(self.weight))  # 1 and 1.0 must be described alike
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Nothing to remember but the place."""
+        return RuleState(int(action), round, seed, {})
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Weigh the cost against the way."""
+        return _certain(
+            self.problem.n, state, _least(view.costs + self.weight * self.problem.distances[state.action], state.action)
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {"rule": "Proximal", "weight": self.weight}
+
+
+@dataclass(frozen=True, eq=False)
+class WorkFunction:
+    """The work function algorithm on the costs shown: the classic deterministic rule."""
+
+    problem: Problem
+
+    @cached_property
+    def _moves(self) -> offline.Moves:
+        return offline.movement(self.problem)
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """The work function of no rounds: the way from the start."""
+        return RuleState(int(action), round, seed, {"work": self._moves.row(int(action))})
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Serve where the work function and the way there are least."""
+        work, action = offline.work_function_step(state.arrays["work"], view.costs, state.action, self._moves)
+        work = work - work.min()  # only differences matter; the numbers stay small over months
+        return _certain(self.problem.n, replace(state, arrays={"work": work}), action)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {"rule": "WorkFunction"}
+
+
+def tree_digest(tree: Tree) -> str:
+    """A short fingerprint of a tree."""
+    return hashlib.sha256(tree.to_json().encode()).hexdigest()[:16]
+
+
+def _least(costs: Array, here: int) -> int:
+    """The action of least cost; on a tie the present one, then the lowest index."""
+    action = int(np.argmin(costs))
+    return here if costs[here] == costs[action] else action
+
+
+def _certain(n: int, state: RuleState, action: int) -> Choice:
+    """Go to the action with certainty."""
+    probabilities = np.zeros(n)
+    probabilities[action] = 1.0
+    return Choice(replace(state, action=action, round=state.round + 1), probabilities)

@@ -1,0 +1,168 @@
+"""Check that a policy keeps what a controller promises to its operator."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.controller import Controller
+from holdcourse.decision import Decision
+from holdcourse.errors import HoldcourseError
+from holdcourse.history import check_contexts
+from holdcourse.policy import Policy
+
+Array: TypeAlias = NDArray[np.float64]
+
+FASTEST_GROWTH = 4.5  # of the saved state when the rounds double: an exact posterior holds a triangle of all its data
+
+
+def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: int = 0, seed: int = 0) -> None:
+    """Check that a policy is fit for a `Controller`.
+
+    Decisions are the same for the same seed; a run that is saved and loaded at a random round goes on bit-identically;
+    masks are respected; bad input changes nothing; equal policies have equal fingerprints; and the saved state does not
+    grow beyond what an exact posterior needs.
+
+    Parameters
+    ----------
+    factory
+        Makes the policy anew each time it is called.
+    contexts
+        Contexts of the rounds to be played, at least 12, in order; shape (T,) or (T, d).
+    start, seed
+        Of the controllers. The same seed also drives the masks, costs and measurements of the check.
+    """
+    rounds = _Rounds(factory, check_contexts(contexts, None), seed)
+    if len(rounds) < 12:
+        raise AssertionError(f"the check needs at least 12 contexts, got {len(rounds)}")
+    _check_identity(factory)
+    whole, size_halfway, size_at_end = rounds.play(Controller(factory(), start, seed))
+    _check_decisions(whole, rounds)
+    again, _, _ = rounds.play(Controller(factory(), start, seed))
+    _check_same(whole, again, "a second run with the same seed")
+    _check_resume(factory, rounds, whole, start, seed)
+    _check_bad_input(factory(), rounds, start, seed)
+    if size_at_end > FASTEST_GROWTH * size_halfway:
+        raise AssertionError(
+            f"the saved state grew from {size_halfway} to {size_at_end} bytes while the rounds doubled; keep it bounded"
+        )
+
+
+class _Rounds:
+    """The same questions and answers for every run of the check."""
+
+    def __init__(self, factory: Callable[[], Policy], contexts: Array, seed: int) -> None:
+        policy = factory()
+        n = policy.problem.n
+        self.contexts = contexts
+        random = np.random.default_rng(seed)
+        self.masks = random.random((len(contexts), n)) < 0.7
+        self.masks[np.arange(len(contexts)), random.integers(n, size=len(contexts))] = True
+        self.costs = random.random((len(contexts), n))
+        self.shown = policy.costs.needs_costs
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def question(self, t: int) -> dict[str, Any]:
+        """The arguments of `ask` in round t; every third round has a mask."""
+        asked: dict[str, Any] = {"context": self.contexts[t].tolist()}
+        if t % 3 == 0:
+            asked["allowed"] = self.masks[t]
+        if self.shown:
+            asked["costs"] = self.costs[t]
+        return asked
+
+    def play(self, controller: Controller, upto: int | None = None) -> tuple[list[Decision], int, int]:
+        """Ask and tell to the end, or before round `upto`; the decisions, and sizes saved halfway and at the end."""
+        decisions, halfway = [], 0
+        for t in range(controller.round, len(self) if upto is None else upto):
+            if t == len(self) // 2:
+                halfway = len(_saved(controller))
+            decision = controller.ask(**self.question(t))
+            decisions.append(decision)
+            skipped = t % 7 == 5
+            controller.tell(decision.id, None if skipped else float(self.costs[t, decision.action]))
+        return decisions, halfway, len(_saved(controller))
+
+
+def _check_identity(factory: Callable[[], Policy]) -> None:
+    one, other = factory(), factory()
+    for part in (one.rule.describe(), one.costs.describe()):
+        try:
+            json.dumps(part)
+        except TypeError as error:
+            raise AssertionError(f"describe() must hold JSON values only, got {part!r}: {error}") from None
+    if one.fingerprint != other.fingerprint:
+        raise AssertionError("two policies of the same factory have different fingerprints; describe() must not vary")
+
+
+def _check_decisions(decisions: list[Decision], rounds: _Rounds) -> None:
+    for t, decision in enumerate(decisions):
+        p = decision.probabilities
+        if p.shape != rounds.masks[t].shape or not (p >= 0).all() or abs(p.sum() - 1) > 1e-9:
+            raise AssertionError(f"round {t}: probabilities must be a distribution over the actions, got {p!r}")
+        if t % 3 == 0:
+            forbidden = ~rounds.masks[t]
+            if forbidden[decision.action] or p[forbidden].any():
+                raise AssertionError(
+                    f"round {t}: action {decision.action} with probabilities {p!r}, though only "
+                    f"{np.flatnonzero(rounds.masks[t]).tolist()} are allowed"
+                )
+
+
+def _check_same(decisions: list[Decision], others: list[Decision], what: str) -> None:
+    for one, other in zip(decisions, others, strict=True):
+        if one.action != other.action or one.probabilities.tobytes() != other.probabilities.tobytes():
+            raise AssertionError(
+                f"round {one.round} of {what} differs: action {one.action} and {other.action}, probabilities apart by "
+                f"{np.abs(one.probabilities - other.probabilities).max():.3g}"
+            )
+
+
+def _check_resume(factory: Callable[[], Policy], rounds: _Rounds, whole: list[Decision], start: int, seed: int) -> None:
+    cut = int(np.random.default_rng([seed, 1]).integers(1, len(rounds)))
+    controller = Controller(factory(), start, seed)
+    rounds.play(controller, upto=cut)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state"
+        controller.save(path)
+        resumed = Controller.load(path, factory())
+    rest, _, _ = rounds.play(resumed)
+    _check_same(whole[cut:], rest, f"a run resumed at round {cut}")
+
+
+def _check_bad_input(policy: Policy, rounds: _Rounds, start: int, seed: int) -> None:
+    controller = Controller(policy, start, seed)
+    rounds.play(controller, upto=4)
+    before = _saved(controller)
+    good = rounds.question(4)
+    nothing = np.zeros(policy.problem.n, dtype=bool)
+    attempts: dict[str, Callable[[], object]] = {
+        "a NaN in the context": lambda: controller.ask(**{**good, "context": [np.nan] * rounds.contexts.shape[1]}),
+        "a mask that forbids everything": lambda: controller.ask(**{**good, "allowed": nothing}),
+        "a mask of the wrong length": lambda: controller.ask(**{**good, "allowed": [True]}),
+        "an unknown decision": lambda: controller.tell("r99", 1.0),
+    }
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+        except HoldcourseError:
+            pass
+        else:
+            raise AssertionError(f"{what} must raise an error")
+        if _saved(controller) != before:
+            raise AssertionError(f"{what} changed the state; an error must leave it as it was")
+
+
+def _saved(controller: Controller) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state"
+        controller.save(path)
+        return path.read_bytes()

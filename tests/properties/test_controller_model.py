@@ -1,0 +1,238 @@
+"""Whatever is asked, told, refused, saved and crashed, in any order: two controllers against a plain model.
+
+One controller has a log and crashes, the other is saved and loaded. Both live through the same events. The model is a
+few lists: what was decided, what was told, where the machine really was.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from oracles.driving import KERNEL, LINE, crash_copy, seen, state_of
+from oracles.limits import right_action, violations
+
+import holdcourse as hc
+from holdcourse import controller as controller_module
+from holdcourse.errors import Conflict, InvalidInput, NoActionLeft
+
+CONTEXTS = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+MASKS = st.none() | st.lists(st.booleans(), min_size=LINE.n, max_size=LINE.n).filter(any)
+MEASUREMENTS = st.sampled_from([-2.0, 0.0, 0.5, 3.0])
+ACTIONS = st.integers(0, LINE.n - 1)
+LIMITS = st.builds(
+    lambda dwell, step, moves: hc.Limits(dwell, step, *moves),
+    st.integers(1, 3),
+    st.sampled_from([None, 0.3, 0.5]),
+    st.sampled_from([(None, None), (1, 4), (2, 5)]),
+)
+SNAPSHOT_EVERY = 5
+
+
+class ControllerMachine(RuleBasedStateMachine):
+    """The rules are what may happen; the invariants what must be true at any time."""
+
+    @initialize(
+        limits=LIMITS, max_pending=st.integers(1, 3), guarded=st.booleans(), every=st.sampled_from(["round", "episode"])
+    )
+    def begin(self, limits, max_pending, guarded, every):
+        self.usual = controller_module.SNAPSHOT_EVERY
+        controller_module.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+        self.folder = Path(tempfile.mkdtemp())
+        self.crashes = 0
+        self.path = self.folder / "record0"
+        self.every = every
+        guard = hc.Guard(2.5, revert_to=5, cool_down=2) if guarded else None
+        self.options = {"start": 1, "seed": 7, "limits": limits, "guard": guard, "max_pending": max_pending}
+        self.logged = hc.Controller(self.policy(), **self.options, log=self.path)
+        self.saved = hc.Controller(self.policy(), **self.options)
+        self.asked = {}  # round -> question
+        self.decided = {}  # round -> decision, to the last bit
+        self.pending = []  # rounds
+        self.told = {}  # round -> (measurement, applied)
+        self.learned, self.waiting = [], []  # (action, context, measurement) in the order told; not yet let in
+        self.played, self.first = [1], 0  # played[t + 1 - first] is what the machine did in round t
+        self.cooling_until = 0
+
+    def policy(self):
+        return hc.gp_md(LINE, kernel=KERNEL, noise_std=0.2, method="exact", every=self.every)
+
+    def both(self):
+        return (self.logged, self.saved)
+
+    @property
+    def next_round(self):
+        return len(self.decided)
+
+    # -- what may happen -----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.pending) < self.options["max_pending"])
+    @rule(context=CONTEXTS, mask=MASKS)
+    def ask(self, context, mask):
+        now, limits = self.next_round, self.options["limits"]
+        question = {"context": context, "allowed": mask}
+        allowed = [True] * LINE.n if mask is None else mask
+        try:
+            decision = self.logged.ask(**question, round=now)
+        except NoActionLeft:
+            assert right_action(self.played, limits, LINE.distances, 0, allowed) is None
+            with_same_fate(self.saved, question, now)
+            return
+        twin = self.saved.ask(**question, round=now)
+        assert seen(decision) == seen(twin)
+        assert decision.round == now
+        assert violations(self.played, limits, LINE.distances, decision.action, allowed) == []
+        guard = self.options["guard"]
+        aim = guard.revert_to if guard is not None and now < self.cooling_until else decision.wanted
+        assert decision.action == right_action(self.played, limits, LINE.distances, aim, allowed)[0]
+        assert all(decision.probabilities[x] == 0 for x in range(LINE.n) if not allowed[x])
+        self.asked[now], self.decided[now] = question, seen(decision)
+        self.pending.append(now)
+        self.played.append(decision.action)
+
+    @precondition(lambda self: self.decided)
+    @rule(data=st.data())
+    def ask_again(self, data):
+        now = data.draw(st.sampled_from(sorted(self.decided)))
+        for controller in self.both():
+            assert seen(controller.ask(**self.asked[now], round=now)) == self.decided[now]
+            if self.pending == [now] and self.options["max_pending"] == 1:
+                assert seen(controller.ask(**self.asked[now])) == self.decided[now]
+
+    @precondition(lambda self: self.decided)
+    @rule(data=st.data(), context=CONTEXTS, mask=MASKS)
+    def ask_something_else(self, data, context, mask):
+        now = data.draw(st.sampled_from(sorted(self.decided)))
+        assume({"context": context, "allowed": mask} != self.asked[now])
+        for controller in self.both():
+            refuses(controller, Conflict, lambda c: c.ask(context, mask, round=now))
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data(), measurement=st.none() | MEASUREMENTS, applied=st.none() | ACTIONS)
+    def tell(self, data, measurement, applied):
+        now = data.draw(st.sampled_from(self.pending))
+        for controller in self.both():
+            controller.tell(f"r{now}", measurement, applied)
+        self.pending.remove(now)
+        self.told[now] = (measurement, applied)
+        if applied is not None:
+            self.played[now + 1 - self.first] = applied
+        if measurement is not None:
+            record = (self.played[now + 1 - self.first], self.asked[now]["context"], measurement)
+            (self.learned if self.every == "round" else self.waiting).append(record)
+            guard = self.options["guard"]
+            if guard is not None and measurement > guard.threshold:
+                self.cooling_until = self.next_round + guard.cool_down
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data())
+    def tell_again(self, data):
+        now = data.draw(st.sampled_from(sorted(self.told)))
+        for controller in self.both():
+            before = state_of(controller)
+            controller.tell(f"r{now}", *self.told[now])
+            assert state_of(controller) == before
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data(), measurement=st.none() | MEASUREMENTS, applied=st.none() | ACTIONS)
+    def tell_something_else(self, data, measurement, applied):
+        now = data.draw(st.sampled_from(sorted(self.told)))
+        assume((measurement, applied) != self.told[now])
+        for controller in self.both():
+            refuses(controller, Conflict, lambda c: c.tell(f"r{now}", measurement, applied))
+
+    @rule(kind=st.integers(0, 6))
+    def wrong_input(self, kind):
+        now = self.next_round
+        calls = [
+            lambda c: c.ask(float("nan"), round=now),
+            lambda c: c.ask([0.5, 0.5, [1.0]], round=now),
+            lambda c: c.ask(0.5, [False] * LINE.n, round=now),
+            lambda c: c.ask(0.5, round=now + 1),
+            lambda c: c.tell(f"r{now}", 1.0),
+            lambda c: c.tell(f"r{(self.pending or [now])[0]}", float("inf")),
+            lambda c: c.tell(f"r{(self.pending or [now])[0]}", 1.0, LINE.n),
+        ]
+        for controller in self.both():
+            refuses(controller, InvalidInput, calls[kind])
+
+    @rule(start=ACTIONS)
+    def new_episode(self, start):
+        if self.pending:
+            for controller in self.both():
+                refuses(controller, InvalidInput, lambda c: c.new_episode(start))
+            return
+        for controller in self.both():
+            controller.new_episode(start)
+        self.learned += self.waiting
+        self.waiting = []
+        self.played, self.first, self.cooling_until = [start], self.next_round, 0
+
+    @rule()
+    def save_and_load(self):
+        self.saved.save(self.folder / "state")
+        loaded = hc.Controller.load(self.folder / "state", self.policy())
+        assert state_of(loaded) == state_of(self.saved)
+        self.saved = loaded
+
+    @rule(closed=st.booleans())
+    def crash_and_reopen(self, closed):
+        before = state_of(self.logged)
+        if not closed:
+            self.crashes += 1
+            self.path = crash_copy(self.path, self.folder / f"record{self.crashes}")
+        self.logged.close()
+        self.logged = hc.Controller(self.policy(), **self.options, log=self.path)
+        assert state_of(self.logged) == before
+
+    # -- what must be true ---------------------------------------------------------------------------------------------
+
+    @invariant()
+    def both_are_the_same_and_as_the_model_says(self):
+        if not hasattr(self, "logged"):
+            return
+        assert state_of(self.logged) == state_of(self.saved)
+        for controller in self.both():
+            assert controller.round == self.next_round
+            assert controller.action == self.played[-1]
+            assert [seen(decision) for decision in controller.pending] == [self.decided[t] for t in self.pending]
+            history = controller._pilot.model.posterior.history
+            columns = (history.actions, history.contexts.reshape(-1), history.measurements)
+            assert list(zip(*(column.tolist() for column in columns), strict=True)) == self.learned
+
+    def teardown(self):
+        if hasattr(self, "logged"):
+            controller_module.SNAPSHOT_EVERY = self.usual
+            self.logged.close()
+            shutil.rmtree(self.folder)
+
+
+def refuses(controller, kind, call):
+    """The call raises, and changes nothing."""
+    before = state_of(controller)
+    try:
+        call(controller)
+    except kind:
+        assert state_of(controller) == before
+    else:
+        raise AssertionError(f"{kind.__name__} was expected")
+
+
+def with_same_fate(controller, question, now):
+    refuses(controller, NoActionLeft, lambda c: c.ask(**question, round=now))
+
+
+TestController = ControllerMachine.TestCase
+TestController.settings = settings(max_examples=max(10, settings().max_examples // 4), stateful_step_count=40)
+
+
+def test_the_model_can_tell_right_from_wrong():
+    """The twin that judges the limits finds a move made too early."""
+    limits = hc.Limits(min_dwell=3)
+    assert violations([0, 2], limits, LINE.distances, 4, np.ones(LINE.n, dtype=bool)) == ["min_dwell"]
+    assert violations([0, 2, 2, 2], limits, LINE.distances, 4, np.ones(LINE.n, dtype=bool)) == []

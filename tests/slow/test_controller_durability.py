@@ -1,0 +1,50 @@
+"""A controller stopped, killed, cut short and limited, with the full counts; see tests/test_durability.py."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from oracles import durability
+from oracles.driving import POLICIES
+
+from holdcourse import controller as controller_module
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="kills and limits are those of POSIX"),
+]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    monkeypatch.setattr(controller_module, "SNAPSHOT_EVERY", 12)
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_stopped_and_gone_on_from_a_saved_state(name, tmp_path):
+    durability.check_resume_from_files(name, splits=200, seed=1, folder=tmp_path, rounds=110)
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_stopped_and_gone_on_from_the_log(name, tmp_path):
+    durability.check_resume_from_log(name, splits=200, seed=1, folder=tmp_path)
+
+
+def test_killed_at_random_moments(tmp_path, record_property):
+    outcome = durability.check_kills(kills=300, seed=1, path=tmp_path / "record")
+    record_property("killed 300 times", outcome)
+    assert outcome["rounds"] >= 300
+
+
+@pytest.mark.parametrize("damage", [durability.truncate, durability.flip])
+def test_damaged_files_are_refused_or_recovered(damage, tmp_path, record_property):
+    outcome = durability.check_damage(times=300, seed=1, folder=tmp_path, damage=damage)
+    record_property(f"{damage.__name__}: 300 times", outcome)
+    assert min(outcome["refused"], outcome["recovered"]) > 0
+
+
+def test_limits_hold_whatever_happens(record_property):
+    bites = durability.check_limits_hold(rounds=100_000, seed=1)
+    record_property("100,000 fuzzed rounds", bites)
+    assert min(bites[limit] for limit in ("allowed", "max_step", "min_dwell", "max_moves", "cool_down")) > 100

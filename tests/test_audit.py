@@ -1,0 +1,135 @@
+"""What a record proves: verified to the last bit, differences found, and another policy replayed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+import holdcourse as hc
+from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.log import _link
+
+PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 7))
+LEARNING = {"kernel": hc.Kernel(RBF(0.3), RBF(0.5)), "noise_std": 0.1, "context_bounds": (0, 1)}
+
+
+def write_record(path, policy, rounds=40, **options):
+    with hc.Controller(policy, start=3, seed=5, log=path, **options) as controller:
+        for t in range(rounds):
+            if t == rounds - 5:
+                controller.new_episode(1)
+            context = 0.37 * t % 1.0
+            decision = controller.ask(context, allowed=np.arange(7) != t % 7)
+            applied = 2 if t == 9 else None
+            controller.tell(decision.id, None if t % 8 == 3 else (decision.action / 6 - context) ** 2, applied)
+    return path
+
+
+@pytest.fixture
+def record(tmp_path):
+    return write_record(tmp_path / "plant.log", hc.gp_md(PROBLEM, **LEARNING))
+
+
+def forge(path, number=0, change=None, versions=()):
+    """Change an event or the versions, and mend the whole chain, as a careful forger would."""
+    connection = sqlite3.connect(path)
+    about = {key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")}
+    about["versions"] |= dict(versions)
+    connection.execute("UPDATE about SET value = ? WHERE key = 'versions'", (json.dumps(about["versions"]),))
+    chain = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    rows = connection.execute("SELECT number, at, kind, body FROM events ORDER BY number").fetchall()
+    for n, at, kind, text in rows:
+        if n == number:
+            body = json.loads(text)
+            change(body)
+            text = json.dumps(body, sort_keys=True)
+        chain = _link(chain, n, at, kind, text)
+        connection.execute("UPDATE events SET body = ?, chain = ? WHERE number = ?", (text, chain, n))
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        hc.gp_md(PROBLEM, **LEARNING),
+        hc.gp_md(PROBLEM, **LEARNING, history=hc.History([1, 5], [0.2, 0.4], [0.3, 0.1]), every="episode"),
+        hc.cgp_lcb(PROBLEM, **LEARNING, maximise=True),
+        hc.stationary(PROBLEM),
+    ],
+    ids=["gp_md", "history and episodes", "cgp_lcb", "stationary"],
+)
+def test_a_record_verifies(policy, tmp_path):
+    limits, guard = hc.Limits(min_dwell=2, max_step=0.9), hc.Guard(threshold=0.2, revert_to=0, cool_down=3)
+    path = write_record(tmp_path / "plant.log", policy, limits=limits, guard=guard)
+    found = hc.audit.verify(path)
+    assert found.verified
+    assert (found.decisions, found.tells) == (40, 40)
+    assert found.versions == ()
+
+
+def test_a_changed_measurement_is_found_out_by_the_decisions_after_it(record):
+    forge(record, 2, lambda body: body.update(measurement=9.0))
+    found = hc.audit.verify(record)
+    assert not found.verified
+    assert found.differences[0].startswith("round 1: ")
+
+
+def test_a_changed_decision_is_found_out_and_stands(record):
+    forge(record, 21, lambda body: body.update(action=6, wanted=6))
+    found = hc.audit.verify(record)
+    assert any("round 10: action was 6" in line for line in found.differences)
+
+
+def test_a_clumsy_change_is_damage(record):
+    connection = sqlite3.connect(record)
+    connection.execute("UPDATE events SET body = replace(body, '0.37', '0.38') WHERE number = 3")
+    connection.commit()
+    connection.close()
+    with pytest.raises(DamagedFile, match="damaged at event 3"):
+        hc.audit.verify(record)
+
+
+def test_other_versions_are_said(record):
+    forge(record, versions={"numpy": "1.0"})
+    ((name, then, now),) = hc.audit.verify(record).versions
+    assert (name, then) == ("numpy", "1.0")
+    assert now == np.__version__
+
+
+def test_a_policy_that_only_python_knows(tmp_path):
+    policy = hc.gp_md(PROBLEM, **LEARNING, prior_mean=lambda actions, context: context[0])
+    path = write_record(tmp_path / "plant.log", policy)
+    with pytest.raises(InvalidInput, match=r"does not hold its policy .*prior_mean is a function"):
+        hc.audit.verify(path)
+    assert hc.audit.verify(path, policy).verified
+    with pytest.raises(InvalidInput, match=r"was written by GP-MD.*the policy given is Stationary"):
+        hc.audit.verify(path, hc.stationary(PROBLEM))
+
+
+def test_replay_of_the_same_policy_costs_about_the_same(record):
+    found = hc.audit.replay(record, "gp_md")
+    assert found.rounds == 35  # up to the new episode
+    assert found.optimum.total <= min(found.recorded.total, found.other.total) + 1e-9
+    assert found.measured[1] == 35 - 4
+    stay = hc.audit.replay(record, "minc_known")
+    assert stay.other.service <= found.other.service
+
+
+def test_replay_of_nothing(tmp_path):
+    path = tmp_path / "empty.log"
+    hc.Controller(hc.stationary(PROBLEM), log=path).close()
+    with pytest.raises(InvalidInput, match="holds no decision yet"):
+        hc.audit.replay(path, "stationary")
+    with pytest.raises(InvalidInput, match="there is no record at"):
+        hc.audit.verify(tmp_path / "none.log")
+
+
+def test_replay_of_an_unknown_policy(record):
+    with pytest.raises(InvalidInput, match="policy 'magic' is not known"):
+        hc.audit.replay(record, "magic")
