@@ -132,6 +132,15 @@ def test_after_a_crash_nothing_is_missing(tmp_path, often):
     controller.close()
 
 
+def test_every_event_is_on_the_disk_before_it_is_acknowledged(tmp_path):
+    with logged(tmp_path / "record") as controller:
+        connection = controller._log._connection
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # full
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        controller.ask(0.5)
+        assert not connection.in_transaction
+
+
 def test_old_snapshots_are_let_go_and_the_first_is_kept(tmp_path, often):
     written(tmp_path / "record", 40)
     with sqlite3.connect(tmp_path / "record") as connection:

@@ -34,6 +34,12 @@ def test_names_for_type_checkers_are_the_names_at_run_time():
     assert typed | {"__version__"} == set(hc.__all__)
 
 
+def test_no_name_hides_behind_a_module():
+    """Importing a submodule sets its name on the package: a function of that name would vanish."""
+    modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert modules.isdisjoint(set(hc.__all__) - set(hc._SUBMODULES))
+
+
 def test_unknown_name():
     with pytest.raises(AttributeError, match="no_such_name"):
         hc.no_such_name  # noqa: B018

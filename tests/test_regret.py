@@ -12,7 +12,7 @@ from holdcourse import policy as policies
 from holdcourse.errors import InvalidInput
 from holdcourse.problem import Problem
 from holdcourse.regret import approximate_regret, ratio_to_optimum, theorem_quantities
-from holdcourse.simulate import simulate
+from holdcourse.simulation import simulate
 from holdcourse.worlds import SyntheticWorld
 
 LINE = Problem([0.0, 1.0, 3.0])

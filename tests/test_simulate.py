@@ -17,7 +17,7 @@ from holdcourse.offline import price_path
 from holdcourse.policy import Pilot, Policy
 from holdcourse.problem import Problem, grid
 from holdcourse.rules import Greedy
-from holdcourse.simulate import Learned, measurement_noise, simulate
+from holdcourse.simulation import Learned, measurement_noise, simulate
 from holdcourse.stream import uniform
 from holdcourse.worlds import SyntheticWorld
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .problem import Grid, Problem, grid
     from .regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
-    from .simulate import Run, World, measurement_noise, simulate
+    from .simulation import Run, World, measurement_noise, simulate
     from .tree import Tree, frt_tree
     from .worlds import SyntheticWorld
 
@@ -100,12 +100,12 @@ _HOME = {
     "Policy": "policy",
     "Posterior": "gp",
     "Problem": "problem",
-    "Run": "simulate",
+    "Run": "simulation",
     "SyntheticWorld": "worlds",
     "TheoremQuantities": "regret",
     "TheoryWidth": "costs",
     "Tree": "tree",
-    "World": "simulate",
+    "World": "simulation",
     "approximate_regret": "regret",
     "cgp_lcb": "policy",
     "fit_kernel": "fitting",
@@ -115,7 +115,7 @@ _HOME = {
     "gp_md": "policy",
     "grid": "problem",
     "md_known": "policy",
-    "measurement_noise": "simulate",
+    "measurement_noise": "simulation",
     "metric_closure": "metric",
     "minc_known": "policy",
     "optimal_path": "offline",
@@ -123,7 +123,7 @@ _HOME = {
     "price_path": "offline",
     "proximal_lcb": "policy",
     "ratio_to_optimum": "regret",
-    "simulate": "simulate",
+    "simulate": "simulation",
     "stationary": "policy",
     "theorem_quantities": "regret",
     "work_function": "offline",

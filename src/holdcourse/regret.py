@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.simulate import Run
+from holdcourse.simulation import Run
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holdcourse import policy as policies
-from holdcourse.simulate import simulate
+from holdcourse.simulation import simulate
 from holdcourse.worlds import SyntheticWorld
 
 pytestmark = pytest.mark.slow

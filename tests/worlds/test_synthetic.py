@@ -10,7 +10,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.gp import posterior
 from holdcourse.kernels import Kernel
 from holdcourse.problem import Problem
-from holdcourse.simulate import measurement_noise, simulate
+from holdcourse.simulation import measurement_noise, simulate
 from holdcourse.worlds import CONTEXT_PROCESSES, SyntheticWorld, context_sequence
 from holdcourse.worlds.synthetic import draw_function
 

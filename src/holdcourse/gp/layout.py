@@ -171,6 +171,7 @@ class Layout:
             "candidates": self.candidates,
             "box": np.zeros((0, 0)) if self.box is None else self.box,
             "discarded": np.array(self.discarded),
+            "growth": np.array([self.listed, self._tolerance], dtype=np.float64),  # how it will be made anew
         }
         for k, part in enumerate(self._parts):
             arrays |= {f"phi{k}": part.phi, f"Z{k}": part.Z, f"Q{k}": part.Q, f"counts{k}": part.counts}
@@ -179,7 +180,7 @@ class Layout:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a basis written by `state`."""
         names = [f"{name}{k}" for k in range(len(self._parts)) for name in ("phi", "Z", "Q", "counts")]
-        missing = [name for name in ("candidates", "discarded", "box", *names) if name not in arrays]
+        missing = [name for name in ("candidates", "discarded", "box", "growth", *names) if name not in arrays]
         if missing or len(arrays["phi0"]) != len(self._parts[0].phi):
             raise InvalidInput(f"this state belongs to another problem or kernel (missing: {missing})")
         for k, part in enumerate(self._parts):
@@ -187,6 +188,7 @@ class Layout:
             self._parts[k] = replace(part, phi=phi, Z=Z, Q=Q, counts=counts)
         self.candidates, self.discarded = np.array(arrays["candidates"]), float(arrays["discarded"])
         self.box = np.array(arrays["box"]) if arrays["box"].size else None
+        self.listed, self._tolerance = bool(arrays["growth"][0]), float(arrays["growth"][1])
         if len(self.candidates) and self._uses_context:
             self.dimension = self.candidates.shape[1]
         self._arrange()
