@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import audit, costs, coupling, errors, mirror, rules, testing, worlds
+    from . import audit, costs, coupling, errors, mirror, rules, testing, wind, worlds
     from .controller import Controller, Guard
     from .costs import OutlierGuard, TheoryWidth
     from .decision import Decision, Explanation
@@ -77,12 +77,13 @@ __all__ = [
     "stationary",
     "testing",
     "theorem_quantities",
+    "wind",
     "work_function",
     "worlds",
     "zscore",
 ]
 
-_SUBMODULES = ("audit", "costs", "coupling", "errors", "mirror", "rules", "testing", "worlds")
+_SUBMODULES = ("audit", "costs", "coupling", "errors", "mirror", "rules", "testing", "wind", "worlds")
 _HOME = {
     "Controller": "controller",
     "Decision": "decision",

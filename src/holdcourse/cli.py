@@ -16,11 +16,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import holdcourse as hc
 from holdcourse import audit
 from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.wind import commands as wind_commands
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,6 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(wind_commands.app, name="wind")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.")]
@@ -43,7 +47,7 @@ def main() -> None:
     except HoldcourseError as error:
         if "--debug" in sys.argv:
             raise
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
 
 

@@ -1,0 +1,220 @@
+"""CSV files: one column per height (`ws_100m`, `wind_speed_100m`, `100`), or tidy rows `time, height, speed`.
+
+Lines that start with `#` are comments; those of metocean-api (NORA3) name product, site and units.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import lzma
+import re
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
+from holdcourse.wind.files import WindFile
+from holdcourse.wind.loaders.columns import Column, tidy_columns, time_columns, wide_columns
+from holdcourse.wind.loaders.piece import Options, Piece
+from holdcourse.wind.loaders.times import read_times
+from holdcourse.wind.record import Array, Site, Times
+from holdcourse.wind.units import METRES_PER_SECOND, speed_unit
+
+LAYOUT = "CSV"
+LARGEST_TEXT = 2 << 30  # bytes, unpacked
+MISSING_WORDS = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--", "missing", "nat", "#n/a"))
+MISSING_NUMBERS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0)
+# Above these a column without a unit is rather in km/h: no place has such means, and no hour such a wind, in m/s.
+UNCLEAR_MEAN_BELOW_200M, UNCLEAR_MEAN, UNCLEAR_SPEED = 16.0, 25.0, 75.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of a CSV file by column, and what its comments say."""
+
+    label: str
+    names: list[str]
+    cells: list[list[str]]  # one list per column
+    lines: list[int]  # the line each row stands in
+    comments: list[str]
+
+    def numbers(self, column: int) -> Array:
+        """A column as numbers, NaN where missing."""
+        try:
+            values = np.array(self.cells[column], dtype=np.float64)
+        except ValueError:
+            values = np.array([self._number(row, column) for row in range(len(self.lines))])
+        return np.where(np.isin(values, MISSING_NUMBERS), np.nan, values)
+
+    def _number(self, row: int, column: int) -> float:
+        text = self.cells[column][row].strip()
+        if text.lower() in MISSING_WORDS:
+            return float("nan")
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidInput(
+                f"{self.label}, line {self.lines[row]}: {text[:40]!r} in column {self.names[column]!r} is not a "
+                "number; leave missing values empty"
+            ) from None
+
+
+def read_piece(file: WindFile, options: Options) -> Piece:
+    """Wind speed by height from a CSV file."""
+    table = read_table(_text(file), file.label)
+    product, site, units = _comments(table.comments)
+    if options.latitude is not None:
+        site = Site(options.latitude, options.longitude, site.name)
+    wide = wide_columns(table.names, file.label)
+    tidy = None if wide else tidy_columns(table.names, file.label)
+    times, zone_note = _times(table, product, options, tidy=tidy is not None)
+    if tidy is None:
+        heights = np.array([column.height for column in wide])
+        speed = np.stack([table.numbers(column.index) for column in wide], axis=1)
+        names: tuple[str, ...] = tuple(f"{height:g} m" for height in heights)
+        unit, unit_note = _unit(table, wide, units, options, speed[:, heights <= 200.0], speed)
+    else:
+        height_column, speed_column = tidy
+        metres, values = table.numbers(height_column), table.numbers(speed_column.index)
+        unit, unit_note = _unit(table, [speed_column], units, options, values[metres <= 200.0], values)
+        times, names, heights, speed = _pivot(table, times, metres, values)
+    speed = speed * METRES_PER_SECOND[unit]
+    if (speed < 0).any():
+        raise InvalidInput(f"{file.label}: the speed {np.nanmin(speed):g} m/s is negative; leave missing values empty")
+    layout = f"{LAYOUT} ({product})" if product else f"{LAYOUT}, {'one column per height' if tidy is None else 'tidy'}"
+    return Piece(file.label, layout, times, names, heights, speed, site, (unit_note, zone_note))
+
+
+def read_table(text: str, label: str) -> Table:
+    """Cells by column. The first line that is no comment names the columns."""
+    comments, header, rows, lines = [], None, [], []
+    delimiter = ","
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        if line.lstrip().startswith("#") and header is None:
+            comments.append(line.strip())
+        elif header is None:
+            delimiter = max(",;\t", key=line.count)
+            header = next(csv.reader([line], delimiter=delimiter))
+        elif not line.startswith("#"):
+            rows.append(line)
+            lines.append(number)
+    if header is None or not rows:
+        raise DamagedFile(f"{label} holds no rows; download or export it again")
+    try:
+        cells = list(csv.reader(rows, delimiter=delimiter))
+    except csv.Error as error:
+        raise DamagedFile(f"{label} is not a readable CSV: {error}") from None
+    for row, number in zip(cells, lines, strict=False):
+        if len(row) != len(header):
+            raise DamagedFile(
+                f"{label}, line {number}: {len(row)} cells, but the header names {len(header)} columns; "
+                "the file may be truncated"
+            )
+    if len(cells) != len(rows):  # a quoted cell that spans lines
+        raise DamagedFile(f"{label}: a quotation mark is never closed; export it again")
+    if delimiter == ";":
+        cells = [[re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell) for cell in row] for row in cells]
+    columns = [list(column) for column in zip(*cells, strict=True)]
+    return Table(label, [name.strip() for name in header], columns, lines, comments)
+
+
+def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
+    columns = time_columns(table.names)
+    return read_times(
+        [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)],
+        " ".join(table.names[i] for i in columns),
+        table.label,
+        timezone=options.timezone,
+        time_format=options.time_format,
+        known_utc=product is not None and "NORA3" in product.upper(),
+        tidy=tidy,
+    )
+
+
+def _text(file: WindFile) -> str:
+    try:
+        with file.path.open("rb") as stream:
+            head = stream.read(6)
+        opened = gzip.open if head.startswith(b"\x1f\x8b") else lzma.open if head.startswith(b"\xfd7zXZ") else open
+        with opened(file.path, "rb") as packed:
+            raw: bytes = packed.read(LARGEST_TEXT + 1)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise DamagedFile(f"{file.label} cannot be read ({error}); fetch it again") from None
+    if len(raw) > LARGEST_TEXT:
+        raise TooLarge(f"{file.label} is larger than {LARGEST_TEXT >> 30} GB of text; split it by years")
+    if b"\x00" in raw:
+        raise DamagedFile(f"{file.label} holds bytes that are no text; export it again as CSV")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")  # degree signs of older loggers
+
+
+def _comments(lines: list[str]) -> tuple[str | None, Site, dict[str, str]]:
+    """Product, site and units by column, as in metocean-api's `#NORA3_wind_sub;LONGITUDE:1.32;LATITUDE:53.3`."""
+    product, units = None, {}
+    place: dict[str, float] = {}
+    for line in lines:
+        parts = [part.strip() for part in line.lstrip("# ").split(";")]
+        for name, value in re.findall(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:\.\d+)?)", line.lower()):
+            place[name] = float(value)
+            product = product or (parts[0] if len(parts) > 1 and ":" not in parts[0] else None)
+        if len(parts) >= 2 and speed_unit(parts[-1]):
+            units[parts[0]] = parts[-1]
+    return product, Site(place.get("latitude"), place.get("longitude")), units
+
+
+def _unit(
+    table: Table, columns: list[Column], stated: dict[str, str], options: Options, low: Array, speed: Array
+) -> tuple[str, str]:
+    """The unit of all speed columns, and a note on where it is known from."""
+    if options.units is not None:
+        return options.units, f"speeds read as {options.units}"
+    named = {column.unit or speed_unit(stated.get(table.names[column.index], "")) for column in columns} - {None}
+    if len(named) > 1:
+        raise InvalidInput(f"{table.label}: the speed columns have different units ({', '.join(map(str, named))})")
+    if named:
+        unit = str(named.pop())
+        return unit, f"speeds are in {unit}, as the file says"
+    if np.isfinite(speed).any():
+        _require_clear_unit(table.label, low, speed)
+    return "m/s", "speeds carry no unit: read as m/s (--units for another)"
+
+
+def _require_clear_unit(label: str, low: Array, speed: Array) -> None:
+    parts = ((low, UNCLEAR_MEAN_BELOW_200M), (speed, UNCLEAR_MEAN))
+    high_mean = any(np.isfinite(part).any() and np.nanmean(part) > limit for part, limit in parts)
+    if high_mean or np.nanmax(speed) > UNCLEAR_SPEED:
+        raise InvalidInput(
+            f"{label}: speeds of {np.nanmean(speed):.1f} on average and up to {np.nanmax(speed):.1f} are too high for "
+            "m/s, and the file names no unit; say --units km/h (or kn, mph), or --units m/s if that is right"
+        )
+
+
+def _pivot(table: Table, times: Times, heights: Array, speed: Array) -> tuple[Times, tuple[str, ...], Array, Array]:
+    """Tidy rows as a table of times by heights; by rank where the heights differ from time to time."""
+    usable = np.isfinite(heights)
+    if not usable.any() or (heights[usable] <= 0).any():
+        raise InvalidInput(f"{table.label}: heights must be metres above ground, greater than 0")
+    times, heights, speed = times[usable], heights[usable], speed[usable]
+    moments, row = np.unique(times, return_inverse=True)
+    values, column = np.unique(heights, return_inverse=True)
+    counts = np.bincount(row)
+    if len(values) <= 2 * counts.max():
+        grid = np.full((len(moments), len(values)), np.nan)
+        # Backwards, so that of repeated rows the first one stays.
+        grid[row[::-1], column[::-1]] = speed[::-1]
+        return moments, tuple(f"{value:g} m" for value in values), values, grid
+    if counts.min() != counts.max():
+        raise InvalidInput(
+            f"{table.label}: the heights differ from time to time, and {counts.min()} to {counts.max()} of them are "
+            "given; give the same number of heights at every time"
+        )
+    order = np.lexsort((heights, row))
+    shape = (len(moments), int(counts[0]))
+    names = tuple(f"level {rank}" for rank in range(shape[1]))
+    return moments, names, heights[order].reshape(shape), speed[order].reshape(shape)

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracles.wind_files import csv_text
+
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.wind import bundled, load
+
+
+def written(folder: Path, text: str, name: str = "wind.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def table(header: str, row: str = "{time},5,6", count: int = 4, step: int = 60, start: str = "2020-06-01T00:00") -> str:
+    times = np.datetime64(start, "m") + step * np.arange(count)
+    return "\n".join([header, *(row.format(time=time) for time in times)]) + "\n"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "time,ws_10m,ws_100m",
+        "time,wind_speed_10m,wind_speed_100m",
+        "time,10,100",
+        "timestamp,10m,100m",
+        "valid_time,windspeed10m,windspeed100m",
+        "Time (UTC),Horizontal Wind Speed (m/s) at 10m,Horizontal Wind Speed (m/s) at 100m",
+        "datetime,WS_10_mean,WS_100_mean",
+        "date,speed 10 m [m/s],speed 100 m [m/s]",
+        ",ws10,ws100",
+    ],
+)
+def test_names_of_columns(tmp_path: Path, header: str) -> None:
+    record = load(written(tmp_path, table(header)))
+    assert record.heights.tolist() == [10.0, 100.0]
+    np.testing.assert_array_equal(record.speed, [[5.0, 6.0]] * 4)
+    assert record.time[0] == np.datetime64("2020-06-01T00:00")
+    assert record.step == 1.0
+
+
+def test_other_quantities_are_not_speeds(tmp_path: Path) -> None:
+    header = "time,ws_100m,wind_direction_100m,wind_speed_std_100m,ws_10m,wd_10m,temperature_100m,gust_speed_10m"
+    record = load(written(tmp_path, table(header, "{time},9,180,1.1,7,181,12.5,11")))
+    assert record.heights.tolist() == [10.0, 100.0]
+    assert record.speed[0].tolist() == [7.0, 9.0]
+
+
+def test_nora3_of_metocean_api(tmp_path: Path) -> None:
+    text = (
+        "#NORA3_wind_sub;LONGITUDE:1.32;LATITUDE:53.324\n#Variable_name;standard_name;long_name;units\n"
+        "#wind_speed_10m;wind_speed;Wind speed;m/s\n#wind_direction_10m;wind_from_direction;Direction;degree\n"
+        "time,wind_speed_10m,wind_speed_750m,wind_direction_10m,wind_direction_750m\n"
+        "2010-07-01 00:00:00,5.0,2.37,10,20\n2010-07-01 01:00:00,5.57,3.24,11,21\n"
+    )
+    record = load(written(tmp_path, text))
+    assert record.heights.tolist() == [10.0, 750.0]
+    assert record.speed.tolist() == [[5.0, 2.37], [5.57, 3.24]]
+    assert (record.site.latitude, record.site.longitude) == (53.324, 1.32)
+    assert "NORA3_wind_sub" in record.source
+    assert "times are UTC, as the file says" in record.notes
+    assert "speeds are in m/s, as the file says" in record.notes
+
+
+def test_units_are_converted_or_asked_for(tmp_path: Path) -> None:
+    kmh = load(written(tmp_path, table("time,wind_speed_10m (km/h),wind_speed_100m (km/h)", "{time},36,72")))
+    np.testing.assert_allclose(kmh.speed, [[10.0, 20.0]] * 4)
+    knots = load(written(tmp_path, table("time,ws_10m_kn,ws_100m_kn", "{time},10,20")))
+    np.testing.assert_allclose(knots.speed[0], [5.14444, 10.28889], rtol=1e-5)
+    unclear = written(tmp_path, table("time,ws_10m,ws_100m", "{time},25,40"))
+    with pytest.raises(InvalidInput, match="--units km/h"):
+        load(unclear)
+    np.testing.assert_allclose(load(unclear, units="km/h").speed[0], [25 / 3.6, 40 / 3.6])
+    assert load(unclear, units="m/s").speed[0].tolist() == [25.0, 40.0]
+    with pytest.raises(InvalidInput, match="'furlongs' are not known"):
+        load(unclear, units="furlongs")
+    with pytest.raises(InvalidInput, match="different units"):
+        load(written(tmp_path, table("time,ws_10m_kmh,ws_100m_ms")))
+
+
+def test_zones(tmp_path: Path) -> None:
+    offset = load(written(tmp_path, table("time,ws_10m,ws_100m", "{time}:00+02:00,5,6")))
+    assert offset.time[0] == np.datetime64("2020-05-31T22:00")
+    plain = written(tmp_path, table("time,ws_10m,ws_100m"))
+    assert load(plain, timezone="Europe/Oslo").time[0] == np.datetime64("2020-05-31T22:00")
+    assert any("read as UTC (--timezone" in note for note in load(plain).notes)
+    with pytest.raises(InvalidInput, match="'Mars/Olympus' is not known"):
+        load(plain, timezone="Mars/Olympus")
+    with pytest.raises(InvalidInput, match="holds local times; say which with --timezone"):
+        load(written(tmp_path, table("local_time,ws_10m,ws_100m")))
+    mixed = table("time,ws_10m,ws_100m").replace("2020-06-01T02:00", "2020-06-01T02:00Z")
+    with pytest.raises(InvalidInput, match="some times carry a zone"):
+        load(written(tmp_path, mixed))
+
+
+def test_local_time_shows_when_clocks_change(tmp_path: Path) -> None:
+    # Oslo, 25 October 2020: 02:00 comes twice.
+    local = ["00:00", "01:00", "02:00", "02:00", "03:00", "04:00"]
+    text = "time,ws_10m,ws_100m\n" + "".join(f"2020-10-25T{clock},{i},{i}\n" for i, clock in enumerate(local))
+    path = written(tmp_path, text)
+    with pytest.raises(InvalidInput, match=r"comes twice.*--timezone"):
+        load(path)
+    oslo = load(path, timezone="Europe/Oslo")
+    np.testing.assert_array_equal(oslo.time, np.datetime64("2020-10-24T22:00", "s") + 3600 * np.arange(6))
+    assert oslo.speed[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    assert len(load(path, timezone="UTC")) == 5
+    # 29 March 2020: 02:00 does not exist.
+    spring = ["00:00", "01:00", "03:00", "04:00", "05:00"]
+    text = "time,ws_10m,ws_100m\n" + "".join(f"2020-03-29T{clock},{i},{i}\n" for i, clock in enumerate(spring))
+    with pytest.raises(InvalidInput, match=r"set forward.*--timezone"):
+        load(written(tmp_path, text))
+    assert not load(written(tmp_path, text), timezone="Europe/Oslo").gaps
+
+
+def test_ways_to_write_a_time(tmp_path: Path) -> None:
+    expected = np.datetime64("2020-06-01T00:00", "s") + 3600 * np.arange(3)
+    for cells in (
+        ["01.06.2020 00:00", "01.06.2020 01:00", "01.06.2020 02:00"],
+        ["2020/06/01 00:00:00", "2020/06/01 01:00:00", "2020/06/01 02:00:00"],
+        ["1590969600", "1590973200", "1590976800"],
+        ["2020060100", "2020060101", "2020060102"],
+    ):
+        text = "time,ws_10m\n" + "".join(f"{cell},5\n" for cell in cells)
+        np.testing.assert_array_equal(load(written(tmp_path, text)).time, expected)
+    slashes = written(tmp_path, "time,ws_10m\n01/06/2020 00:00,5\n01/06/2020 01:00,5\n")
+    with pytest.raises(InvalidInput, match=r"may be .* or .*--time-format"):
+        load(slashes)
+    assert load(slashes, time_format="%d/%m/%Y %H:%M").time[0] == expected[0]
+    assert load(slashes, time_format="%m/%d/%Y %H:%M").time[0] == np.datetime64("2020-01-06")
+    clear = written(tmp_path, "time,ws_10m\n13/06/2020 00:00,5\n13/06/2020 01:00,5\n")
+    assert load(clear).time[0] == np.datetime64("2020-06-13")
+    split = written(tmp_path, "date,time,ws_10m\n2020-06-01,00:00,5\n2020-06-01,01:00,5\n")
+    np.testing.assert_array_equal(load(split).time, expected[:2])
+
+
+def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
+    cells = ("00:00;5,25;6,5", "01:00;NaN;-999", "02:00;5;6", "03:00;5;6")
+    text = "time;ws_10m;ws_100m\n" + "".join(f"2020-06-01 {row}\n" for row in cells)
+    record = load(written(tmp_path, text), max_missing=0.5)
+    assert record.speed.tolist() == [[5.25, 6.5], [5.0, 6.0], [5.0, 6.0]]  # the empty hour is a gap
+    assert [gap.hours for gap in record.gaps] == [1.0]
+
+
+def test_tidy_rows(tmp_path: Path) -> None:
+    text = "time,height,speed\n" + "".join(
+        f"2020-06-01T0{hour}:00Z,{height},{hour + height / 100}\n" for hour in (1, 0, 2) for height in (100, 10, 50)
+    )
+    record = load(written(tmp_path, text))
+    assert record.heights.tolist() == [10.0, 50.0, 100.0]
+    np.testing.assert_allclose(record.speed, [[h + 0.1, h + 0.5, h + 1.0] for h in range(3)])
+    assert "tidy" in record.source
+
+
+def test_tidy_rows_with_moving_heights(shared_data: Path) -> None:
+    path = shared_data / "wind" / "ifs_macehead_20190517_hourly.csv"
+    record = load(path)
+    rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+    assert record.speed.shape == (25, 25)
+    assert record.level_heights is not None
+    for number, row in enumerate(rows):
+        t = number // 25
+        at = np.flatnonzero(record.level_heights[t] == float(row[2]))
+        assert record.speed[t, at] == float(row[3])
+        assert str(record.time[t]) + "Z" == row[0]
+
+
+def test_sorted_each_time_once_and_joined(tmp_path: Path) -> None:
+    one = written(tmp_path, "time,ws_10m\n2020-01-01T02:00Z,3\n2020-01-01T00:00Z,1\n2020-01-01T00:00Z,9\n", "a.csv")
+    two = written(tmp_path, "time,ws_10m\n2020-01-01T02:00Z,7\n2020-01-01T03:00Z,8\n", "b.csv")
+    record = load([two, one])
+    assert record.speed[:, 0].tolist() == [1.0, 7.0, 8.0]
+    assert any("2 repeated times dropped" in note for note in record.notes)
+    assert len(load(str(tmp_path / "*.csv"))) == 3
+    with pytest.raises(InvalidInput, match="no file matches"):
+        load(tmp_path / "c*.csv")
+    with pytest.raises(InvalidInput, match="is a folder"):
+        load(tmp_path)
+
+
+def test_files_with_other_heights_leave_holes(tmp_path: Path) -> None:
+    one = written(tmp_path, table("time,ws_10m,ws_100m"), "a.csv")
+    two = written(tmp_path, table("time,ws_10m,ws_200m", start="2020-06-01T04:00"), "b.csv")
+    record = load([one, two], max_missing=0.5)
+    assert record.heights.tolist() == [10.0, 100.0, 200.0]
+    assert np.isnan(record.speed[:4, 2]).all()
+    assert np.isnan(record.speed[4:, 1]).all()
+
+
+def test_broken_files_say_so_in_one_line(tmp_path: Path) -> None:
+    good = csv_text()
+    cases = {
+        "": "is empty",
+        "time,ws_10m\n": "holds no rows",
+        "hello\nworld\n": "no column is a wind speed",
+        "time,ws_10m\nyesterday,5\n": "'yesterday' is not a time",
+        "time,ws_10m\n2020-01-01,fast\n": "line 2: 'fast' in column 'ws_10m' is not a number",
+        "time,ws_10m\n2020-01-01,-5\n": "negative",
+        "time,ws_10m,ws_10\n2020-01-01,5,5\n": "both the speed at 10 m",
+        "time,ws_10m\n2020-01-01,\n2020-01-02,nan\n": "only missing values",
+        "time,ws_10m\n2020-01-01,inf\n": "too high|no wind",
+        "time,ws_10m\n0020-01-01,5\n": "cannot be right",
+        good[: len(good) - 12]: "line 41: .* truncated",
+        good.replace("Z,", "Z,nan,", 1).replace("nan,", "", 1).replace("ws_10m", "\x00"): "neither|no text",
+    }
+    for text, message in cases.items():
+        path = written(tmp_path, text)
+        with pytest.raises(HoldcourseError, match=message) as caught:
+            load(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_half_empty_file_is_refused_with_the_option(tmp_path: Path) -> None:
+    lines = csv_text(40).splitlines()
+    for row in range(1, 21):
+        lines[row] = lines[row].split(",")[0] + ",,,"
+    path = written(tmp_path, "\n".join(lines))
+    with pytest.raises(InvalidInput, match=r"50% of the speeds in wind\.csv are missing.*--max-missing 0\.5"):
+        load(path)
+    assert len(load(path, max_missing=0.5)) == 20
+
+
+def test_compressed_csv(tmp_path: Path) -> None:
+    path = tmp_path / "wind.csv.gz"
+    path.write_bytes(gzip.compress(csv_text().encode()))
+    assert len(load(path)) == 40
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DamagedFile, match=r"wind\.csv\.gz cannot be read"):
+        load(path)
+
+
+def test_bundled_data_are_the_csv_to_the_digit(shared_data: Path) -> None:
+    for part, name, count in (("test", "2010H2", 4416), ("history", "2008_2010H1", 21888)):
+        record = bundled(part)  # type: ignore[arg-type]
+        lines = (shared_data / "wind" / f"nora3_northsea_{name}.csv").read_text().splitlines()[1:]
+        assert record.heights.tolist() == [10, 20, 50, 100, 250, 500, 750]
+        assert len(record) == count == len(lines)
+        assert not record.gaps
+        assert [f"{time}Z" for time in record.time] == [line.split(",")[0] for line in lines]
+        np.testing.assert_array_equal(record.speed, [[float(cell) for cell in line.split(",")[1:]] for line in lines])
+    assert bundled("history").time[-1] + 3600 == bundled("test").time[0]
+
+
+def test_bundled_data_carry_their_credit() -> None:
+    record = bundled()
+    assert "Based on data from MET Norway" in record.notes[0]
+    assert (record.site.latitude, record.site.longitude) == (53.32, 1.32)
+    with pytest.raises(InvalidInput, match="'test' or 'history'"):
+        bundled("future")  # type: ignore[arg-type]
+
+
+def test_ten_minute_model_output(shared_data: Path) -> None:
+    record = load(shared_data / "wind" / "wrf_foxes_200901_10min.csv")
+    assert record.heights.tolist() == [50, 75, 90, 100, 150, 200, 250, 500]
+    hourly = record.hourly()
+    assert len(hourly) == 744
+    np.testing.assert_allclose(hourly.speed, record.speed.reshape(744, 6, 8).mean(axis=1), rtol=1e-12)

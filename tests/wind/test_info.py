@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracles.wind_files import csv_text
+from typer.testing import CliRunner
+
+from holdcourse.errors import InvalidInput
+from holdcourse.wind import WindRecord, bundled
+from holdcourse.wind.commands import app
+from holdcourse.wind.info import describe, draw, strips
+
+
+def test_the_figures_are_those_of_the_record() -> None:
+    record = bundled("test")
+    found = describe(record)
+    assert json.loads(json.dumps(found)) == found
+    assert (found["start"], found["end"]) == ("2010-07-01T00:00:00Z", "2010-12-31T23:00:00Z")
+    assert (found["times"], found["step_hours"], found["gap_count"], found["segments"]) == (4416, 1.0, 0, 1)
+    assert [row["height"] for row in found["heights"]] == [10, 20, 50, 100, 250, 500, 750]
+    for row, column in zip(found["heights"], record.speed.T, strict=True):
+        assert (row["min"], row["max"]) == (column.min(), column.max())
+        assert row["mean"] == pytest.approx(sum(column.tolist()) / 4416)
+        assert row["missing_share"] == 0.0
+
+
+def test_gaps_and_missing_speeds_are_counted() -> None:
+    kept = np.r_[0:10, 15:20, 40:50]
+    speed = np.ones((25, 2))
+    speed[:5, 1] = np.nan
+    times = np.datetime64("2020-01-01T00", "s") + 3600 * kept
+    found = describe(WindRecord(times, [10.0, 100.0], speed), max_gap=5)
+    assert [gap["missing_hours"] for gap in found["gaps"]] == [5.0, 20.0]
+    assert found["gaps"][0]["after"] == "2020-01-01T09:00:00Z"
+    assert found["segments"] == 2
+    assert found["longest_segment_hours"] == 15
+    assert [row["missing_share"] for row in found["heights"]] == [0.0, 0.2]
+
+
+def test_the_strip_shows_faster_wind_taller_and_gaps_as_points() -> None:
+    kept = np.r_[0:4, 6:10]
+    times = np.datetime64("2020-01-01T00", "s") + 3600 * kept
+    lines = strips(WindRecord(times, [10.0, 100.0], np.outer(kept, [0.5, 1.0])), width=40)
+    assert lines == [" 100 m  ▁▂▃··▅▆▇█", "  10 m   ▁▁··▃▃▄▄"]
+    assert len(strips(bundled("test"), width=30)[0]) == 37
+    with pytest.raises(InvalidInput, match="width"):
+        strips(bundled("test"), width=0)
+
+
+def test_the_picture_is_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra: pip install 'holdcourse[plot]'")
+    path = draw(bundled("test"), tmp_path / "new" / "wind.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    one = WindRecord(np.array(["2020-01-01"], "datetime64[s]"), [10.0], [[3.0]])
+    assert draw(one, tmp_path / "one.png").stat().st_size > 1000
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "wind.csv"
+    path.write_text(csv_text(48))
+    run = CliRunner().invoke(app, ["info", str(path), "--json"])
+    assert run.exit_code == 0
+    assert json.loads(run.output)["times"] == 48
+    run = CliRunner().invoke(app, ["info", str(path), "--lat", "53", "--lon", "-10", "--out", str(tmp_path / "out")])
+    assert run.exit_code == 0, run.output
+    for words in ("CSV, one column per height, 53 N, 10 W", "48 times, every 1 h", "no gaps in time", "500 m "):
+        assert words in run.output
+    assert json.loads((tmp_path / "out" / "wind.json").read_text())["latitude"] == 53
+    assert (tmp_path / "out" / "wind.png").stat().st_size > 1000
+    run = CliRunner().invoke(app, ["info", str(tmp_path / "none.csv")])
+    assert isinstance(run.exception, InvalidInput)
