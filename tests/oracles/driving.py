@@ -28,6 +28,7 @@ POLICIES = {
     "gp_md temporal": learning(
         hc.gp_md, method="temporal", kernel=hc.Kernel(RBF(0.3), Matern(5.0, nu=1.5)), context_bounds=None
     ),
+    "gp_md fitting": lambda: hc.gp_md(LINE),
     "gp_md by episode": learning(hc.gp_md, every="episode"),
     "gp_md with history": learning(hc.gp_md, method="exact", history=HISTORY, guard=hc.OutlierGuard(2.0)),
     "cgp_lcb": learning(hc.cgp_lcb, maximise=True),

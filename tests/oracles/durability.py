@@ -35,20 +35,21 @@ def run_program(name, *arguments):
 
 def check_resume_from_files(name, splits, seed, folder, rounds=40):
     """Save and load at `splits` random moments, also between ask and tell; each time run on to the end."""
-    whole, states = [], []
+    moments = np.random.default_rng(seed).choice(2 * rounds, splits, replace=splits > 2 * rounds).tolist()
+    whole, known = [], {}
     controller = hc.Controller(POLICIES[name](), start=1, seed=3)
-    for decided in half_rounds(controller, name, rounds):
+    for moment, decided in enumerate(half_rounds(controller, name, rounds)):
         whole += [decided] if decided else []
-        controller.save(folder / f"state{len(states)}")
-        states.append((folder / f"state{len(states)}", len(whole)))
+        if moment in moments:
+            controller.save(folder / f"state{moment}")
+            known[moment] = len(whole)
     end = state_of(controller)
-    for split in np.random.default_rng(seed).choice(len(states), splits, replace=splits > len(states)):
-        path, known = states[split]
-        again = hc.Controller.load(path, POLICIES[name]())
+    for moment in moments:
+        again = hc.Controller.load(folder / f"state{moment}", POLICIES[name]())
         later = [decided for decided in half_rounds(again, name, rounds) if decided]
         # If it was saved between ask and tell, the pending decision is given once more.
         assert later == whole[len(whole) - len(later) :]
-        assert len(later) in (len(whole) - known, len(whole) - known + 1)
+        assert len(later) in (len(whole) - known[moment], len(whole) - known[moment] + 1)
         assert state_of(again) == end
 
 

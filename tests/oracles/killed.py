@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,8 @@ def main(path, kills, seed):
         if child == 0:
             try:
                 live(path, born)
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(1)  # it never ends by itself
         os.close(born)

@@ -228,7 +228,7 @@ def with_same_fate(controller, question, now):
 
 
 TestController = ControllerMachine.TestCase
-TestController.settings = settings(max_examples=max(10, settings().max_examples // 4), stateful_step_count=40)
+TestController.settings = settings(max_examples=max(10, settings().max_examples // 6), stateful_step_count=40)
 
 
 def test_the_model_can_tell_right_from_wrong():
