@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 .PHONY: help demo test test-slow bench lint docs clean
 
 help:
-	@echo "make demo       the main job on bundled data, with a table and a picture"
+	@echo "make demo       a backtest on the bundled wind site: a table, a report to look at, the answer"
 	@echo "make test       all checks: style, types, import contract, tests"
 	@echo "make test-slow  the tests with their full counts (long)"
 	@echo "make bench      speed, as ratios against peers measured in the same run"
@@ -26,7 +26,7 @@ $(VENV)/%.stamp: pyproject.toml
 	@touch $@
 
 demo: $(VENV)/plot.stamp
-	@$(BIN)/python examples/plot_quickstart.py --out demo
+	@$(BIN)/holdcourse demo --out demo
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ import holdcourse as hc
 from holdcourse import audit
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.wind import commands as wind_commands
+from holdcourse.wind.backtest_command import backtest, demo
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,6 +34,8 @@ app = typer.Typer(
 )
 
 app.add_typer(wind_commands.app, name="wind")
+app.command()(backtest)
+app.command()(demo)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.")]

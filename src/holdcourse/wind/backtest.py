@@ -1,0 +1,98 @@
+"""Would altitude control have paid off? Policies on a record of the wind, against a fixed altitude and hindsight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.notes import noted
+from holdcourse.wind.policies import REGISTRY, Setting
+from holdcourse.wind.result import HINDSIGHT, Array, Backtest, Flight, Indices, Line
+from holdcourse.wind.world import WindWorld
+
+__all__ = ["HINDSIGHT", "Backtest", "Flight", "Line", "backtest"]
+
+
+def backtest(
+    setting: Setting,
+    policies: Sequence[str] | None = None,
+    *,
+    start: int | None = None,
+    seed: int = 0,
+    site: str = "",
+    lengths: Sequence[int] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Backtest:
+    """Fly every policy through the world's wind.
+
+    Parameters
+    ----------
+    setting
+        The world, and the past that policies may learn from.
+    policies
+        Names in the registry; default all that the setting allows. Hindsight is always added.
+    start
+        Altitude (index) before the first round; default the middle one.
+    lengths
+        Rounds of each gapless segment, each at least 1; every segment begins at `start` again.
+    progress
+        Called with each policy's name before it is flown.
+    """
+    world = setting.world
+    wanted = list(REGISTRY) if policies is None else list(policies)
+    unknown = [name for name in wanted if name not in REGISTRY]
+    if unknown:
+        raise InvalidInput(f"policy {unknown[0]!r} is not known; there are {sorted(REGISTRY)}")
+    if policies is None and setting.past is None:
+        wanted.remove("fixed")
+    begin = len(world.altitudes) // 2 if start is None else int(start)
+    world.problem.check_action(begin)
+    parts = [len(world.time)] if lengths is None else [int(length) for length in lengths]
+    if min(parts, default=0) < 1 or sum(parts) != len(world.time):
+        raise InvalidInput(f"segments of {parts} rounds do not add up to the record's {len(world.time)}")
+    slices = _slices(parts)
+    flights: dict[str, Flight] = {}
+    for name in wanted:
+        if progress is not None:
+            progress(name)
+        policy, notebook = noted(REGISTRY[name](setting))
+        run = hc.simulate(policy, world, world.hours, start=begin, seed=seed, episodes=parts)
+        before = _before(run.actions, slices, begin)
+        reasons = notebook.reasons(before, run.actions)
+        flights[name] = Flight(
+            name, run.actions, before, _made(world, run.actions), run.movement_costs, run.probabilities, reasons
+        )
+    for name in HINDSIGHT:
+        if progress is not None:
+            progress(name)
+        actions = _hindsight(name, world, slices, begin)
+        before = _before(actions, slices, begin)
+        moving = world.problem.move_costs(before, actions)
+        flights[name] = Flight(name, actions, before, _made(world, actions), moving, np.ones(len(actions)))
+    return Backtest(site, world, begin, flights, tuple(parts))
+
+
+def _hindsight(name: str, world: WindWorld, parts: Sequence[slice], start: int) -> Indices:
+    if name == "clairvoyant":
+        paths = [hc.optimal_path(world.service[part], world.problem, start).actions for part in parts]
+        return np.concatenate(paths)
+    way = len(parts) * world.problem.distances[start]  # every segment begins at the start again
+    best = int(np.argmin(world.service.sum(axis=0) + way))
+    return np.full(len(world.time), best)
+
+
+def _made(world: WindWorld, actions: Indices) -> Array:
+    return world.energy[np.arange(len(actions)), actions]
+
+
+def _before(actions: Indices, parts: Sequence[slice], start: int) -> Indices:
+    """Where the turbine was before each round."""
+    return np.concatenate([np.append(start, actions[part][:-1]) for part in parts])
+
+
+def _slices(lengths: Sequence[int]) -> list[slice]:
+    ends = np.cumsum(lengths)
+    return [slice(int(end) - length, int(end)) for end, length in zip(ends, lengths, strict=True)]

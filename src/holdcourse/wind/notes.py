@@ -1,0 +1,121 @@
+"""What a learning policy believed in every round, noted while it flies: the material of an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import holdcourse as hc
+from holdcourse.costs import CostModel, Estimate
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """Beliefs at the altitude chosen and at the one before; one entry per round.
+
+    Attributes
+    ----------
+    wind, wind_std
+        Expected wind speed at the altitude chosen and its deviation, m/s.
+    shortfall, shortfall_before
+        Expected energy made less than at the altitude that is expected to be best, kWh.
+    bound, bound_before
+        The least shortfall that the bounds on the wind allow: what the rule minimises.
+    """
+
+    wind: Array
+    wind_std: Array
+    shortfall: Array
+    shortfall_before: Array
+    bound: Array
+    bound_before: Array
+
+
+class Notebook:
+    """Collects the estimates of a run, in the order of the rounds."""
+
+    def __init__(self) -> None:
+        self._estimates: list[Estimate] = []
+
+    def add(self, estimate: Estimate) -> None:
+        """Note what the model said about a round."""
+        self._estimates.append(estimate)
+
+    def reasons(self, before: Indices, actions: Indices) -> Reasons | None:
+        """What mattered for these decisions; None if the model learns nothing, or was asked otherwise than by round."""
+        if len(self._estimates) != len(actions) or any(e.mean is None or e.std is None for e in self._estimates):
+            return None
+        rounds = np.arange(len(actions))
+        mean, std, expected, bound = (
+            np.array([getattr(estimate, name) for estimate in self._estimates])
+            for name in ("mean", "std", "expected", "costs")
+        )
+        return Reasons(
+            wind=mean[rounds, actions],
+            wind_std=std[rounds, actions],
+            shortfall=expected[rounds, actions],
+            shortfall_before=expected[rounds, before],
+            bound=bound[rounds, actions],
+            bound_before=bound[rounds, before],
+        )
+
+
+class Noted:
+    """A cost model that works as the one it wraps and notes every estimate."""
+
+    def __init__(self, model: CostModel, notebook: Notebook) -> None:
+        self._model = model
+        self._notebook = notebook
+
+    @property
+    def needs_costs(self) -> bool:
+        """As the model."""
+        return self._model.needs_costs
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """As the model, noted."""
+        estimate = self._model.estimate(context, shown)
+        self._notebook.add(estimate)
+        return estimate
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """As the model."""
+        return self._model.costs_at(contexts)
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """As the model."""
+        return self._model.learn(action, context, measurement)
+
+    def new_episode(self) -> None:
+        """As the model."""
+        self._model.new_episode()
+
+    def copy(self) -> Noted:
+        """An independent twin that writes into the same notebook: a run works on a copy."""
+        return Noted(self._model.copy(), self._notebook)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """As the model."""
+        return self._model.state()
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Noted:
+        """As the model."""
+        self._model.restore(arrays)
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """As the model."""
+        return self._model.describe()
+
+
+def noted(policy: hc.Policy) -> tuple[hc.Policy, Notebook]:
+    """The same policy, and the notebook that its next run will fill."""
+    notebook = Notebook()
+    return replace(policy, costs=Noted(policy.costs, notebook)), notebook

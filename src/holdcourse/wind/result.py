@@ -1,0 +1,235 @@
+"""What a backtest found: the flights, the table of results, and the answer in plain words.
+
+Energies are in kWh. The interval of a difference comes from resampling weeks (block bootstrap): hours of one week are
+alike, weeks nearly independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.wind.notes import Reasons
+from holdcourse.wind.world import WindWorld
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+Verdict: TypeAlias = Literal["yes", "no", "undecided", "too few", "no comparison"]
+
+HINDSIGHT = ("best-fixed", "clairvoyant")
+KNOWING = ("md-known", "minc-known", *HINDSIGHT)  # they see wind that no gauge on the machine could tell them
+HOURS_PER_WEEK = 168
+WEEKS_PER_YEAR = 52
+BOOTSTRAP_DRAWS = 2000
+FEWEST_WEEKS = 6  # fewer say nothing about the next year
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Flight:
+    """What one policy flew and made; arrays have one entry per round, energies in kWh.
+
+    Attributes
+    ----------
+    actions, before
+        Altitude (index) of each round, and the one it came from.
+    gross, moving
+        Energy made, and energy lost on the way there.
+    probabilities
+        How probable the altitude was before it was drawn; 1 for policies that do not draw.
+    reasons
+        What a learning policy believed when it decided; None for the others.
+    """
+
+    policy: str
+    actions: Indices
+    before: Indices
+    gross: Array
+    moving: Array
+    probabilities: Array
+    reasons: Reasons | None = None
+
+    @property
+    def net(self) -> Array:
+        """Energy made less energy lost to moving."""
+        return self.gross - self.moving
+
+    @property
+    def moves(self) -> int:
+        """How often the altitude changed, the way from the start included."""
+        return int((self.actions != self.before).sum())
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the result: energies in kWh over the whole period.
+
+    Attributes
+    ----------
+    share
+        Net energy in percent of the clairvoyant's.
+    gain, gain_low, gain_high
+        Net energy above that of `fixed`, in percent of it, with a bootstrap interval over weeks; NaN where there is no
+        `fixed` or there are too few weeks.
+    """
+
+    policy: str
+    net: float
+    gross: float
+    moving: float
+    moves_per_day: float
+    share: float
+    gain: float
+    gain_low: float
+    gain_high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """The flights of all policies over one period at one site."""
+
+    site: str
+    world: WindWorld
+    start: int
+    flights: dict[str, Flight]
+    lengths: tuple[int, ...]
+
+    @property
+    def days(self) -> float:
+        """Length of the period."""
+        return len(self.world.time) * self.world.step_hours / 24
+
+    @property
+    def weeks(self) -> int:
+        """Whole weeks in the period."""
+        return len(self.world.time) // self._rounds_per_week
+
+    @property
+    def _rounds_per_week(self) -> int:
+        return max(1, round(HOURS_PER_WEEK / self.world.step_hours))
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The result table, best first."""
+        best = float(self.flights["clairvoyant"].net.sum())
+        rows = []
+        for name, flight in self.flights.items():
+            net, gross, moving = (float(part.sum()) for part in (flight.net, flight.gross, flight.moving))
+            share = 100 * net / best if best > 0 else np.nan
+            rows.append(Line(name, net, gross, moving, flight.moves / self.days, share, *self._gain(flight)))
+        return sorted(rows, key=lambda row: -row.net)
+
+    def line(self, policy: str) -> Line:
+        """The row of one policy."""
+        return next(row for row in self.lines if row.policy == policy)
+
+    def _gain(self, flight: Flight) -> tuple[float, float, float]:
+        """Net energy above `fixed` in percent, and an interval by resampling weeks."""
+        base = float(self.flights["fixed"].net.sum()) if "fixed" in self.flights else np.nan
+        if not base > 0:
+            return (np.nan,) * 3
+        gain = 100 * (float(flight.net.sum()) - base) / base
+        if self.weeks < FEWEST_WEEKS or flight.policy == "fixed":
+            return gain, np.nan, np.nan
+        ours, theirs = self._weekly(flight.net), self._weekly(self.flights["fixed"].net)
+        drawn = np.random.default_rng(0).integers(self.weeks, size=(BOOTSTRAP_DRAWS, self.weeks))
+        made, made_fixed = ours[drawn].sum(axis=1), theirs[drawn].sum(axis=1)
+        usable = made_fixed > 0
+        if usable.mean() < LEVEL:  # weeks of calm: a percentage of next to nothing says nothing
+            return gain, np.nan, np.nan
+        gains = 100 * (made[usable] - made_fixed[usable]) / made_fixed[usable]
+        low, high = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return gain, float(low), float(high)
+
+    def _weekly(self, values: Array) -> Array:
+        """Sums over whole weeks; what is left over at the end belongs to none."""
+        rounds = self._rounds_per_week
+        return np.asarray(values[: self.weeks * rounds].reshape(self.weeks, rounds).sum(axis=1))
+
+    @cached_property
+    def flyable(self) -> list[Line]:
+        """Controllers that need no more than the machine's own gauge, best first."""
+        return [row for row in self.lines if row.policy not in (*KNOWING, "fixed", "stationary")]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether altitude control would have paid off, as far as this record can tell."""
+        if not self.flyable or "fixed" not in self.flights:
+            return "no comparison"
+        best = self.flyable[0]
+        if self.weeks < FEWEST_WEEKS:
+            return "too few"
+        if np.isnan(best.gain_low):
+            return "no comparison"
+        if best.gain_low > 0:
+            return "yes"
+        return "no" if best.gain_high < 0 else "undecided"
+
+    @property
+    def conclusion(self) -> str:
+        """The answer in plain words, also when it is no."""
+        if not self.flyable:
+            return "No controller that could really be flown was run, so there is nothing to conclude."
+        if "fixed" not in self.flights:
+            return "The policy `fixed` was not run, so there is nothing to compare with."
+        best = self.flyable[0]
+        altitude = f"{self.world.altitudes[int(self.flights['fixed'].actions[-1])]:.0f} m"
+        weeks = "1 week is" if self.weeks == 1 else f"{self.weeks} weeks are"
+        too_few = f"; {weeks} too few to conclude anything."
+        if np.isnan(best.gain):
+            return (
+                f"Staying at {altitude}, the altitude chosen on history, would have made no net energy at all "
+                f"({self.line('fixed').net:,.0f} kWh; {best.policy}: {best.net:,.0f} kWh)"
+                + (too_few if self.verdict == "too few" else ": this machine does not suit the wind of this record.")
+            )
+        tried = len(self.flyable)
+        who = best.policy if tried == 1 else f"{best.policy}, the best of {tried} controllers tried,"
+        more = f"{abs(best.gain):.1f} % {'more' if best.gain >= 0 else 'less'} net energy"
+        sentence = f"{who} would have made {more} than staying at {altitude}, the altitude chosen on history"
+        if self.verdict == "too few":
+            return sentence + too_few
+        if self.verdict == "no comparison":
+            return f"{sentence}; but the fixed altitude makes so little that a difference in percent says nothing."
+        interval = f"95 % interval {_signed(best.gain_low)} to {_signed(best.gain_high)} %"
+        ending = {
+            "yes": "altitude control would have paid off here",
+            "no": "altitude control would not have paid off here",
+            "undecided": "this record does not decide whether altitude control pays off here",
+        }[self.verdict]
+        return f"{sentence} ({interval}): {ending}.{self._caveat(best)}"
+
+    def _caveat(self, best: Line) -> str:
+        """A gain over a badly chosen altitude is no merit of the controller."""
+        free = self.line("best-fixed") if "best-fixed" in self.flights else None
+        if self.verdict != "yes" or free is None or free.net <= best.net:
+            return ""
+        altitude = f"{self.world.altitudes[int(self.flights['best-fixed'].actions[-1])]:.0f} m"
+        return f" But staying at {altitude} would have made still more: the altitude chosen on history was a poor one."
+
+    @property
+    def warnings(self) -> list[str]:
+        """What stands between this record and a conclusion about next year."""
+        found = []
+        if self.weeks < FEWEST_WEEKS:
+            found.append(
+                f"The record covers {self.days:.1f} days; less than {FEWEST_WEEKS} weeks say nothing about a year."
+            )
+        elif self.weeks < WEEKS_PER_YEAR - 1:
+            found.append(
+                f"The record covers {self.weeks} weeks; seasons that are not in it may be different. "
+                "Use a whole year or more if you can."
+            )
+        if len(self.lengths) > 1:
+            found.append(
+                f"The record has gaps and was flown in {len(self.lengths)} pieces, each from the start altitude."
+            )
+        return found
+
+
+def _signed(percent: float) -> str:
+    """With its sign, and never a minus zero."""
+    return f"{percent:+.1f}" if round(percent, 1) else f"{'+' if percent >= 0 else '-'}{abs(percent):.2f}"

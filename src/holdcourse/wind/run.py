@@ -1,0 +1,239 @@
+"""From wind files to an answer: load, split off history, fly every policy, ask what if moving were cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from holdcourse.wind import period
+from holdcourse.wind.backtest import backtest
+from holdcourse.wind.files import Paths, expand
+from holdcourse.wind.load import load
+from holdcourse.wind.policies import REGISTRY, Setting
+from holdcourse.wind.power import PowerCurve, paper_curve
+from holdcourse.wind.record import WindRecord
+from holdcourse.wind.result import HOURS_PER_WEEK, KNOWING, Backtest, Line
+from holdcourse.wind.world import WindWorld, wind_world
+
+Wind: TypeAlias = WindRecord | Paths
+Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how many are done, of how many
+
+WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
+FEWEST_HISTORY_WEEKS = 26  # less does not know the seasons
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to fly, with what, through which part of the record.
+
+    Parameters
+    ----------
+    low, high, count
+        Lowest, highest and number of altitudes, evenly spaced; by default 25 over all that the record covers.
+    begin, end
+        The test period, UTC; `end` is not in it. By default the whole record, or what history leaves of it.
+    curve, movement, rho
+        The machine, as in `wind_world`.
+    context, hyperparameters, prior_mean
+        What the learning policies believe, as in `Setting`.
+    start_altitude
+        Where the turbine is before the first hour, metres; by default in the middle.
+    policies
+        Names in the registry; default all.
+    max_gap
+        Missing stretches of up to so many hours are filled in; longer ones cut the record into pieces.
+    hourly
+        Average finer data over hours.
+    seed
+        Of the policies that draw.
+    what_if
+        Other values of rho to try; by default `WHAT_IF` times rho.
+    price
+        Of one kWh, for the tables; None leaves money out.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    count: int = period.MOST_ALTITUDES
+    begin: str | None = None
+    end: str | None = None
+    curve: PowerCurve = field(default_factory=paper_curve)
+    movement: str | float | tuple[float, float] = "paper"
+    rho: float = 1.0
+    context: Literal["hour", "periodic"] = "hour"
+    hyperparameters: Literal["paper", "fitted"] = "paper"
+    prior_mean: float | None = None
+    start_altitude: float | None = None
+    policies: tuple[str, ...] | None = None
+    max_gap: float = 3.0
+    hourly: bool = False
+    seed: int = 0
+    what_if: tuple[float, ...] | None = None
+    price: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SiteResult:
+    """The backtest of one site, and where its data came from.
+
+    Attributes
+    ----------
+    what_if
+        The result table at other values of rho, ascending; the plan's own is among them unless it is empty.
+    source, notes
+        Of the wind record: its layout, credit and what was decided on the way.
+    history_weeks
+        How much past there was.
+    """
+
+    plan: Plan
+    backtest: Backtest
+    what_if: dict[float, list[Line]]
+    source: str
+    notes: tuple[str, ...]
+    history_weeks: float
+
+    @property
+    def warnings(self) -> list[str]:
+        """What stands between this record and a conclusion about next year."""
+        found = self.backtest.warnings
+        if self.history_weeks < FEWEST_HISTORY_WEEKS:
+            days = f"{self.history_weeks * 7:.1f} days"
+            found.append(f"The history covers {days}, not all seasons: the altitude chosen on it may be poor.")
+        return found
+
+    @property
+    def site(self) -> str:
+        """Where."""
+        return self.backtest.site
+
+    @property
+    def period(self) -> str:
+        """The days flown, first and last."""
+        time = self.backtest.world.time.astype("datetime64[D]")
+        return f"{time[0]} to {time[-1]}"
+
+
+def run_backtest(
+    wind: Wind,
+    history: Wind | None = None,
+    plan: Plan | None = None,
+    *,
+    site: str | None = None,
+    progress: Progress | None = None,
+    **loading: Any,
+) -> SiteResult:
+    """Backtest all policies at one site.
+
+    Parameters
+    ----------
+    wind
+        A record, or the file or files of one site.
+    history
+        Wind before the test period, to choose the fixed altitude and the prior on. By default what the record holds
+        before `plan.begin`; without that, its first quarter.
+    plan
+        What to fly.
+    site
+        How to call it; default what the record says.
+    progress
+        Called before each flight.
+    loading
+        Options of `load`, such as lat and lon.
+
+    Examples
+    --------
+    >>> from holdcourse.wind import bundled
+    >>> plan = Plan(low=50, high=500, count=5, end="2010-09-01", policies=("fixed", "cgp-lcb"), what_if=())
+    >>> result = run_backtest(bundled("test"), bundled("history"), plan)
+    >>> result.backtest.verdict in ("yes", "no", "undecided")
+    True
+    """
+    plan = plan or Plan()
+    record = _record(wind, plan, loading)
+    given = None if history is None else _record(history, plan, loading)
+    test, before, split_notes = period.split(record, given, plan.begin, plan.end)
+    altitudes = period.choose_altitudes(plan.low, plan.high, plan.count, [test, before])
+    pieces, dropped = period.pieces(test.onto(altitudes), plan.max_gap)
+    past = period.past_of(before, altitudes)
+    world = wind_world(
+        np.concatenate([piece.time for piece in pieces]),
+        altitudes,
+        np.concatenate([piece.speed for piece in pieces]),
+        curve=plan.curve,
+        rho=plan.rho,
+        movement=plan.movement,
+    )
+    setting = Setting(world, past, plan.context, plan.hyperparameters, plan.prior_mean)
+    if plan.hyperparameters == "fitted":
+        setting = setting.fitted()  # once, not for every policy and every rho
+    flying = _Flying(setting, plan, tuple(len(piece) for piece in pieces), _name(site, record, wind), progress)
+    flown = flying.fly(world, plan.policies)
+    notes = (*record.notes, *split_notes, *dropped)
+    weeks = len(past.speed) * before.step / HOURS_PER_WEEK
+    return SiteResult(plan, flown, flying.what_if(flown), record.source, notes, weeks)
+
+
+class _Flying:
+    """One setting flown several times, with one count of progress over all."""
+
+    def __init__(
+        self, setting: Setting, plan: Plan, lengths: tuple[int, ...], site: str, progress: Progress | None
+    ) -> None:
+        self.setting, self.plan, self.lengths, self.site, self.progress = setting, plan, lengths, site, progress
+        altitudes = setting.world.altitudes
+        self.start = None
+        if plan.start_altitude is not None:
+            self.start = int(np.argmin(np.abs(altitudes - plan.start_altitude)))
+        wanted = list(REGISTRY) if plan.policies is None else list(plan.policies)
+        # What-if compares what could be flown; `stationary` and those that know the wind would only take time.
+        self.compared = tuple(name for name in wanted if name not in (*KNOWING, "stationary"))
+        factors = [plan.rho * factor for factor in WHAT_IF] if plan.what_if is None else list(plan.what_if)
+        self.others = sorted({*factors, plan.rho}) if factors else []
+        rounds = max(0, len(self.others) - 1)
+        self.total = len(wanted) + 2 + rounds * (len(self.compared) + 2)
+        self.done = 0
+
+    def fly(self, world: WindWorld, policies: tuple[str, ...] | None, prefix: str = "") -> Backtest:
+        def tell(name: str) -> None:
+            if self.progress is not None:
+                self.progress(prefix + name, self.done, self.total)
+            self.done += 1
+
+        return backtest(
+            replace(self.setting, world=world),
+            policies,
+            start=self.start,
+            seed=self.plan.seed,
+            site=self.site,
+            lengths=self.lengths,
+            progress=tell,
+        )
+
+    def what_if(self, flown: Backtest) -> dict[float, list[Line]]:
+        found = {}
+        for rho in self.others:
+            if rho == self.plan.rho:
+                found[rho] = flown.lines
+            else:
+                world = replace(self.setting.world, rho=rho)
+                found[rho] = self.fly(world, self.compared, f"what if rho = {rho:g}: ").lines
+        return found
+
+
+def _record(wind: Wind, plan: Plan, loading: dict[str, Any]) -> WindRecord:
+    record = wind if isinstance(wind, WindRecord) else load(wind, **loading)
+    return record.hourly() if plan.hourly else record
+
+
+def _name(site: str | None, record: WindRecord, wind: Wind) -> str:
+    if site is not None:
+        return site
+    known = str(record.site)
+    if known != "site not stated" or isinstance(wind, WindRecord):
+        return known
+    return Path(expand(wind)[0]).stem

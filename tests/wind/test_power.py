@@ -1,0 +1,95 @@
+"""Power curves: the paper's numbers, tables, and what they promise over intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.power import movement_cost, paper_curve, read_curve, table_curve
+
+speeds = st.floats(0, 40)
+
+
+def test_the_papers_curve():
+    curve = paper_curve()
+    assert curve.power(12.0) == pytest.approx(0.0579 * 12**3 - 0.09 * 12**2)
+    assert curve.power(12.0) == pytest.approx(87.1, abs=0.05)
+    fine = np.linspace(0, 40, 400_001)
+    made = curve.power(fine)
+    assert fine[np.argmax(made)] == pytest.approx(12.0, abs=1e-4)
+    assert fine[np.argmin(made[fine < 12])] == pytest.approx(1.04, abs=0.005)
+    assert (made[(fine > 0.01) & (fine < 1.55)] < 0).all()
+    assert (np.diff(made[fine > 12]) < 0).all()
+
+
+@st.composite
+def curves(draw):
+    """The paper's curve or a random table, with or without cut-in and cut-out."""
+    cut_in, cut_out = draw(st.sampled_from([(0.0, None), (3.0, None), (0.0, 25.0), (3.0, 25.0)]))
+    if draw(st.booleans()):
+        return paper_curve(draw(st.floats(5, 20)), cut_in, np.inf if cut_out is None else cut_out)
+    knots = draw(st.lists(st.floats(0, 30), min_size=2, max_size=8, unique=True))
+    power = draw(st.lists(st.floats(-5, 100), min_size=len(knots), max_size=len(knots)))
+    peak = sorted(knots)[int(np.argmax(power))]
+    high = None if cut_out is None else max(cut_out, peak)
+    return table_curve(sorted(knots), power, None if cut_in == 0 else min(cut_in, sorted(knots)[-1] / 2), high)
+
+
+@given(curves(), speeds, speeds, st.floats(0, 1))
+def test_extremes_hold_for_every_speed_between(curve, one, other, share):
+    low, high = min(one, other), max(one, other)
+    least, most = curve.extremes(np.array([low]), np.array([high]))
+    for speed in [low, high, low + share * (high - low), *np.linspace(low, high, 50)]:
+        power = float(curve.power(np.clip(speed, low, high)))
+        assert least[0] - 1e-9 <= power <= most[0] + 1e-9
+
+
+@given(curves(), speeds)
+def test_extremes_of_a_point_are_the_power(curve, speed):
+    least, most = curve.extremes(np.array([speed]), np.array([speed]))
+    if not np.isclose(curve.knots, speed, rtol=1e-12, atol=1e-12).any():  # at a jump both sides count
+        assert least[0] == most[0] == curve.power(speed)
+
+
+def test_extremes_are_tight_and_negative_speeds_count_as_none():
+    curve = paper_curve()
+    least, most = curve.extremes(np.array([-5.0, 11.0, 0.5]), np.array([2.0, 13.0, 1.5]))
+    assert most[1] == curve.power(12.0)
+    assert least[2] == pytest.approx(float(curve.power(2 * 0.09 / (3 * 0.0579))))
+    assert least[0] == least[2]
+
+
+def test_table_from_a_file(tmp_path):
+    path = tmp_path / "machine.csv"
+    path.write_text("speed,power\n3,0\n10,80\n12,100\n25,100\n")
+    curve = read_curve(path)
+    assert curve.power([2.0, 3.0, 6.5, 12.0, 25.0, 26.0]).tolist() == [0.0, 0.0, 40.0, 100.0, 100.0, 0.0]
+    assert curve.rated_speed == 12.0
+    path.write_text("3,0\nten,80\n")
+    with pytest.raises(InvalidInput, match=r"machine.csv, line 2: .* is not a speed and a power"):
+        read_curve(path)
+    path.write_text("")
+    with pytest.raises(InvalidInput, match="two or more pairs"):
+        read_curve(path)
+    with pytest.raises(InvalidInput, match="cannot read"):
+        read_curve(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(
+    ("speed", "power"), [([1, 1], [0, 1]), ([2, 1], [0, 1]), ([-1, 1], [0, 1]), ([1, np.nan], [0, 1]), ([1], [1])]
+)
+def test_bad_tables(speed, power):
+    with pytest.raises(InvalidInput):
+        table_curve(speed, power)
+
+
+def test_movement_costs():
+    assert movement_cost("paper") * 60 == pytest.approx(21.6)  # kW min per metre, as printed
+    assert movement_cost("physical") == pytest.approx(movement_cost("paper") / 60)
+    assert movement_cost(0.02) == 0.02
+    for bad in ("free", -1.0, 0.0, np.nan):
+        with pytest.raises(InvalidInput):
+            movement_cost(bad)
