@@ -11,8 +11,8 @@ from oracles.driving import HISTORY, KERNEL, LINE, POLICIES, half_rounds, questi
 
 import holdcourse as hc
 from holdcourse import archive
-from holdcourse.controller import KEPT_RECORDS
 from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput, NoActionLeft
+from holdcourse.session import KEPT_RECORDS
 
 COSTS = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0]
 
@@ -39,7 +39,7 @@ def mask(*actions):
 
 def learned(controller):
     """What an exact posterior has been told, as (action, context, measurement)."""
-    history = controller._pilot.model.posterior.history
+    history = controller._session.pilot.model.posterior.history
     columns = (history.actions, history.contexts.reshape(-1), history.measurements)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -169,16 +169,16 @@ def test_an_override_is_learned_where_it_was_applied_and_the_rule_begins_again_t
     controller.tell("r0", 1.5, applied=np.int64(other))
     assert learned(controller) == [(other, 0.5, 1.5)]
     assert controller.action == other
-    state = controller._pilot.state
+    state = controller._session.pilot.state
     assert (state.action, state.round) == (other, 1)
-    assert state.arrays["q"].tobytes() == hc.mirror.start(controller._pilot.rule.tree, other).tobytes()
+    assert state.arrays["q"].tobytes() == hc.mirror.start(controller._session.pilot.rule.tree, other).tobytes()
 
 
 def test_an_override_without_a_measurement_still_moves_the_machine():
     controller = learner()
     controller.ask(0.5)
     controller.tell("r0", None, applied=5)
-    assert controller.action == controller._pilot.state.action == 5
+    assert controller.action == controller._session.pilot.state.action == 5
     assert learned(controller) == []
 
 
@@ -188,7 +188,7 @@ def test_applying_what_was_decided_is_no_override():
         controller.ask(0.5)
     one.tell("r0", 1.5)
     two.tell("r0", 1.5, applied=two.action)
-    assert one._pilot.state.arrays["q"].tobytes() == two._pilot.state.arrays["q"].tobytes()
+    assert one._session.pilot.state.arrays["q"].tobytes() == two._session.pilot.state.arrays["q"].tobytes()
     assert one.ask(0.3).probabilities.tobytes() == two.ask(0.3).probabilities.tobytes()
 
 
@@ -277,10 +277,10 @@ def test_a_late_override_does_not_move_the_machine_or_the_rule():
     controller = learner(max_pending=2)
     controller.ask(0.1, round=0)
     newest = controller.ask(0.2, round=1)
-    rule = controller._pilot.state
+    rule = controller._session.pilot.state
     controller.tell("r0", 1.0, applied=(newest.action + 1) % LINE.n)
     assert controller.action == newest.action
-    assert controller._pilot.state is rule
+    assert controller._session.pilot.state is rule
 
 
 def test_a_late_override_counts_for_the_limits():
@@ -310,7 +310,7 @@ def test_memory_is_bounded_and_old_decisions_say_so():
     for t in range(1, 3 * KEPT_RECORDS):
         controller.ask(costs=COSTS, round=t)
         controller.tell(f"r{t}", 1.0)
-    assert len(controller._records) <= KEPT_RECORDS + 2
+    assert len(controller._session.records) <= KEPT_RECORDS + 2
     assert [d.id for d in controller.pending] == ["r0"]
     controller.tell(forgotten.id, 7.0)  # pending ones are never let go
     with pytest.raises(InvalidInput, match=f"r1 was told long ago; the newest {KEPT_RECORDS} decisions are kept"):

@@ -21,6 +21,7 @@ import holdcourse as hc
 from holdcourse import controller as controller_module
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.log import KEPT_SNAPSHOTS, Log, LogError
+from holdcourse.session import Session
 
 NAME = "gp_md exact"
 
@@ -118,7 +119,7 @@ def test_limits_guard_and_several_pending_come_back(tmp_path, often):
             if t % 5 == 2:
                 controller.tell(f"r{t - 2}", 0.5, applied=t % 6)
         live = state_of(controller)
-        assert controller._cool_until > 0
+        assert controller._session.cool_until > 0
     with logged(tmp_path / "record", "minc_known", **options) as again:
         assert state_of(again) == live
 
@@ -484,7 +485,7 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
     log = Log.read(tmp_path / "record")
     recorded = [event.body["action"] for event in log.events() if event.kind == "ask"]
     log.close()
-    honest = hc.Controller._decide
+    honest = Session.decide
 
     def otherwise(self, request):
         choice, record = honest(self, request)
@@ -492,10 +493,10 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
             return choice, record
         return choice, replace(record, decision=replace(record.decision, action=0, movement=-1.0, expected_cost=-1.0))
 
-    monkeypatch.setattr(hc.Controller, "_decide", otherwise)
+    monkeypatch.setattr(Session, "decide", otherwise)
     with caplog.at_level(logging.WARNING), logged(tmp_path / "record") as controller:
-        replayed = [record.decision for record in controller._records.values()]
-        before = [record.before for record in controller._records.values()]
+        replayed = [record.decision for record in controller._session.records.values()]
+        before = [record.before for record in controller._session.records.values()]
     assert [decision.action for decision in replayed] == recorded
     assert recorded != [0] * len(recorded)
     assert [d.movement for d in replayed] == [LINE.distance(b, d.action) for b, d in zip(before, replayed, strict=True)]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import audit, costs, coupling, errors, mirror, rules, testing, wind, worlds
-    from .controller import Controller, Guard
+    from .controller import Controller
     from .costs import OutlierGuard, TheoryWidth
     from .decision import Decision, Explanation
     from .fitting import Fit, FitWarning, fit_kernel
     from .gp import Posterior, posterior
     from .history import History
     from .kernels import Kernel, KernelSum, zscore
-    from .limits import Limits
+    from .limits import Guard, Limits
     from .metric import metric_closure
     from .offline import Path, optimal_path, price_path, work_function
     from .policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
@@ -91,7 +91,7 @@ _HOME = {
     "Fit": "fitting",
     "FitWarning": "fitting",
     "Grid": "problem",
-    "Guard": "controller",
+    "Guard": "limits",
     "History": "history",
     "Kernel": "kernels",
     "KernelSum": "kernels",

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from holdcourse import archive, recipe
-from holdcourse.controller import Controller, Guard
 from holdcourse.decision import Request
 from holdcourse.errors import InvalidInput
-from holdcourse.limits import Limits
 from holdcourse.log import Log
 from holdcourse.offline import Path as Bill
 from holdcourse.offline import optimal_path, price_path
 from holdcourse.policy import Learning, Pilot, Policy
+from holdcourse.session import Session
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,11 @@ def verify(path: str | Path, policy: Policy | None = None) -> Verification:
     """
     log = Log.read(Path(path))
     try:
-        controller = _from_beginning(log, policy)
+        session = _from_beginning(log, policy)
         differences: list[str] = []
         counts = {"ask": 0, "tell": 0, "episode": 0}
         for event in log.events():
-            differences += controller.repeat(event.kind, event.body)
+            differences += session.repeat(event.kind, event.body)
             counts[event.kind] += 1
         return Verification(counts["ask"], counts["tell"], tuple(differences), tuple(_other_versions(log)))
     finally:
@@ -95,22 +94,22 @@ def replay(path: str | Path, maker: str, policy: Policy | None = None) -> Replay
     """
     log = Log.read(Path(path))
     try:
-        controller = _from_beginning(log, policy)
-        first = controller._pilot.state
+        session = _from_beginning(log, policy)
+        first = session.pilot.state
         requests, actions, measured = [], [], []
         for event in log.events():
             if event.kind == "episode":
                 break
-            controller.repeat(event.kind, event.body)
+            session.repeat(event.kind, event.body)
             if event.kind == "ask":
                 requests.append(Request.from_data(event.body["request"]))
                 actions.append(event.body["action"])
             elif event.body["measurement"] is not None:
                 measured.append(event.body["measurement"])
-        problem = controller.policy.problem
+        problem = session.policy.problem
         if not requests:
             raise InvalidInput(f"{path} holds no decision yet; there is nothing to replay")
-        model = controller._pilot.model
+        model = session.pilot.model
         expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
         costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
         other = Pilot(_other(log, maker), first.action, first.seed)
@@ -132,8 +131,8 @@ def replay(path: str | Path, maker: str, policy: Policy | None = None) -> Replay
         log.close()
 
 
-def _from_beginning(log: Log, policy: Policy | None) -> Controller:
-    """The controller as it was before the first event."""
+def _from_beginning(log: Log, policy: Policy | None) -> Session:
+    """The session as it was before the first event."""
     identity = log.about["identity"]
     if policy is None:
         policy = recipe.make(_recipe(log))
@@ -142,16 +141,9 @@ def _from_beginning(log: Log, policy: Policy | None) -> Controller:
             f"{log.path} was written by {identity['policy_name']}, fingerprint {identity['policy']}; "
             f"the policy given is {policy.name}, {policy.fingerprint}"
         )
-    controller = Controller(
-        policy,
-        identity["start"],
-        identity["seed"],
-        limits=Limits(**identity["limits"]),
-        guard=None if identity["guard"] is None else Guard(**identity["guard"]),
-        max_pending=identity["max_pending"],
-    )
-    controller._restore(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
-    return controller
+    session = Session.of_identity(policy, identity)
+    session.restore(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
+    return session
 
 
 def _recipe(log: Log) -> dict[str, Any]:

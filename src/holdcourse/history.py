@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, plain
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -98,12 +98,12 @@ def check_context(context: Any, dimension: int | None) -> Array:
     try:
         vector = np.array(context, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"a context must be a number or a list of numbers, got {context!r}") from None
+        raise InvalidInput(f"a context must be a number or a list of numbers, got {plain(context)!r}") from None
     if vector.ndim == 0:
         vector = vector.reshape(1)
     if vector.ndim != 1 or (dimension is not None and vector.shape[0] != dimension):
         expected = "a number or a flat list of numbers" if dimension is None else f"{dimension} numbers"
-        raise InvalidInput(f"a context must be {expected}, got {context!r} of shape {vector.shape}")
+        raise InvalidInput(f"a context must be {expected}, got {plain(context)!r} of shape {vector.shape}")
     for value in vector.tolist():
         if not math.isfinite(value):
             raise InvalidInput(

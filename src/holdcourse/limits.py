@@ -65,6 +65,32 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Go to a safe action for a while when a measured cost is too high.
+
+    Parameters
+    ----------
+    threshold
+        A measured cost above this triggers it (a gain below it, for a policy that maximises).
+    revert_to
+        The safe action.
+    cool_down
+        Rounds to stay there.
+    """
+
+    threshold: float
+    revert_to: int
+    cool_down: int = 10
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threshold, str) or np.isnan(self.threshold):
+            raise InvalidInput(f"threshold must be a number, got {self.threshold!r}")
+        object.__setattr__(self, "threshold", float(self.threshold))  # what JSON can hold
+        object.__setattr__(self, "revert_to", whole_number(self.revert_to, "revert_to", 0))
+        object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
+
+
+@dataclass(frozen=True)
 class Whereabouts:
     """Where the machine is, and how it came there.
 

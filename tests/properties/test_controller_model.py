@@ -201,7 +201,7 @@ class ControllerMachine(RuleBasedStateMachine):
             assert controller.round == self.next_round
             assert controller.action == self.played[-1]
             assert [seen(decision) for decision in controller.pending] == [self.decided[t] for t in self.pending]
-            history = controller._pilot.model.posterior.history
+            history = controller._session.pilot.model.posterior.history
             columns = (history.actions, history.contexts.reshape(-1), history.measurements)
             assert list(zip(*(column.tolist() for column in columns), strict=True)) == self.learned
 

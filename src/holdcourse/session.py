@@ -1,0 +1,249 @@
+"""What a controller carries from round to round, and the steps that change it; knows nothing of files.
+
+Deciding changes nothing; accepting, learning and starting an episode do. The whole of it can be written down as JSON
+and arrays, and lived through again from the events of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from holdcourse import archive
+from holdcourse.decision import Decision, Record, Request
+from holdcourse.errors import InvalidInput
+from holdcourse.limits import Guard, Limits, Whereabouts, nearest_permitted, whole_number
+from holdcourse.policy import Pilot, Policy, check_seed
+from holdcourse.rules import Choice
+
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+KEPT_RECORDS = 64  # newest decisions that can be explained and compared without the log
+
+
+class Session:
+    """A pilot under limits: where the machine is, what was decided and what was told.
+
+    Parameters are those of `Controller`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        start: int = 0,
+        seed: int = 0,
+        *,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+        max_pending: int = 1,
+    ) -> None:
+        policy.problem.check_action(start)
+        check_seed(seed)
+        if guard is not None:
+            policy.problem.check_action(guard.revert_to)
+        self.policy = policy
+        self.limits = limits or Limits()
+        self.guard = guard
+        self.max_pending = whole_number(max_pending, "max_pending", 1)
+        self.seed, self.start = int(seed), int(start)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pilot = Pilot(self.policy, self.start, self.seed)
+        self.round = 0
+        self.episode = 0
+        self.where = Whereabouts(((-1, self.start),))
+        self.cool_until = 0  # rounds before this one are spent at the guard's action
+        self.records: dict[int, Record] = {}  # by round: all pending ones and the newest others
+
+    @classmethod
+    def of_identity(cls, policy: Policy, identity: Mapping[str, Any]) -> Session:
+        """A session at its beginning, as `identity` described it."""
+        return cls(
+            policy,
+            identity["start"],
+            identity["seed"],
+            limits=Limits(**identity["limits"]),
+            guard=None if identity["guard"] is None else Guard(**identity["guard"]),
+            max_pending=identity["max_pending"],
+        )
+
+    @property
+    def pending(self) -> list[Record]:
+        """Decisions not yet told, oldest first."""
+        return [record for record in self.records.values() if record.told is None]
+
+    def decide(self, request: Request) -> tuple[Choice, Record]:
+        """What the next round's decision is; changes nothing."""
+        problem, round_number = self.policy.problem, self.round
+        mask = request.mask(problem.n)
+        estimate, view = self.pilot.look(request.context, mask, request.forecast, request.costs)
+        choice = self.pilot.decide(view)
+        wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
+        if cooling and self.guard is not None:
+            wanted = self.guard.revert_to
+        action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
+        if cooling and limit is None and action != choice.action:
+            limit = "cool_down"
+        decision = Decision(
+            id=f"r{round_number}",
+            round=round_number,
+            episode=self.episode,
+            action=action,
+            value=problem.value(action),
+            probabilities=choice.probabilities,
+            expected_cost=float(estimate.expected[action]),
+            movement=problem.distance(self.where.action, action),
+            wanted=choice.action,
+            limited_by=limit,
+        )
+        record = Record(
+            request, decision, self.where.action, view.costs, estimate.expected, estimate.mean, estimate.std
+        )
+        return choice, record
+
+    def accept(self, choice: Choice, record: Record) -> None:
+        """Go on from a decision."""
+        self.pilot.accept(choice)
+        self.where = self.where.after(record.decision.action, self.round, self.limits)
+        self.records[self.round] = record
+        self.round += 1
+        if len(self.records) > KEPT_RECORDS + self.max_pending:  # then at least one of them was told
+            del self.records[next(number for number, kept in self.records.items() if kept.told is not None)]
+
+    def learn(self, record: Record, measurement: float | None, applied: int | None) -> None:
+        """Take in what was told of a decision."""
+        decision = record.decision
+        taken = decision.action if applied is None else applied
+        if measurement is not None:
+            self.pilot.learn(taken, record.request.context, measurement)
+            if self.guard is not None and self._too_high(measurement):
+                self.cool_until = self.round + self.guard.cool_down
+        if applied is not None and applied != decision.action:
+            newest = self.round - 1
+            self.where = self.where.corrected(applied, decision.round, newest)
+            if decision.round == newest:  # only then is the machine still there
+                self.pilot.move_to(applied)
+        self.records[decision.round] = record.with_tell(measurement, applied)
+
+    def _too_high(self, measurement: float) -> bool:
+        assert self.guard is not None
+        maximise = getattr(self.pilot.model, "maximise", False)
+        return measurement < self.guard.threshold if maximise else measurement > self.guard.threshold
+
+    def start_episode(self, start: int) -> None:
+        """End the episode and begin the next one at `start`."""
+        self.pilot.new_episode(start)
+        self.episode += 1
+        self.where = Whereabouts(((self.round - 1, start),))
+        self.cool_until = 0
+
+    def record(self, decision_id: str) -> Record:
+        """The record of a decision, if it is still kept."""
+        if not isinstance(decision_id, str):
+            raise InvalidInput(f"a decision is named by its id, e.g. 'r0', not by a {type(decision_id).__name__}")
+        digits = decision_id[1:] if decision_id.startswith("r") and len(decision_id) < 20 else ""
+        number = int(digits) if digits.isdecimal() else -1
+        record = self.records.get(number)
+        if record is not None and record.decision.id == decision_id:
+            return record
+        if 0 <= number < self.round and decision_id == f"r{number}":
+            raise InvalidInput(
+                f"{decision_id} was told long ago; the newest {KEPT_RECORDS} decisions are kept in memory"
+            )
+        waiting = [record.decision.id for record in self.pending]
+        raise InvalidInput(f"there is no decision {decision_id!r}; pending: {waiting or 'none'}")
+
+    def identity(self) -> dict[str, Any]:
+        """What does not change while the controller lives."""
+        return {
+            "policy": self.policy.fingerprint,
+            "policy_name": self.policy.name,
+            "start": self.start,
+            "seed": self.seed,
+            "limits": self.limits.describe(),
+            "guard": None if self.guard is None else vars(self.guard).copy(),
+            "max_pending": self.max_pending,
+        }
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Everything, as JSON values and arrays."""
+        state: dict[str, Any] = {
+            "identity": self.identity(),
+            "round": self.round,
+            "episode": self.episode,
+            "where": self.where.arrivals,
+            "cool_until": self.cool_until,
+            "records": [],
+        }
+        arrays: Arrays = {f"pilot.{name}": array for name, array in self.pilot.arrays().items()}
+        for number, record in self.records.items():
+            data, own = record.to_data()
+            state["records"].append(data)
+            arrays |= {f"record{number}.{name}": array for name, array in own.items()}
+        return state, arrays
+
+    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `snapshot` gave."""
+
+        def under(prefix: str) -> Arrays:
+            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+        self._begin()
+        self.pilot.restore(under("pilot."))
+        self.round, self.episode = state["round"], state["episode"]
+        self.where = Whereabouts(tuple((past, action) for past, action in state["where"]))
+        self.cool_until = state["cool_until"]
+        for data in state["records"]:
+            number = data["decision"]["round"]
+            self.records[number] = Record.from_data(data, under(f"record{number}."), self.policy.problem)
+
+    def repeat(self, kind: str, body: Mapping[str, Any]) -> list[str]:
+        """Live through a recorded event again; returns what came out differently this time.
+
+        A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
+        """
+        if kind == "tell":
+            self.learn(self.record(body["id"]), body["measurement"], body["applied"])
+            return []
+        if kind == "episode":
+            self.start_episode(body["start"])
+            return []
+        choice, record = self.decide(Request.from_data(body["request"]))
+        again = asked(record)
+        differences = [
+            f"round {body['round']}: {name} was {body[name]!r}, comes out as {again[name]!r}"
+            for name in body
+            if again[name] != body[name]
+        ]
+        if again["action"] != body["action"] or again["wanted"] != body["wanted"]:
+            decision = replace(
+                record.decision,
+                action=body["action"],
+                value=self.policy.problem.value(body["action"]),
+                expected_cost=body["expected_cost"],
+                movement=self.policy.problem.distance(record.before, body["action"]),
+                wanted=body["wanted"],
+                limited_by=body["limited_by"],
+            )
+            record = replace(record, decision=decision)
+            choice = replace(choice, state=replace(choice.state, action=body["wanted"]))
+        self.accept(choice, record)
+        return differences
+
+
+def asked(record: Record) -> dict[str, Any]:
+    """A decision as an event of the log: the question, and enough of the answer to recognise it to the last bit."""
+    decision = record.decision
+    return {
+        "round": decision.round,
+        "request": record.request.describe(),
+        "wanted": decision.wanted,
+        "action": decision.action,
+        "limited_by": decision.limited_by,
+        "expected_cost": decision.expected_cost,
+        "probabilities": archive.digest(decision.probabilities),
+    }
