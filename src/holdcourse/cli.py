@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer.core import TyperCommand
 
 import holdcourse as hc
 from holdcourse import audit
 from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.experiments.commands import reproduce_app, sweep
+from holdcourse.experiments.record_command import backtest_log
 from holdcourse.wind import commands as wind_commands
 from holdcourse.wind.backtest_command import backtest, demo
 
@@ -33,14 +36,74 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.add_typer(wind_commands.app, name="wind")
-app.command()(backtest)
-app.command()(demo)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV with the full matrix of movement costs, instead of --metric.")]
 Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
+
+
+class WindOrRecord(TyperCommand):
+    """`backtest FILE...` flies a wind record; `backtest --log` replays a plant's own, which takes other options."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Hand over to the other command where a plant's record is given."""
+        if any(word == "--log" or word.startswith("--log=") for word in args):
+            return PLANT_RECORD.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+plant_app = typer.Typer(rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]})
+
+
+@plant_app.command()
+def plant_backtest(
+    log: Annotated[Path, typer.Option(help="CSV of the plant's record: a row per measurement, with a header.")],
+    action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
+    cost: Annotated[str, typer.Option(help="Column of what was measured.")],
+    context: Annotated[list[str], typer.Option(help="Column of the context; repeat for several.")],
+    time: Annotated[str | None, typer.Option(help="Column of the time; default: rows are in order.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
+    move_cost: Annotated[float, typer.Option(help="Cost of moving a setting by one unit.")] = 1.0,
+    fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
+    matrix: Matrix = None,
+    directed: Directed = False,
+    policy: Annotated[list[str] | None, typer.Option(help="Policy to compare; repeat for several.")] = None,
+    rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare policies on a plant's own record. Every number is by a model of the record, and says so.
+
+    Example: [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
+    """
+    backtest_log(
+        log,
+        action=action,
+        cost=cost,
+        context=context,
+        time=time,
+        bins=bins,
+        move_cost=move_cost,
+        fixed_cost=fixed_cost,
+        matrix=matrix,
+        directed=directed,
+        policies=policy,
+        rho=rho,
+        seed=seed,
+        out=out,
+        as_json=as_json,
+    )
+
+
+PLANT_RECORD = typer.main.get_command(plant_app)
+
+app.command(cls=WindOrRecord, epilog="For a plant's own record: holdcourse backtest --log plant.csv --help")(backtest)
+app.command()(demo)
+app.add_typer(reproduce_app, name="reproduce")
+app.command()(sweep)
+app.add_typer(wind_commands.app, name="wind")
 
 
 def main() -> None:

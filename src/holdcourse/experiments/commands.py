@@ -1,0 +1,301 @@
+"""Commands of the experiments: `holdcourse reproduce`, `holdcourse sweep`, `holdcourse backtest --log`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic import BaseModel, ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from holdcourse.errors import InvalidInput
+from holdcourse.experiments.example import EXAMPLE
+from holdcourse.experiments.explain import explain
+from holdcourse.experiments.policies import check_policy_name
+from holdcourse.experiments.record_command import backtest_log
+from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.runner import Report, run_sweep
+from holdcourse.experiments.runs import Sweep
+from holdcourse.experiments.style import drawing
+from holdcourse.experiments.sweepfile import json_schema, load_sweep
+from holdcourse.experiments.synthetic import SyntheticPlan
+from holdcourse.experiments.tables import cost_grid, mean_rows
+from holdcourse.experiments.wind import WindPlan
+
+__all__ = ["backtest_log", "reproduce_app", "sweep"]
+
+Plan = TypeVar("Plan", bound=BaseModel)
+
+reproduce_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="rich", help="The paper's experiments: runs, tables, figures, a report."
+)
+
+Numbers = list[str] | None
+Rho = Annotated[Numbers, typer.Option("--rho", help="Weights of the service cost, e.g. 0.5,1,2; default the paper's.")]
+Functions = Annotated[int | None, typer.Option(help="How many random functions; the paper has 25.")]
+Rounds = Annotated[int | None, typer.Option(help="Rounds (hours) of a run; the paper has 500, and 960 for wind.")]
+Policies = Annotated[Numbers, typer.Option("--policies", help="Which policies, e.g. gp-md,cgp-lcb.")]
+Seed = Annotated[int, typer.Option(help="Of everything random.")]
+Workers = Annotated[int | None, typer.Option(help="Processes; default one per processor.")]
+Dask = Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address, e.g. tcp://10.0.0.1:8786.")]
+Out = Annotated[Path, typer.Option(help="Folder of the results; the same command goes on where it was stopped.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Remove the results in the folder first.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small numbers: a look in seconds.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of the paper's own files, ml_2016_MM.netcdf.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@reproduce_app.command("synthetic")
+def reproduce_synthetic(
+    rho: Rho = None,
+    functions: Functions = None,
+    rounds: Rounds = None,
+    policies: Policies = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    dask: Dask = None,
+    out: Out = Path("reproduction"),
+    fresh: Fresh = False,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Random functions on a grid: the paper's Figure 2.
+
+    Example: [bold]holdcourse reproduce synthetic --out results[/]
+
+    Example: [bold]holdcourse reproduce synthetic --quick[/]
+    """
+    plan = _synthetic(quick, rho, functions, rounds, policies, seed)
+    _reproduce([plan], out, workers, dask, fresh, as_json)
+
+
+@reproduce_app.command("wind")
+def reproduce_wind(
+    rho: Rho = None,
+    rounds: Rounds = None,
+    policies: Policies = None,
+    seed: Seed = 0,
+    data: Data = None,
+    workers: Workers = None,
+    dask: Dask = None,
+    out: Out = Path("reproduction"),
+    fresh: Fresh = False,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Altitude of an airborne turbine: the paper's Figures 1 and 3 and its appendix, on bundled wind or its own files.
+
+    Example: [bold]holdcourse reproduce wind --data era5 --out results[/]
+    """
+    _reproduce([_wind(quick, rho, rounds, policies, seed, data)], out, workers, dask, fresh, as_json)
+
+
+@reproduce_app.command("all")
+def reproduce_all(
+    functions: Functions = None,
+    policies: Policies = None,
+    seed: Seed = 0,
+    data: Data = None,
+    workers: Workers = None,
+    dask: Dask = None,
+    out: Out = Path("reproduction"),
+    fresh: Fresh = False,
+    quick: Quick = False,
+    as_json: Json = False,
+) -> None:
+    """Both sections, one report.
+
+    Example: [bold]holdcourse reproduce all --quick[/]
+    """
+    plans = [
+        _synthetic(quick, None, functions, None, policies, seed),
+        _wind(quick, None, None, policies, seed, data),
+    ]
+    _reproduce(plans, out, workers, dask, fresh, as_json)
+
+
+def _synthetic(
+    quick: bool, rho: Numbers, functions: int | None, rounds: int | None, policies: Numbers, seed: int
+) -> SyntheticPlan:
+    plan = SyntheticPlan.quick() if quick else SyntheticPlan()
+    weights = _numbers(rho, "--rho")
+    changes = {"rho": weights, "functions": functions, "rounds": rounds, "policies": _names(policies), "seed": seed}
+    if rho is not None or rounds is not None:  # asked for something else than the paper: the sweep over rho follows
+        changes |= {"sweep_rho": weights, "sweep_rounds": rounds}
+    return _changed(plan, changes)
+
+
+def _wind(quick: bool, rho: Numbers, rounds: int | None, policies: Numbers, seed: int, data: Path | None) -> WindPlan:
+    plan = WindPlan.quick() if quick else WindPlan()
+    changes = {"rho": _numbers(rho, "--rho"), "rounds": rounds, "policies": _names(policies), "seed": seed}
+    plan = _changed(plan, changes)
+    return plan if data is None else plan.on(data)
+
+
+def _reproduce(plans: list[Any], out: Path, workers: int | None, dask: str | None, fresh: bool, as_json: bool) -> None:
+    notes = Console(stderr=True, soft_wrap=True, highlight=False)
+    with drawing():
+        pass  # a missing matplotlib should not be found after an hour of runs
+    done: list[Reproduction] = []
+    with executor_of(dask) as executor, resumable(out):
+        for plan in plans:
+            one = reproduce(plan, out, executor=executor, workers=workers, fresh=fresh, say=notes.print)
+            done.append(one)
+            if not as_json:
+                for grid in one.grids:
+                    Console().print(grid.shown())
+                for line in (*one.notes, f"figures: {one.report.folder / 'figures'}"):
+                    typer.echo(line)
+    page = write_reports(done, out)
+    if as_json:
+        found = [as_values(one.report) | {"tables": [grid.as_json() for grid in one.grids]} for one in done]
+        typer.echo(json.dumps({"report": str(page), "sections": found}))
+    else:
+        typer.echo(f"report: {page}")
+    finish([one.report for one in done], notes)
+
+
+@contextmanager
+def executor_of(dask: str | None) -> Iterator[Executor | None]:
+    """The Dask cluster at this address, or None for our own processes."""
+    if dask is None:
+        yield None
+        return
+    from holdcourse.ext.dask import cluster
+
+    with cluster(dask) as executor:
+        yield executor
+
+
+@contextmanager
+def resumable(out: Path) -> Iterator[None]:
+    """Ctrl-C says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print(f"interrupted; finished runs are in {out}, and the same command goes on from there")
+        raise typer.Exit(1) from None
+
+
+def finish(reports: list[Report], notes: Console) -> None:
+    """Say what was done; exit code 1 if a run failed."""
+    for report in reports:
+        if report.done:
+            rate = f"{report.done / report.seconds:.1f} runs/s, {report.decisions / report.seconds:.0f} decisions/s"
+            notes.print(f"{report.folder}: {report.done} runs in {report.seconds:.1f} s ({rate})")
+    failed = [pair for report in reports for pair in report.failed]
+    for run, path in failed[:10]:
+        reason = path.read_text(encoding="utf-8").strip().splitlines()[-1]
+        notes.print(
+            f"failed: {run.policy.name}, rho {run.rho:g}, problem {run.problem}: {reason} ({path})", markup=False
+        )
+    if failed:
+        notes.print(f"{len(failed)} runs failed; the others are in the tables")
+        raise typer.Exit(1)
+
+
+def as_values(report: Report) -> dict[str, Any]:
+    """A report in JSON values."""
+    return {
+        "folder": str(report.folder),
+        "found": report.found,
+        "done": report.done,
+        "damaged": list(report.damaged),
+        "failed": [str(path) for _, path in report.failed],
+        "seconds": report.seconds,
+        "decisions": report.decisions,
+    }
+
+
+def _changed(plan: Plan, changes: dict[str, Any]) -> Plan:
+    given = {name: value for name, value in changes.items() if value is not None}
+    try:
+        made = type(plan).model_validate(dict(plan) | given)
+    except ValidationError as error:
+        raise InvalidInput(explain(error)[1]) from None
+    for name in getattr(made, "policies", ()):
+        check_policy_name(name)
+    return made
+
+
+def _names(texts: Numbers) -> tuple[str, ...] | None:
+    return None if not texts else tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
+
+
+def _numbers(texts: Numbers, option: str) -> tuple[float, ...] | None:
+    names = _names(texts)
+    try:
+        return None if names is None else tuple(float(name) for name in names)
+    except ValueError:
+        raise InvalidInput(f"{option} takes numbers, such as 0.5,1,2; got {','.join(names or ())!r}") from None
+
+
+def sweep(
+    config: Annotated[Path | None, typer.Argument(help="The sweep file, TOML; --example prints one.")] = None,
+    out: Out = Path("sweep"),
+    workers: Workers = None,
+    dask: Dask = None,
+    fresh: Fresh = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and list the runs; do none.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Print a sweep file with comments.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of sweep files.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run policies against each other on a problem of your own.
+
+    Example: [bold]holdcourse sweep --example > mine.toml; holdcourse sweep mine.toml --dry-run[/]
+
+    Example: [bold]holdcourse sweep mine.toml --out results --workers 4[/]
+    """
+    if example or schema:
+        typer.echo(EXAMPLE if example else json.dumps(json_schema(), indent=1), nl=schema)
+        return
+    if config is None:
+        raise typer.BadParameter("give a sweep file, or --example to print one", param_hint="CONFIG")
+    wanted = load_sweep(config)
+    if dry_run:
+        _list_runs(wanted, as_json)
+        return
+    notes = Console(stderr=True, soft_wrap=True, highlight=False)
+    with executor_of(dask) as executor, resumable(out):
+        report = run_sweep(wanted, out, executor=executor, workers=workers, fresh=fresh, say=notes.print)
+    results = Results.load(out)
+    if as_json:
+        typer.echo(json.dumps(as_values(report) | {"means": mean_rows(results)}))
+    elif results.rows:
+        for grid in (
+            cost_grid(results, wanted.name, f"{wanted.name}: mean total cost"),
+            cost_grid(results, wanted.name, f"{wanted.name}: total cost over the clairvoyant optimum", ratio=True),
+        ):
+            Console().print(grid.shown())
+        typer.echo(f"summary: {report.folder / 'summary.csv'}")
+    finish([report], notes)
+
+
+def _list_runs(wanted: Sweep, as_json: bool) -> None:
+    rows = [
+        {
+            "identity": run.identity,
+            "policy": run.policy.name,
+            "rho": run.rho,
+            "problem": run.problem,
+            "start": "random" if run.start is None else run.start,
+            "repetition": run.repetition,
+            "rounds": run.rounds,
+        }
+        for run in wanted.runs
+    ]
+    if as_json:
+        typer.echo(json.dumps({"runs": rows, "decisions": wanted.decisions}))
+        return
+    table = Table(*rows[0], title=f"{wanted.name}: {len(rows)} runs, {wanted.decisions} decisions; none was done")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    Console().print(table)

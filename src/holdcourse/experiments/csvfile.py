@@ -1,0 +1,93 @@
+"""CSV files of users: columns by name, and errors that name the line."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import InvalidInput
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Csv:
+    """The cells of a file.
+
+    Attributes
+    ----------
+    header
+        The first line; empty if it holds numbers.
+    cells, lines
+        The rows below it, and the number of the line that each stands in.
+    """
+
+    path: Path
+    header: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    lines: tuple[int, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Csv:
+        """Read a file; empty lines and lines that begin with # are left out."""
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.reader(file)
+                numbered = [
+                    (reader.line_num, tuple(cell.strip() for cell in row))
+                    for row in reader
+                    if any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
+                ]
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InvalidInput(f"cannot read {path}: {reason}") from None
+        if not numbered:
+            raise InvalidInput(f"{path} is empty")
+        header: tuple[str, ...] = ()
+        if not all(_is_number(cell) for cell in numbered[0][1]):
+            header = numbered.pop(0)[1]
+        width = len(header or numbered[0][1])
+        for line, row in numbered:
+            if len(row) != width:
+                raise InvalidInput(f"{path}, line {line}: {len(row)} columns, expected {width}")
+        if not numbered:
+            raise InvalidInput(f"{path} has a header and no rows")
+        lines, cells = zip(*numbered, strict=True)
+        return cls(path, header, cells, lines)
+
+    def texts(self, name: str) -> list[str]:
+        """A column by its name."""
+        if name not in self.header:
+            there = ", ".join(self.header) if self.header else "no header line"
+            raise InvalidInput(f"{self.path} has no column {name!r}; there are {there}")
+        place = self.header.index(name)
+        return [row[place] for row in self.cells]
+
+    def numbers(self, names: Sequence[str] | None = None) -> Array:
+        """Columns as numbers, shape (rows, columns); None: all of them."""
+        wanted = range(len(self.cells[0])) if names is None else [self._place(name) for name in names]
+        table = np.empty((len(self.cells), len(wanted)))
+        for k, (line, row) in enumerate(zip(self.lines, self.cells, strict=True)):
+            for j, place in enumerate(wanted):
+                if not _is_number(row[place]):
+                    raise InvalidInput(f"{self.path}, line {line}: {row[place]!r} is not a number")
+                table[k, j] = float(row[place])
+        return table
+
+    def _place(self, name: str) -> int:
+        self.texts(name)
+        return self.header.index(name)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False

@@ -1,0 +1,226 @@
+"""Would other settings have paid off on a plant? Policies in a world fitted to the plant's own record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.experiments.csvfile import Csv
+from holdcourse.experiments.policies import make_policy
+from holdcourse.history import History
+from holdcourse.offline import optimal_path
+from holdcourse.problem import Problem
+from holdcourse.simulation import simulate
+from holdcourse.worlds.logged import LoggedWorld
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+MOST_ACTIONS = 60
+POLICIES = ("gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
+RECORDED, BEST_FIXED, CLAIRVOYANT = "as recorded", "best fixed", "clairvoyant"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One policy; all costs are the model's.
+
+    Attributes
+    ----------
+    saved
+        By how many percent of what the recorded actions cost it costs less.
+    guessed
+        Share of rounds in settings of which the record says next to nothing.
+    """
+
+    policy: str
+    service: float
+    movement: float
+    total: float
+    saved: float
+    guessed: float
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedBacktest:
+    """Policies on a plant's own record.
+
+    Attributes
+    ----------
+    world
+        The model of the plant, with its held-out error.
+    measured
+        Sum of the costs that were measured, rho included.
+    lines
+        The policies, cheapest first.
+    notes
+        What a reader must know.
+    """
+
+    world: LoggedWorld
+    measured: float
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+    def as_values(self) -> dict[str, Any]:
+        """In JSON values."""
+        return {
+            "model_based": True,
+            "rounds": len(self.world.record),
+            "held_out": asdict(self.world.held_out) | {"useful": self.world.held_out.useful},
+            "measured": self.measured,
+            "policies": [asdict(line) for line in self.lines],
+            "notes": list(self.notes),
+        }
+
+
+def read_record(
+    path: Path,
+    *,
+    action: str,
+    cost: str,
+    context: Sequence[str],
+    time: str | None = None,
+    bins: int | None = None,
+) -> tuple[Array | list[str], History]:
+    """Read a plant's record from a CSV: the settings that were tried, and what was measured, oldest first.
+
+    Parameters
+    ----------
+    action, cost, context
+        Names of columns. Actions may be numbers or names.
+    time
+        Column to sort by, numbers or ISO dates; default the order of the rows.
+    bins
+        Round numeric settings to so many evenly spaced ones.
+
+    Returns
+    -------
+    values, record
+        The actions, (n,) numbers or names, and the rows in terms of their indices.
+    """
+    table = Csv.read(path)
+    if not context:
+        raise InvalidInput("give at least one --context column: what was known before each decision")
+    costs, contexts, texts = table.numbers([cost])[:, 0], table.numbers(context), table.texts(action)
+    order = _order(table, time)
+    values: Array | list[str]
+    try:
+        numbers = np.array([float(text) for text in texts])
+    except ValueError:
+        if bins is not None:
+            raise InvalidInput(
+                f"--bins is for numbers, but column {action!r} holds names such as {texts[0]!r}"
+            ) from None
+        values = sorted(set(texts))
+        actions = np.array([values.index(text) for text in texts], dtype=np.int64)
+    else:
+        values, actions = _binned(numbers, bins, action)
+    if len(values) > MOST_ACTIONS:
+        raise InvalidInput(
+            f"column {action!r} holds {len(values)} different settings; round them to fewer, e.g. --bins 20"
+        )
+    return values, History(actions[order], contexts[order], costs[order])
+
+
+def backtest_record(
+    problem: Problem, record: History, policies: Sequence[str] = POLICIES, *, rho: float = 1.0, seed: int = 0
+) -> LoggedBacktest:
+    """Fit a world to a record, replay its contexts, and compare policies with what was done.
+
+    Every policy begins at the first recorded action. Learners begin knowing the fitted kernel and nothing else.
+    """
+    world = LoggedWorld.fit(problem, record, rho=rho, seed=seed)
+    contexts, start = world.contexts, int(record.actions[0])
+    costs = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
+    taken = {RECORDED: record.actions, BEST_FIXED: np.full(len(costs), _best_fixed(costs, problem, start))}
+    taken[CLAIRVOYANT] = optimal_path(costs, problem, start).actions
+    fitted: Any = world.fitted
+    knows = {"kernel": _scaled(fitted.kernel, rho), "noise_std": world.noise_std, "prior_mean": rho * fitted.prior_mean}
+    knows["contexts"] = np.unique(contexts, axis=0)
+    for name in policies:
+        policy = make_policy(name, problem, knows, {})
+        taken[name] = simulate(policy, world, contexts, start=start, seed=seed).actions
+    unsure = np.array([world.unsure(context) for context in contexts])
+    bills = {name: _bill(actions, costs, problem, start) for name, actions in taken.items()}
+    recorded = bills[RECORDED][0] + bills[RECORDED][1]
+    lines = [
+        Line(
+            policy=name,
+            service=service,
+            movement=movement,
+            total=service + movement,
+            saved=100 * (recorded - (service + movement)) / abs(recorded) if recorded else 0.0,
+            guessed=float(unsure[np.arange(len(costs)), taken[name]].mean()),
+        )
+        for name, (service, movement) in bills.items()
+    ]
+    lines.sort(key=lambda line: line.total)
+    return LoggedBacktest(world, float(rho * record.measurements.sum()), tuple(lines), tuple(_notes(world)))
+
+
+def _notes(world: LoggedWorld) -> list[str]:
+    test, record = world.held_out, world.record
+    notes = [
+        "Model-based: every cost is what a model of the record believes, none was measured.",
+        f"Held-out error of that model: {test.error:.4g} on the newest {test.rows} rows (predicting the mean: "
+        f"{test.error_of_mean:.4g}); {100 * test.coverage:.0f} % of them within its 90 % interval.",
+    ]
+    if not test.useful:
+        notes.append("The model predicts no better than the mean: take no number here as evidence.")
+    counts = np.bincount(record.actions, minlength=world.problem.n)
+    rare = [str(world.problem.value(int(action))) for action in np.flatnonzero(counts < 5)]
+    if rare:
+        notes.append(f"Tried in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}.")
+    return notes + [f"The fit: {note}" for note in world.notes]
+
+
+def _order(table: Csv, time: str | None) -> Indices:
+    if time is None:
+        return np.arange(len(table.cells))
+    moments = []
+    for line, text in zip(table.lines, table.texts(time), strict=True):
+        try:
+            moments.append(float(text))
+        except ValueError:
+            try:
+                moments.append(datetime.fromisoformat(text).timestamp())
+            except ValueError:
+                raise InvalidInput(
+                    f"{table.path}, line {line}: {text!r} is no time; write it like 2020-06-30T12:00, or as a number"
+                ) from None
+    return np.argsort(np.array(moments), kind="stable")
+
+
+def _binned(numbers: Array, bins: int | None, name: str) -> tuple[Array, Indices]:
+    if not np.isfinite(numbers).all():
+        raise InvalidInput(f"column {name!r} holds {numbers[~np.isfinite(numbers)][0]}; leave such rows out")
+    if bins is None:
+        values, actions = np.unique(numbers, return_inverse=True)
+        return values, actions.astype(np.int64)
+    if bins < 2:
+        raise InvalidInput(f"--bins must be 2 or more, got {bins}")
+    values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
+    return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)
+
+
+def _best_fixed(costs: Array, problem: Problem, start: int) -> int:
+    return int(np.argmin(costs.sum(axis=0) + problem.distances[start]))
+
+
+def _bill(actions: Indices, costs: Array, problem: Problem, start: int) -> tuple[float, float]:
+    before = np.append(start, actions[:-1])
+    moved = problem.move_costs(before, actions)
+    return float(costs[np.arange(len(actions)), actions].sum()), float(moved.sum())
+
+
+def _scaled(kernel: Any, rho: float) -> Any:
+    parts = tuple(replace(part, variance=rho**2 * part.variance) for part in kernel.parts)
+    return parts[0] if len(parts) == 1 else replace(kernel, terms=parts)

@@ -1,0 +1,119 @@
+"""How figures look: one colour per policy everywhere, safe for the colour-blind, and readable from the back row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdcourse.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LABELS = {
+    "gp-md": "GP-MD",
+    "cgp-lcb": "CGP-LCB",
+    "md-known": "MD-Known",
+    "minc-known": "MinC-Known",
+    "stationary": "Stationary",
+    "proximal-lcb": "Proximal-LCB",
+    "clairvoyant": "Clairvoyant",
+}
+# Okabe and Ito's palette; the line styles tell policies apart where colours fail altogether.
+COLOURS = {
+    "gp-md": "#0072B2",
+    "cgp-lcb": "#D55E00",
+    "md-known": "#009E73",
+    "minc-known": "#E69F00",
+    "stationary": "#777777",
+    "proximal-lcb": "#CC79A7",
+    "clairvoyant": "#000000",
+}
+DASHES: dict[str, Any] = {
+    "md-known": (0, (5, 1.5)),
+    "minc-known": (0, (3, 1, 1, 1)),
+    "stationary": (0, (1, 1)),
+    "clairvoyant": (0, (6, 2, 1, 2)),
+}
+OTHERS = ("#56B4E9", "#882255", "#117733", "#AA4499", "#661100")
+LEGEND_ORDER = tuple(LABELS)
+
+SETTINGS: dict[Any, Any] = {
+    "font.size": 14,
+    "axes.titlesize": 15,
+    "axes.labelsize": 14,
+    "lines.linewidth": 2.4,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "svg.hashsalt": "holdcourse",  # equal figures give equal files
+    "svg.fonttype": "none",
+}
+PANEL = (4.8, 3.6)  # inches
+
+
+def label_of(policy: str) -> str:
+    """The name of a policy in figures and tables."""
+    return LABELS.get(policy, policy)
+
+
+def line_of(policy: str) -> dict[str, Any]:
+    """Colour and dashes of a policy; those of a user's own follow from its name."""
+    place = int(hashlib.sha256(policy.encode()).hexdigest(), 16)
+    return {"color": COLOURS.get(policy, OTHERS[place % len(OTHERS)]), "linestyle": DASHES.get(policy, "-")}
+
+
+def in_order(policies: Sequence[str]) -> list[str]:
+    """Ours first, in the order of legends, then others by name."""
+    known = [name for name in LEGEND_ORDER if name in policies]
+    return known + sorted(name for name in policies if name not in LEGEND_ORDER)
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Within it, matplotlib draws in our style; outside nothing changes."""
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise MissingExtra(
+            f'figures need matplotlib ({error}); install it with: pip install "holdcourse[plot]"'
+        ) from None
+    with mpl.rc_context(SETTINGS):
+        yield
+
+
+def blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = PANEL) -> tuple[Figure, list[Axes]]:
+    """A figure of panels, in reading order. No window is opened and no global state touched."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(
+        figsize=(size[0] * columns, size[1] * rows + (0.6 if rows * columns > 1 else 0)), layout="constrained"
+    )
+    axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(axes.ravel())
+
+
+def shared_legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """One legend under all panels."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    order = [LABELS[name] for name in LEGEND_ORDER if LABELS[name] in entries]
+    order += [label for label in entries if label not in order]
+    figure.legend([entries[label] for label in order], order, loc="outside lower center", ncols=6, frameon=False)
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and SVG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
+    with drawing():
+        figure.savefig(paths[0], dpi=80)
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths

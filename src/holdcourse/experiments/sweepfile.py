@@ -1,0 +1,203 @@
+"""`holdcourse sweep config.toml`: a user's own problem, checked in full before anything runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, Field, ValidationError, field_validator
+
+from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.experiments.explain import explain, spelled
+from holdcourse.experiments.own import OwnWorld, file_hash
+from holdcourse.experiments.policies import check_policy_name
+from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, RunConfig, Sweep
+from holdcourse.experiments.sections import Actions, Contexts, Costs, Learner, Movement
+
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class SweepFile(Frozen):
+    """A sweep file. Every key is described by `json_schema`; `example.EXAMPLE` shows them at work."""
+
+    name: str = Field(min_length=1, description="how the experiment is called in tables")
+    rounds: int = Field(gt=0, description="decisions of a run")
+    rho: tuple[Positive, ...] = Field(default=(1.0,), min_length=1, description="weights of the service cost")
+    starts: tuple[int, ...] | Literal["random", "all"] = Field(
+        default="random", description="actions before the first round"
+    )
+    repetitions: int = Field(default=1, gt=0, description="runs with other trees, draws and noise")
+    seed: int = Field(default=0, ge=0)
+    actions: Actions
+    movement: Movement = Movement()
+    costs: Costs
+    contexts: Contexts
+    learner: Learner = Learner()
+    policies: tuple[PolicyConfig, ...] = Field(min_length=1)
+
+    @field_validator("policies")
+    @classmethod
+    def _each_once(cls, policies: tuple[PolicyConfig, ...]) -> tuple[PolicyConfig, ...]:
+        names = [policy.name for policy in policies]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{twice[0]!r} is there twice; give each policy a name of its own, and its source")
+        return policies
+
+    def world(self, base: Path) -> OwnWorld:
+        """The world of this file, which lies in the folder `base`."""
+        sections = {name: getattr(self, name) for name in ("actions", "movement", "costs", "contexts", "learner")}
+        world = OwnWorld(**sections, base=base)
+        files = {*world.used_files(), *(p.source.rpartition(":")[0] for p in self.policies if p.source is not None)}
+        there = {name: base / name for name in files if name.endswith(".py") or (base / name).is_file()}
+        missing = [name for name in world.used_files() if name not in there or not there[name].is_file()]
+        if missing:
+            raise InvalidInput(f"there is no file {base / missing[0]}")
+        return world.model_copy(update={"hashes": {k: file_hash(p) for k, p in sorted(there.items()) if p.is_file()}})
+
+    def sweep(self, base: Path = Path()) -> Sweep:
+        """All runs."""
+        world = self.world(base)
+        functions = 1 if self.costs.random is None else self.costs.random.functions
+        starts: Sequence[int | None] = (None,)
+        if self.starts == "all":
+            starts = range(world.problem().n)
+        elif self.starts != "random":
+            starts = self.starts
+        runs = [
+            RunConfig(
+                experiment=self.name,
+                world=world,
+                policy=policy,
+                rho=rho,
+                problem=function,
+                start=start,
+                repetition=repetition,
+                rounds=self.rounds,
+                seed=self.seed,
+            )
+            for function in range(functions)
+            for rho in self.rho
+            for start in starts
+            for policy in (*self.policies, PolicyConfig(name=CLAIRVOYANT))
+            for repetition in range(1 if policy.name == CLAIRVOYANT else self.repetitions)
+        ]
+        return Sweep(self.name, self.model_dump(mode="json") | {"files": world.hashes}, tuple(runs))
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a sweep file, for editors."""
+    return SweepFile.model_json_schema()
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Read a sweep file and try everything in it, short of running: one line names the key and the line at fault."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    try:
+        parsed = SweepFile.model_validate(data)
+    except ValidationError as error:
+        place, line = explain(error, _known_keys)
+        raise InvalidInput(f"{path}{_line_of(text, place)}: {line}") from None
+    for k, policy in enumerate(parsed.policies):
+        with _about(path, text, ("policies", k)):
+            check_policy_name(policy.name, None if policy.source is None else _beside(path, policy.source))
+    with _about(path, text, ()):
+        sweep = parsed.sweep(path.parent)
+    _try(sweep, path, text, parsed)
+    return sweep
+
+
+def _try(sweep: Sweep, path: Path, text: str, parsed: SweepFile) -> None:
+    """Build the world and every policy once."""
+    first = sweep.runs[0]
+    world = first.world
+    assert isinstance(world, OwnWorld)
+    with _about(path, text, ("actions",)):
+        problem = world.problem()
+    if isinstance(parsed.starts, tuple):
+        with _about(path, text, ("starts",)):
+            for start in parsed.starts:
+                problem.check_action(start)
+    with _about(path, text, ("costs",)):
+        scene = world.scene(first)
+    for k, policy in enumerate(parsed.policies):
+        with _about(path, text, ("policies", k)):
+            world.policy(policy, first, scene)
+
+
+class _about:  # noqa: N801 - reads as a statement
+    """Errors within become one line that names the section."""
+
+    def __init__(self, path: Path, text: str, place: tuple[int | str, ...]) -> None:
+        self.path, self.text, self.place = path, text, place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, HoldcourseError | TypeError | ValueError):
+            name = f"{spelled(self.place)}: " if self.place else ""
+            told = str(error).removeprefix("costs: ")
+            raise InvalidInput(f"{self.path}{_line_of(self.text, self.place)}: {name}{told}") from error
+
+
+def _beside(path: Path, source: str) -> str:
+    file, colon, name = source.rpartition(":")
+    return f"{path.parent / file}:{name}" if colon and file.endswith(".py") else source
+
+
+def _known_keys(place: tuple[int | str, ...]) -> list[str]:
+    """The keys of the section at a place."""
+    model: Any = SweepFile
+    for part in place:
+        if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel):
+            if part not in model.model_fields:
+                return []
+            model = _section(model.model_fields[part].annotation)
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _section(annotation: Any) -> Any:
+    """The section class within an annotation such as ``RandomCosts | None`` or ``tuple[PolicyConfig, ...]``."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation if issubclass(annotation, BaseModel) else None
+    found = (_section(part) for part in typing.get_args(annotation))
+    return next((part for part in found if part is not None), None)
+
+
+def _line_of(text: str, place: Sequence[int | str]) -> str:
+    """Where the key at a place stands, as ", line 3"; empty if it cannot be found in the text."""
+    wanted = [part for part in place if isinstance(part, str)]
+    index = next((part for part in place if isinstance(part, int)), 0)
+    table: list[str] = []
+    counts: dict[str, int] = {}
+    best, depth = 0, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*(\[\[?)\s*([\w.\-]+)\s*\]\]?", line)
+        key = re.match(r"\s*([\w\-]+(?:\.[\w\-]+)*)\s*=", line)
+        if header:
+            table = header[2].split(".")
+            counts[header[2]] = counts.get(header[2], -1) + 1
+            path = table
+            if header[1] == "[[" and table == wanted[: len(table)] and counts[header[2]] != index:
+                table = ["", *table]  # another one of the same name
+                continue
+        elif key:
+            path = table + key[1].split(".")
+        else:
+            continue
+        if path == wanted[: len(path)] and len(path) > depth:
+            best, depth = number, len(path)
+    return f", line {best}" if best else ""

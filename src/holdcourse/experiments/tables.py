@@ -1,0 +1,95 @@
+"""Results as tables, for the screen, for JSON and for reports."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.style import in_order, label_of
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Means by rho and policy, with their standard errors.
+
+    Attributes
+    ----------
+    cells
+        ``cells[rho][policy]``: mean and standard error.
+    """
+
+    title: str
+    policies: tuple[str, ...]
+    cells: dict[float, dict[str, tuple[float, float]]]
+
+    def texts(self, *, errors: bool = True) -> list[list[str]]:
+        """One row per rho, the first cell its value."""
+        largest = max((abs(mean) for row in self.cells.values() for mean, _ in row.values()), default=0.0)
+        digits = 2 if largest < 20 else 1 if largest < 1000 else 0
+        return [
+            [f"{rho:g}", *(_cell(row.get(name), digits, errors) for name in self.policies)]
+            for rho, row in self.cells.items()
+        ]
+
+    @property
+    def headings(self) -> list[str]:
+        """Of the columns."""
+        return ["rho", *(label_of(name) for name in self.policies)]
+
+    def shown(self) -> Table:
+        """For a terminal: the means, which fit its width."""
+        table = Table(title=self.title)
+        for heading in self.headings:
+            table.add_column(heading, justify="right")
+        for row in self.texts(errors=False):
+            table.add_row(*row)
+        return table
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        rows = [
+            {"rho": rho, "policy": name, "mean": mean, "standard_error": error}
+            for rho, row in self.cells.items()
+            for name, (mean, error) in row.items()
+        ]
+        return {"title": self.title, "rows": rows}
+
+
+def cost_grid(results: Results, experiment: str, title: str, *, ratio: bool = False) -> Grid:
+    """Mean total cost, or its ratio to the clairvoyant optimum."""
+    chosen = results.select(experiment=experiment)
+    cells: dict[float, dict[str, tuple[float, float]]] = {}
+    for mean in chosen.means():
+        pair = (mean.ratio, mean.ratio_error) if ratio else (mean.total, mean.total_error)
+        cells.setdefault(mean.rho, {})[mean.policy] = pair
+    return Grid(title, tuple(in_order(chosen.policies)), dict(sorted(cells.items())))
+
+
+def energy_grid(results: Results, problem: str, title: str) -> Grid:
+    """Mean net energy in MWh at one site."""
+    chosen = results.select(problem=problem)
+    cells: dict[float, dict[str, tuple[float, float]]] = {}
+    for rho in chosen.rhos:
+        part = chosen.select(rho=rho)
+        cells[rho] = {name: _statistics(1e-3 * part.final(name, "net")) for name in part.policies}
+    return Grid(title, tuple(in_order(chosen.policies)), cells)
+
+
+def mean_rows(results: Results) -> list[dict[str, Any]]:
+    """All means, for programs."""
+    return [asdict(mean) for mean in results.means()]
+
+
+def _statistics(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    return float(values.mean()), error
+
+
+def _cell(pair: tuple[float, float] | None, digits: int, errors: bool) -> str:
+    if pair is None:
+        return ""
+    return f"{pair[0]:.{digits}f}" + (f" ± {pair[1]:.{digits}f}" if errors else "")

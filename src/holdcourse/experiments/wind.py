@@ -1,0 +1,226 @@
+"""The paper's airborne wind experiments (its section 5.1, Figures 1 and 3, and the appendix).
+
+The paper's wind file cannot be shipped. On the bundled data (one site, 10 to 750 m) other summers stand in for the
+paper's other sites; with the paper's own files, `WindPlan.on(folder)`, sites, months and altitudes are the paper's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from holdcourse.errors import InvalidInput
+from holdcourse.experiments.policies import make_policy
+from holdcourse.experiments.runs import (
+    CLAIRVOYANT,
+    PAPER_POLICIES,
+    Frozen,
+    PolicyConfig,
+    RunConfig,
+    Scene,
+    Sweep,
+    WorldConfig,
+    digest,
+)
+from holdcourse.policy import Policy
+from holdcourse.wind.bundled import bundled
+from holdcourse.wind.load import load
+from holdcourse.wind.policies import FALLBACK_MEAN, Setting
+from holdcourse.wind.record import WindRecord
+from holdcourse.wind.world import WindWorld, wind_world
+
+Array: TypeAlias = NDArray[np.float64]
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+EXPERIMENT = "wind"
+# The gauge has no noise here, so these do the same in every repetition: once is enough, and copies would only make the
+# standard errors too small.
+WITHOUT_CHANCE = ("cgp-lcb", "proximal-lcb", "minc-known", "stationary", CLAIRVOYANT)
+OTHER_VARIANCE = 12.94  # of the paper's third site and of its October and November
+BUNDLED_ALTITUDES = tuple(np.linspace(10.0, 750.0, 25).round(6).tolist())
+# Model levels 137..113 in the standard atmosphere: what the paper's 10 to 1600 m most likely are.
+PAPER_ALTITUDES = (
+    10.0, 30.96, 53.92, 79.04, 106.54, 136.62, 169.5, 205.44, 244.68, 287.51, 334.22, 385.14, 440.58, 500.91, 566.49,
+    637.7, 714.94, 798.62, 889.17, 987.0, 1092.54, 1206.21, 1328.43, 1459.58, 1600.04,
+)  # fmt: skip
+
+
+class WindSite(Frozen):
+    """A place and a period.
+
+    Attributes
+    ----------
+    name, title
+        In tables, and over figures.
+    begin
+        First hour, UTC.
+    variance
+        Of the kernel, in (m/s)^2.
+    lat, lon
+        Of the grid point, where files hold many.
+    """
+
+    name: str
+    title: str
+    begin: str
+    variance: Positive = 6.85
+    lat: float | None = None
+    lon: float | None = None
+
+
+BUNDLED_SITES = (
+    WindSite(name="nora3-2010-07", title="North Sea, July 2010", begin="2010-07-01"),
+    WindSite(name="nora3-2009-07", title="North Sea, July 2009", begin="2009-07-01"),
+    WindSite(name="nora3-2008-07", title="North Sea, July 2008", begin="2008-07-01", variance=OTHER_VARIANCE),
+    WindSite(name="nora3-2010-10", title="North Sea, October 2010", begin="2010-10-01", variance=OTHER_VARIANCE),
+)
+PAPER_SITES = (
+    WindSite(name="53N-10E", title="Lat. 53, Long. -10", begin="2016-07-01", lat=53.0, lon=-10.0),
+    WindSite(name="53N-4E", title="Lat. 53, Long. -4", begin="2016-07-01", lat=53.0, lon=-4.0),
+    WindSite(name="47N6E", title="Lat. 47, Long. 6", begin="2016-07-01", lat=47.0, lon=6.0, variance=OTHER_VARIANCE),
+    WindSite(
+        name="53N-10E-oct",
+        title="Lat. 53, Long. -10, October",
+        begin="2016-10-01",
+        lat=53.0,
+        lon=-10.0,
+        variance=OTHER_VARIANCE,
+    ),
+)
+
+
+class WindConfig(WorldConfig):
+    """A turbine at one site.
+
+    Attributes
+    ----------
+    folder, files
+        Where the paper's files are, and a hash of their names and sizes; None: the bundled data. The hash is part of a
+        run's identity, the folder is not.
+    prior_mean
+        Expected wind speed in m/s; None: the mean of what the data hold before the period.
+    """
+
+    kind: Literal["wind"] = "wind"
+    site: WindSite
+    altitudes: tuple[Positive, ...]
+    movement: Literal["paper", "physical"] = "paper"
+    prior_mean: float | None = None
+    width: float = Field(default=2.0, ge=0)
+    folder: Path | None = Field(default=None, exclude=True)
+    files: str | None = None
+
+    def scene(self, run: RunConfig) -> Scene:
+        """The first `rounds` hours of the period."""
+        time, speed, _ = _wind(self)
+        if run.rounds > len(time):
+            raise InvalidInput(f"{self.site.title} has {len(time)} hours of wind, not {run.rounds}; lower --rounds")
+        world = wind_world(time[: run.rounds], self.altitudes, speed[: run.rounds], rho=run.rho, movement=self.movement)
+        return Scene(world, world.hours[:, None], run.start or 0, world.energy.max(axis=1))
+
+    def policy(self, config: PolicyConfig, run: RunConfig, scene: Scene) -> Policy:
+        """Learners learn the wind speed, with the paper's hyperparameters."""
+        world = scene.world
+        assert isinstance(world, WindWorld)
+        mean = _wind(self)[2] if self.prior_mean is None else self.prior_mean
+        knows: dict[str, Any] = Setting(world, prior_mean=mean).learning()
+        knows |= {"kernel": replace(knows["kernel"], variance=self.site.variance), "width": self.width}
+        return make_policy(config.name, world.problem, knows, config.options)
+
+
+class WindPlan(Frozen):
+    """The wind section in full: every altitude as a start, each several times.
+
+    Attributes
+    ----------
+    starts
+        Altitudes (indices) to begin at; None: each of them.
+    """
+
+    rho: tuple[Positive, ...] = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+    rounds: int = Field(default=960, gt=0)
+    repetitions: int = Field(default=3, gt=0)
+    starts: tuple[int, ...] | None = None
+    policies: tuple[str, ...] = PAPER_POLICIES
+    seed: int = Field(default=0, ge=0)
+    sites: tuple[WindSite, ...] = BUNDLED_SITES
+    altitudes: tuple[Positive, ...] = BUNDLED_ALTITUDES
+    movement: Literal["paper", "physical"] = "paper"
+    prior_mean: float | None = None
+    folder: Path | None = Field(default=None, exclude=True)
+    files: str | None = None
+
+    @classmethod
+    def quick(cls) -> WindPlan:
+        """A look in seconds: same figures, small numbers."""
+        return cls(rho=(1.0, 4.0), rounds=120, repetitions=1, starts=(0, 12, 24))
+
+    def on(self, folder: Path) -> WindPlan:
+        """The same on the paper's own files: its sites, months and altitudes."""
+        found = _files(folder)
+        sizes = [[path.name, path.stat().st_size] for path in found]
+        changes = {"sites": PAPER_SITES, "altitudes": PAPER_ALTITUDES, "folder": folder, "files": digest(sizes)}
+        return self.model_copy(update=changes)
+
+    def sweep(self) -> Sweep:
+        """All runs."""
+        shared = {name: getattr(self, name) for name in ("altitudes", "movement", "prior_mean", "folder", "files")}
+        worlds = [WindConfig(site=site, **shared) for site in self.sites]
+        runs = [
+            RunConfig(
+                experiment=EXPERIMENT,
+                world=world,
+                policy=PolicyConfig(name=policy),
+                rho=rho,
+                problem=world.site.name,
+                start=start,
+                repetition=repetition,
+                rounds=self.rounds,
+                seed=self.seed,
+            )
+            for world in worlds
+            for rho in self.rho
+            for start in (range(len(self.altitudes)) if self.starts is None else self.starts)
+            for policy in (*self.policies, CLAIRVOYANT)
+            for repetition in range(1 if policy in WITHOUT_CHANCE else self.repetitions)
+        ]
+        return Sweep("wind", self.model_dump(mode="json"), tuple(runs))
+
+
+@lru_cache(maxsize=8)
+def _wind(config: WindConfig) -> tuple[NDArray[np.datetime64], Array, float]:
+    """Times and speeds of the period, and the mean speed before it."""
+    records = _records(config.folder, config.site.lat, config.site.lon)
+    begin, altitudes = np.datetime64(config.site.begin, "s"), np.array(config.altitudes)
+    outside: Literal["error", "clamp"] = "error" if config.folder is None else "clamp"
+    times = np.concatenate([record.time for record in records])
+    speeds = np.concatenate([record.at(altitudes, outside=outside) for record in records])
+    past = speeds[times < begin]
+    mean = float(np.nanmean(past)) if np.isfinite(past).any() else FALLBACK_MEAN
+    period = times >= begin
+    if not period.any():
+        raise InvalidInput(f"the wind data end at {times[-1]}, before {config.site.title} begins ({begin})")
+    return times[period], speeds[period], mean
+
+
+@lru_cache(maxsize=4)
+def _records(folder: Path | None, lat: float | None, lon: float | None) -> tuple[WindRecord, ...]:
+    if folder is None:
+        return bundled("history"), bundled("test")
+    return (load([*_files(folder), *folder.glob("geopotential.netcdf")], lat=lat, lon=lon).hourly(),)
+
+
+def _files(folder: Path) -> list[Path]:
+    found = sorted(folder.glob("ml_2016_*.netcdf")) or sorted(folder.glob("ml_2016_*.nc"))
+    if not found:
+        raise InvalidInput(
+            f"no file ml_2016_MM.netcdf in {folder}; these are the monthly files of doi 10.4121/"
+            "uuid:646eaf3f-c90b-4f22-89bf-8986804def3c; leave out --data to use the bundled wind"
+        )
+    return found

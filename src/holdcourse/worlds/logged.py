@@ -1,0 +1,198 @@
+"""A world fitted to a plant's own record: what other settings would have cost, by a model of what was measured.
+
+Everything that comes out of it is the model's word. `LoggedWorld.held_out` says how far that word can be trusted where
+it could be checked, and `LoggedWorld.unsure` where it could not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.fitting import Fit, FitWarning, fit_kernel
+from holdcourse.gp import Posterior, posterior
+from holdcourse.history import History, check_context
+from holdcourse.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+
+HELD_OUT = 0.2  # the newest share of the record
+FEWEST_ROWS = 20
+UNSURE = 0.5  # of the spread of the record: a deviation above this is a guess
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How well a model of the older rows predicts the newest ones, which it has not seen.
+
+    Attributes
+    ----------
+    rows
+        How many it was tried on.
+    error, error_of_mean
+        Root mean square error of the model, and of predicting the mean of the older rows.
+    coverage
+        Share of measurements within the model's 90 % interval.
+    """
+
+    rows: int
+    error: float
+    error_of_mean: float
+    coverage: float
+
+    @property
+    def useful(self) -> bool:
+        """Whether the model predicts better than the mean does."""
+        return self.error < self.error_of_mean
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedWorld:
+    """The costs that a model of the record believes in. Made by `fit`.
+
+    Attributes
+    ----------
+    problem
+        The actions.
+    record
+        What was done and measured, oldest first; its contexts are what is replayed.
+    fitted
+        Kernel, noise and prior mean.
+    held_out
+        How well the model predicts rows that it has not seen.
+    rho
+        Weight of the service cost.
+    notes
+        What the fit complained about.
+    """
+
+    problem: Problem
+    record: History
+    fitted: Fit
+    held_out: HeldOut
+    expected: Array  # (distinct contexts, n)
+    deviations: Array  # likewise
+    rows: dict[tuple[float, ...], int]
+    rho: float = 1.0
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(cls, problem: Problem, record: History, *, rho: float = 1.0, seed: int = 0) -> LoggedWorld:
+        """Fit a world to a record.
+
+        Parameters
+        ----------
+        problem
+            The actions.
+        record
+            Actions, contexts and measured costs, oldest first.
+        rho
+            Weight of the service cost.
+        seed
+            Of the fit.
+
+        Raises
+        ------
+        InvalidInput
+            The record cannot support the question: only one action was ever tried, or there are too few rows.
+        """
+        record.check(problem, None)
+        if not rho > 0:
+            raise InvalidInput(f"rho must be positive, got {rho!r}")
+        tried = np.unique(record.actions)
+        if len(tried) < 2:
+            only = "no action" if len(tried) == 0 else f"only one action, {problem.value(int(tried[0]))!r},"
+            raise InvalidInput(
+                f"{only} was ever tried in the {len(record)} rows; such a record cannot tell what another one would "
+                "have cost. Try at least one other setting for a while, in different contexts"
+            )
+        if len(record) < FEWEST_ROWS:
+            raise InvalidInput(f"{len(record)} rows are too few to fit a world to; give {FEWEST_ROWS} or more")
+        notes: list[str] = []
+        held_out = _tested(problem, record, seed)
+        fitted = _fitted(problem, record, seed, notes)
+        learned = _learned(problem, record, fitted)
+        contexts = np.unique(record.contexts, axis=0)
+        predictions = [learned.predict(context) for context in contexts]
+        expected, deviations = (np.array([pair[k] for pair in predictions]) for k in range(2))
+        rows = {tuple(context): k for k, context in enumerate(contexts.tolist())}
+        return cls(problem, record, fitted, held_out, expected, deviations, rows, float(rho), tuple(notes))
+
+    @property
+    def contexts(self) -> Array:
+        """The contexts of the record, in their order, shape (t, d)."""
+        return self.record.contexts
+
+    @property
+    def noise_std(self) -> float:
+        """Of a measurement, as the model believes."""
+        return float(self.rho * self.fitted.noise_std)
+
+    def costs(self, round: int, context: Any) -> Array:  # noqa: A002 - the word of the field
+        """Expected cost of every action, shape (n,): the model's word, not a measurement."""
+        return np.asarray(self.rho * self.expected[self._row(context)])
+
+    def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
+        """The expected cost plus the model's noise."""
+        return float(self.costs(round, context)[action] + self.noise_std * noise)
+
+    def unsure(self, context: Any) -> NDArray[np.bool_]:
+        """Of which actions the record says so little in this context that the model is guessing, shape (n,)."""
+        spread = float(self.record.measurements.std())
+        return np.asarray(self.deviations[self._row(context)] > UNSURE * spread)
+
+    def _row(self, context: Any) -> int:
+        row = self.rows.get(tuple(check_context(context, None).tolist()))
+        if row is None:
+            raise InvalidInput(f"context {context!r} is not in the record; a logged world replays its own contexts")
+        return row
+
+    def __repr__(self) -> str:
+        return f"LoggedWorld({self.problem!r}, {len(self.record)} rows, held-out error {self.held_out.error:.4g})"
+
+
+def _fitted(problem: Problem, record: History, seed: int, notes: list[str]) -> Fit:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FitWarning)
+        fitted = fit_kernel(problem, record.actions, record.contexts, record.measurements, seed=seed)
+    notes += [str(warning.message) for warning in caught if issubclass(warning.category, FitWarning)]
+    return fitted
+
+
+def _learned(problem: Problem, record: History, fitted: Fit) -> Posterior:
+    bounds = np.stack([record.contexts.min(axis=0), record.contexts.max(axis=0)], axis=1)
+    flat = bool((bounds[:, 0] < bounds[:, 1]).all())
+    return posterior(
+        problem,
+        fitted.kernel,
+        fitted.noise_std,
+        fitted.prior_mean,
+        context_bounds=bounds if flat else None,
+        history=record,
+    )
+
+
+def _tested(problem: Problem, record: History, seed: int) -> HeldOut:
+    cut = len(record) - max(1, int(HELD_OUT * len(record)))
+    older, newer = (
+        History(record.actions[part], record.contexts[part], record.measurements[part])
+        for part in (slice(None, cut), slice(cut, None))
+    )
+    fitted = _fitted(problem, older, seed, [])
+    learned = _learned(problem, older, fitted)
+    found = [learned.predict(context) for context in newer.contexts]
+    mean = np.array([pair[0][action] for pair, action in zip(found, newer.actions, strict=True)])
+    std = np.array([pair[1][action] for pair, action in zip(found, newer.actions, strict=True)])
+    off = newer.measurements - mean
+    width = 1.645 * np.sqrt(std**2 + fitted.noise_std**2)
+    return HeldOut(
+        rows=len(newer),
+        error=float(np.sqrt(np.mean(off**2))),
+        error_of_mean=float(np.sqrt(np.mean((newer.measurements - older.measurements.mean()) ** 2))),
+        coverage=float(np.mean(np.abs(off) <= width)),
+    )

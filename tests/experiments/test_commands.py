@@ -1,0 +1,228 @@
+"""The commands: what they print and write, their JSON, errors and exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from holdcourse.errors import InvalidInput
+from holdcourse.experiments import commands
+from holdcourse.experiments.example import EXAMPLE
+
+app = typer.Typer()
+app.add_typer(commands.reproduce_app, name="reproduce")
+app.command()(commands.sweep)
+
+SMALL = ("--functions", "1", "--rho", "0.5,2", "--rounds", "10", "--quick", "--workers", "1")
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if isinstance(result.exception, InvalidInput):
+            raise result.exception
+        assert result.exit_code == code, result.output + repr(result.exception)
+        return result
+
+    return run
+
+
+def test_reproduce_synthetic(run, tmp_path):
+    shown = run("reproduce", "synthetic", *SMALL, "--out", "results")
+    assert "mean total cost, 10 rounds, 1 functions" in shown.stdout
+    assert "24 runs in" in shown.stderr
+    folder = tmp_path / "results"
+    assert (folder / "synthetic" / "summary.csv").read_text().count("\n") == 25
+    for name in ("figure-2.png", "figure-2.svg"):
+        assert (folder / "synthetic" / "figures" / name).stat().st_size > 10_000
+    page = (folder / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http" not in page.replace("http-equiv", "")  # opens without a network
+    again = run("reproduce", "synthetic", *SMALL, "--out", "results", "--json")
+    found = json.loads(again.stdout)
+    assert (found["sections"][0]["found"], found["sections"][0]["done"]) == (24, 0)
+    assert "24 of 24 runs found" in again.stderr
+    assert {row["policy"] for row in found["sections"][0]["tables"][0]["rows"]} >= {"gp-md", "clairvoyant"}
+
+
+def test_reproduce_wind_and_its_policies(run, tmp_path):
+    run(
+        "reproduce",
+        "wind",
+        "--quick",
+        "--rounds",
+        "24",
+        "--rho",
+        "4",
+        "--policies",
+        "stationary,gp-md",
+        "--workers",
+        "1",
+    )
+    rows = (tmp_path / "reproduction" / "wind" / "summary.csv").read_text().splitlines()[1:]
+    assert {row.split(",")[1] for row in rows} == {"stationary", "gp-md", "clairvoyant"}
+    assert "bundled wind" in (tmp_path / "reproduction" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rho", "1,x"), "--rho takes numbers, such as 0.5,1,2; got '1,x'"),
+        (("--rho", "-1"), r"rho\[0\]: input should be greater than 0"),
+        (("--functions", "0"), "functions: input should be greater than 0, got 0"),
+        (("--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
+        (("--workers", "0"), "workers must be 1 or more"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_runs(run, tmp_path, arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        run("reproduce", "synthetic", "--quick", *arguments)
+    assert not (tmp_path / "reproduction").exists()
+
+
+def test_sweep_prints_its_example_and_schema(run):
+    assert run("sweep", "--example").stdout == EXAMPLE
+    assert json.loads(run("sweep", "--schema").stdout)["title"] == "SweepFile"
+    run("sweep", code=2)
+
+
+def test_dry_run_lists_and_does_nothing(run, tmp_path):
+    (tmp_path / "mine.toml").write_text(EXAMPLE)
+    shown = run("sweep", "mine.toml", "--dry-run").stdout
+    assert "81 runs, 14400 decisions; none was done" in shown
+    found = json.loads(run("sweep", "mine.toml", "--dry-run", "--json").stdout)
+    assert len(found["runs"]) == 81
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_sweep(run, tmp_path):
+    text = EXAMPLE.replace("rounds = 200", "rounds = 10").replace("functions = 3", "functions = 1")
+    (tmp_path / "mine.toml").write_text(text)
+    shown = run("sweep", "mine.toml", "--workers", "1", "--out", "results")
+    assert "pump: mean total cost" in shown.stdout
+    means = json.loads(run("sweep", "mine.toml", "--workers", "1", "--out", "results", "--json").stdout)["means"]
+    assert {mean["policy"] for mean in means} == {"gp-md", "cgp-lcb", "md-known", "stationary", "clairvoyant"}
+
+
+FAILING = """
+import holdcourse as hc
+
+
+def make(problem):
+    if make.calls:  # not when the file is checked
+        raise RuntimeError("out of luck")
+    make.calls += 1
+    return hc.stationary(problem)
+
+
+make.calls = 0
+"""
+
+
+def test_a_failing_run_gives_exit_code_1_and_the_others_their_results(run, tmp_path):
+    (tmp_path / "own.py").write_text(FAILING)
+    text = EXAMPLE.replace("rounds = 200", "rounds = 5").replace("functions = 3", "functions = 1")
+    (tmp_path / "mine.toml").write_text(text + '\n[[policies]]\nname = "unlucky"\nsource = "own.py:make"\n')
+    shown = run("sweep", "mine.toml", "--workers", "1", code=1)
+    assert "failed: unlucky, rho 0.5, problem 0: RuntimeError: out of luck" in shown.stderr
+    assert "6 runs failed; the others are in the tables" in shown.stderr
+    assert "GP-MD" in shown.stdout
+
+
+# -- a plant's own record ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plant(tmp_path):
+    random = np.random.default_rng(3)
+    lines = ["time,outdoor,setting,kW"]
+    for hour in range(120):
+        outdoor = 15 + 10 * np.sin(hour / 4)
+        setting = 6 + 2 * ((hour // 15) % 3)
+        drawn = 40 + (setting - 12 + 0.2 * outdoor) ** 2 + random.normal(0, 0.5)
+        lines.append(f"2024-06-{1 + hour // 24:02d}T{hour % 24:02d}:00,{outdoor:.2f},{setting},{drawn:.3f}")
+    path = tmp_path / "plant.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+COLUMNS = {"action": "setting", "cost": "kW", "context": ["outdoor"], "time": "time"}
+
+
+def test_backtest_of_a_record_is_marked_as_model_based(plant, tmp_path, capsys):
+    commands.backtest_log(plant, **COLUMNS, move_cost=0.3, out=tmp_path / "out")
+    shown = capsys.readouterr().out
+    assert "120 rounds, 3 settings; model-based" in shown
+    assert "Held-out error of that model: " in shown
+    assert "as recorded" in shown
+    found = json.loads((tmp_path / "out" / "backtest.json").read_text())
+    assert found["model_based"] is True
+    assert found["held_out"]["useful"] is True
+    totals = {line["policy"]: line["total"] for line in found["policies"]}
+    assert min(totals, key=totals.get) == "clairvoyant"
+    assert totals["md-known"] < totals["as recorded"]
+    # The model agrees with what was measured where it was measured.
+    recorded = next(line for line in found["policies"] if line["policy"] == "as recorded")
+    assert recorded["service"] == pytest.approx(found["measured"], rel=0.01)
+    assert recorded["saved"] == 0
+
+
+def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
+    lines = plant.read_text().splitlines()
+    (tmp_path / "shuffled.csv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    outputs = []
+    for path in (plant, tmp_path / "shuffled.csv"):
+        commands.backtest_log(path, **COLUMNS, policies=["stationary"], as_json=True)
+        outputs.append(json.loads(capsys.readouterr().out))
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda text: text, {"action": "knob"}, "has no column 'knob'; there are time, outdoor, setting, kW"),
+        (lambda text: text, {"context": []}, "give at least one --context column"),
+        (lambda text: text.replace(",8,", ",6,").replace(",10,", ",6,"), {}, "only one action, 6.0, was ever tried"),
+        (lambda text: text.replace("2024-06-01T05:00", "yesterday"), {}, "line 7: 'yesterday' is no time"),
+        (lambda text: text.replace(",6,", ",low,"), {}, "holds names .*give a --matrix"),
+        (lambda text: text, {"bins": 1}, "--bins must be 2 or more"),
+        (lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"), {}, "line 2: 'broken' is not a number"),
+        (lambda text: text.replace(",kW", ",kW\n1,2,3"), {}, "line 2: 3 columns, expected 4"),
+        (lambda text: "", {}, "is empty"),
+        (lambda text: text, {"policies": ["gp-mdd"]}, "policy 'gp-mdd' is not known"),
+    ],
+)
+def test_records_with_problems(plant, change, options, message):
+    plant.write_text(change(plant.read_text()))
+    with pytest.raises(InvalidInput, match=message):
+        commands.backtest_log(plant, **(COLUMNS | options))
+
+
+def test_named_settings_with_a_matrix(plant, tmp_path, capsys):
+    text = plant.read_text()
+    for number, name in (("6", "low"), ("8", "middle"), ("10", "high")):
+        text = text.replace(f",{number},", f",{name},")
+    plant.write_text(text)
+    (tmp_path / "moves.csv").write_text("0,2,1\n2,0,1\n1,1,0\n")
+    commands.backtest_log(plant, **COLUMNS, matrix=tmp_path / "moves.csv", policies=["gp-md"], as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert {line["policy"] for line in found["policies"]} == {"as recorded", "best fixed", "clairvoyant", "gp-md"}
+
+
+def test_bins_round_continuous_settings(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    rows = [f"{c:.3f},{a:.4f},{(a - c) ** 2:.4f}" for a, c in random.random((200, 2))]
+    path = tmp_path / "log.csv"
+    path.write_text("demand,valve,cost\n" + "\n".join(rows) + "\n")
+    names = {"action": "valve", "cost": "cost", "context": ["demand"]}
+    with pytest.raises(InvalidInput, match="holds 198 different settings; round them to fewer"):
+        commands.backtest_log(path, **names)
+    commands.backtest_log(path, **names, bins=5, policies=["stationary"])
+    assert "200 rounds, 5 settings" in capsys.readouterr().out

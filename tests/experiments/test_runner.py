@@ -1,0 +1,288 @@
+"""The runner: identities, resuming, damaged files, failures, executors. What is written is the same to the last bit."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.experiments import Results, SyntheticPlan, run_sweep
+from holdcourse.experiments.execute import execute
+from holdcourse.experiments.executors import processes
+from holdcourse.experiments.runs import PolicyConfig, RunConfig, Sweep
+from holdcourse.experiments.store import COLUMNS, Folder, read_summary
+from holdcourse.experiments.synthetic import SyntheticConfig
+from holdcourse.offline import optimal_path
+from holdcourse.simulation import simulate
+
+SMALL = SyntheticPlan(
+    rho=(0.5, 2.0), rounds=15, sweep_rho=(1.0,), sweep_rounds=20, functions=2, world=SyntheticConfig(grid=4, contexts=3)
+)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+def one_run(**changes):
+    given = {"experiment": "e", "world": SMALL.world, "policy": PolicyConfig(name="gp-md"), "rho": 1.0, "problem": 0}
+    return RunConfig(**(given | {"rounds": 15} | changes))
+
+
+# -- identities and seeds ---------------------------------------------------------------------------------------------
+
+
+def test_identity_is_stable_across_processes_and_versions_of_python():
+    # A change of this hash orphans everybody's saved results: it must be meant.
+    assert one_run().identity == "85ef58709b5f0520fe3b5b78"
+    identities = {run.identity for run in SMALL.sweep().runs}
+    assert len(identities) == len(SMALL.sweep().runs) == 2 * 3 * 6
+
+
+def test_policies_and_rho_share_function_contexts_start_and_noise():
+    base = one_run()
+    for other in (one_run(policy=PolicyConfig(name="md-known")), one_run(rho=2.0), one_run(experiment="f")):
+        assert other.identity != base.identity
+        assert other.run_seed == base.run_seed
+        assert other.seed_for("function") == base.seed_for("function") != base.seed_for("contexts")
+    assert one_run(repetition=1).run_seed != base.run_seed
+    assert one_run(repetition=1).seed_for("function") == base.seed_for("function")
+    for other in (one_run(problem=1), one_run(seed=1)):
+        assert other.seed_for("function") != base.seed_for("function")
+    scene, twice = base.world.scene(base), base.world.scene(one_run(rho=2.0))
+    np.testing.assert_allclose(twice.world.landscape, 2 * scene.world.landscape)
+    assert np.array_equal(scene.contexts, twice.contexts)
+    assert scene.start == twice.start
+
+
+def test_descriptions_are_frozen_and_refuse_nonsense():
+    with pytest.raises(ValueError, match="frozen"):
+        one_run().rho = 2.0
+    with pytest.raises(ValueError, match="greater than 0"):
+        one_run(rho=-1.0)
+    with pytest.raises(ValueError, match="Extra inputs"):
+        one_run(colour="red")
+
+
+# -- one run ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_what_simulate_gives():
+    run = one_run(policy=PolicyConfig(name="gp-md"))
+    scene = run.world.scene(run)
+    expected = simulate(
+        run.world.policy(run.policy, run, scene), scene.world, scene.contexts, scene.start, run.run_seed
+    )
+    (outcome,) = execute([run])
+    assert outcome.error is None
+    assert outcome.numbers["total"] == expected.total
+    assert outcome.numbers["optimum"] == expected.optima[0].total
+    assert outcome.curves["actions"].tolist() == expected.actions.tolist()
+    np.testing.assert_allclose(outcome.curves["service"], expected.service_costs, rtol=1e-6)
+
+
+def test_the_clairvoyant_row_is_the_optimum():
+    run = one_run(policy=PolicyConfig(name="clairvoyant"))
+    scene = run.world.scene(run)
+    costs = [scene.world.costs(t, context) for t, context in enumerate(scene.contexts)]
+    path = optimal_path(costs, scene.world.problem, scene.start)
+    (outcome,) = execute([run])
+    assert outcome.numbers["service"] == pytest.approx(path.service)
+    assert outcome.numbers["movement"] == pytest.approx(path.movement)
+    assert outcome.numbers["optimum"] == path.total
+
+
+# -- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+def test_summary_has_fixed_columns_and_sorted_rows(tmp_path):
+    report = run_sweep(SMALL.sweep(), tmp_path, workers=1)
+    assert (report.done, report.found, report.failed) == (36, 0, ())
+    lines = report.folder.joinpath("summary.csv").read_text().splitlines()
+    assert lines[0] == "experiment,policy,rho,problem,start,repetition,rounds,service,movement,total,optimum,ratio"
+    rows = read_summary(tmp_path / "summary.csv")
+    assert rows == sorted(rows, key=lambda row: row.place)
+    assert tuple(rows) == report.rows
+    assert all(row.total == row.service + row.movement for row in rows)
+    assert all(row.ratio >= 1 - 1e-9 for row in rows)
+    assert all(row.ratio == pytest.approx(1) for row in rows if row.policy == "clairvoyant")
+    assert len(COLUMNS) == 12
+
+
+def test_curves_add_up_to_the_summary(tmp_path):
+    run_sweep(SMALL.sweep(), tmp_path, workers=1)
+    results = Results.load(tmp_path)
+    for row, curves in zip(results.rows, results.curves, strict=True):
+        assert len(curves["actions"]) == row.rounds
+        for name in ("service", "movement"):
+            assert float(curves[name].sum(dtype=np.float64)) == pytest.approx(getattr(row, name), rel=1e-5, abs=1e-6)
+
+
+def test_same_bytes_from_every_executor(tmp_path):
+    sweep = SMALL.sweep()
+    run_sweep(sweep, tmp_path / "here", workers=1)
+    run_sweep(sweep, tmp_path / "pool", workers=2)
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        run_sweep(sweep, tmp_path / "threads", executor=threads)
+    expected = contents(tmp_path / "here")
+    assert contents(tmp_path / "pool") == expected
+    assert contents(tmp_path / "threads") == expected
+
+
+def test_results_do_not_depend_on_order(tmp_path):
+    sweep = SMALL.sweep()
+    shuffled = random.Random(1).sample(sweep.runs, len(sweep.runs))
+    run_sweep(sweep, tmp_path / "a", workers=1)
+    run_sweep(Sweep(sweep.name, sweep.config, tuple(shuffled)), tmp_path / "b", workers=1)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def _blas_threads(_):
+    import numpy  # noqa: F401 - loads the library that is asked about
+
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+def test_workers_have_one_thread_and_the_environment_is_left_alone():
+    before = dict(os.environ)
+    with processes(2) as pool:
+        assert all(count == 1 for counts in pool.map(_blas_threads, range(4)) for count in counts)
+    assert dict(os.environ) == before
+
+
+# -- resuming ---------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_done_twice(tmp_path):
+    first, said = run_sweep(SMALL.sweep(), tmp_path, workers=1), []
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
+    second = run_sweep(SMALL.sweep(), tmp_path, workers=1, say=said.append)
+    assert (second.found, second.done) == (first.done, 0)
+    assert said == [f"36 of 36 runs found in {tmp_path}"]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()} == before
+
+
+@pytest.mark.parametrize("harm", ["truncated", "empty", "flipped"])
+def test_a_damaged_file_is_done_again_and_said_so(tmp_path, harm):
+    run_sweep(SMALL.sweep(), tmp_path, workers=1)
+    expected, said = contents(tmp_path), []
+    victim = sorted((tmp_path / "runs").iterdir())[7]
+    content = bytearray(victim.read_bytes())
+    if harm == "flipped":
+        content[len(content) // 2] ^= 0xFF
+    victim.write_bytes({"truncated": content[:-200], "empty": b"", "flipped": content}[harm])
+    report = run_sweep(SMALL.sweep(), tmp_path, workers=1, say=said.append)
+    assert (report.found, report.done, report.damaged) == (35, 1, (victim.stem,))
+    assert said[-1] == f"{victim.name} is damaged; that run is done again"
+    assert contents(tmp_path) == expected
+
+
+def test_another_configuration_is_refused_by_name(tmp_path):
+    run_sweep(SMALL.sweep(), tmp_path, workers=1)
+    other = SMALL.model_copy(update={"seed": 5})
+    with pytest.raises(InvalidInput, match=r"another configuration \(seed: 0 there, 5 now\).*--fresh"):
+        run_sweep(other.sweep(), tmp_path, workers=1)
+    (tmp_path / "notes.txt").write_text("mine")
+    assert run_sweep(other.sweep(), tmp_path, workers=1, fresh=True).found == 0
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_foreign_folders_are_refused(tmp_path):
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(InvalidInput, match=r"runs without sweep\.json"):
+        run_sweep(SMALL.sweep(), tmp_path, workers=1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="cannot write to"):
+        run_sweep(SMALL.sweep(), tmp_path / "file" / "deeper", workers=1)
+    with pytest.raises(InvalidInput, match="workers must be 1 or more, got 0"):
+        run_sweep(SMALL.sweep(), tmp_path / "x", workers=0)
+
+
+SCRIPT = """
+import sys
+from holdcourse.experiments import SyntheticPlan, run_sweep
+from holdcourse.experiments.synthetic import SyntheticConfig
+if __name__ == "__main__":
+    plan = SyntheticPlan.model_validate_json(sys.argv[1])
+    print("go", flush=True)
+    run_sweep(plan.sweep(), sys.argv[2], workers=int(sys.argv[3]))
+"""
+
+
+def interrupted(plan, folder, workers, delay, how, tmp_path):
+    """Start a sweep in a process of its own and end it after a while; whether it was in time."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), plan.model_dump_json(), str(folder), str(workers)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as child:
+        child.stdout.readline()
+        time.sleep(delay)
+        child.send_signal(how)
+        child.wait(timeout=60)
+    return child.returncode != 0
+
+
+@pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 1)])
+def test_interrupting_and_resuming_ends_in_the_same_bytes(tmp_path, how, workers):
+    plan = SMALL.model_copy(update={"functions": 6, "rounds": 60})
+    run_sweep(plan.sweep(), tmp_path / "whole", workers=1)
+    chance, stopped = random.Random(workers), 0
+    for _ in range(2 if how == signal.SIGKILL else 1):
+        stopped += interrupted(plan, tmp_path / "cut", workers, chance.uniform(0.1, 0.6), how, tmp_path)
+    run_sweep(plan.sweep(), tmp_path / "cut", workers=1)
+    assert stopped
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+
+
+# -- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_failing_run_is_recorded_and_the_others_go_on(tmp_path):
+    bad = SMALL.model_copy(update={"policies": ("stationary", "no-such-policy")})
+    report = run_sweep(bad.sweep(), tmp_path, workers=1)
+    assert (report.done, len(report.failed)) == (12, 6)
+    run, path = report.failed[0]
+    assert run.policy.name == "no-such-policy"
+    assert "Traceback" in path.read_text()
+    assert "policy 'no-such-policy' is not known" in path.read_text()
+    assert len(read_summary(tmp_path / "summary.csv")) == 12
+    again = run_sweep(bad.sweep(), tmp_path, workers=1)
+    assert (again.found, again.done, len(again.failed)) == (12, 0, 6)
+
+
+class Breaking(SyntheticConfig):
+    """A world that cannot be built, or ends the process that tries."""
+
+    fatal: bool = False
+
+    def scene(self, run):
+        if self.fatal and multiprocessing.parent_process() is not None:
+            os._exit(3)
+        raise RuntimeError("no such world")
+
+
+def test_a_world_that_fails_fails_its_runs(tmp_path):
+    report = run_sweep(SMALL.model_copy(update={"world": Breaking(grid=4)}).sweep(), tmp_path, workers=1)
+    assert (report.done, len(report.failed)) == (0, 36)
+    assert Folder(tmp_path).summary.read_text().count("\n") == 1
+
+
+def test_a_worker_that_dies_is_one_clear_error(tmp_path):
+    sweep = SMALL.model_copy(update={"world": Breaking(grid=4, fatal=True)}).sweep()
+    context = multiprocessing.get_context("fork")  # the class above is known to this process only
+    with (
+        concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool,
+        pytest.raises(HoldcourseError, match="a worker process died"),
+    ):
+        run_sweep(sweep, tmp_path, executor=pool)
