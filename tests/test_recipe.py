@@ -25,6 +25,8 @@ POLICIES = [
     hc.gp_md(LINE),
     hc.cgp_lcb(MATRIX, **LEARNING, contexts=np.arange(3.0), maximise=True),
     hc.proximal_lcb(LINE, weight=0.3, **LEARNING, every="episode"),
+    hc.planner(LINE, **LEARNING, period=[24.0, None], capacity=32),
+    hc.planner_known(GRID, max_step=300.0),
     hc.md_known(LINE, kappa=2.0),
     hc.minc_known(MATRIX),
     hc.stationary(GRID),

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from .decision import Decision, Explanation
     from .fitting import Fit, FitWarning, fit_kernel
     from .gp import Posterior, posterior
+    from .hedge import hedged
     from .history import History
     from .kernels import Kernel, KernelSum, zscore
     from .limits import Guard, Limits
     from .metric import metric_closure
     from .offline import Path, optimal_path, price_path, work_function
+    from .planning import planner, planner_known
     from .policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .problem import Grid, Problem, grid
     from .regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
@@ -62,12 +64,15 @@ __all__ = [
     "frt_tree",
     "gp_md",
     "grid",
+    "hedged",
     "md_known",
     "measurement_noise",
     "metric_closure",
     "minc_known",
     "mirror",
     "optimal_path",
+    "planner",
+    "planner_known",
     "posterior",
     "price_path",
     "proximal_lcb",
@@ -115,11 +120,14 @@ _HOME = {
     "frt_tree": "tree",
     "gp_md": "policy",
     "grid": "problem",
+    "hedged": "hedge",
     "md_known": "policy",
     "measurement_noise": "simulation",
     "metric_closure": "metric",
     "minc_known": "policy",
     "optimal_path": "offline",
+    "planner": "planning",
+    "planner_known": "planning",
     "posterior": "gp",
     "price_path": "offline",
     "proximal_lcb": "policy",

@@ -25,6 +25,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 Every: TypeAlias = Literal["round", "episode"]
 IntervalMap: TypeAlias = Callable[[Array, Array], Array]
 
+REMEMBERED_PREDICTIONS = 256
 REPORTED_OUTLIERS = 100  # the newest ones; a controller runs for months
 WAITING = ("waiting.actions", "waiting.contexts", "waiting.measurements")
 OUTLIERS = ("outliers.actions", "outliers.contexts", "outliers.measurements", "outliers.weights")
@@ -210,20 +211,36 @@ class LowerBound:
         self.interval_map = interval_map
         self.outliers: list[Outlier] = []
         self._waiting: list[tuple[int, Array, float]] = []  # for the end of the episode
+        self._predicted: dict[bytes, tuple[Array, Array]] = {}  # by context,
+        self._predicted_after = -1  # when so many measurements had been told
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Lower bounds of every action's cost in this context."""
-        mean, std = self.posterior.predict(context)
+        mean, std = self._predict(check_context(context, None))
         return Estimate(self._bounds(mean, std), self._least_costs(mean, mean), mean, std)
 
-    def costs_at(self, contexts: ArrayLike) -> Array:
-        """Lower bounds in each of k contexts, shape (k, n)."""
+    def costs_at(self, contexts: ArrayLike, optimism: float = 1.0) -> Array:
+        """Lower bounds in each of k contexts, shape (k, n), with `optimism` times the width; 0 gives expected costs."""
         rows = check_contexts(contexts, None)
-        bounds = [self._bounds(*self.posterior.predict(row)) for row in rows]
+        bounds = [self._bounds(*self._predict(row), optimism) for row in rows]
         return np.array(bounds).reshape(len(rows), self.posterior.prior.problem.n)
 
-    def _bounds(self, mean: Array, std: Array) -> Array:
-        width = self.width.of(self.posterior) if isinstance(self.width, TheoryWidth) else self.width
+    def _predict(self, context: Array) -> tuple[Array, Array]:
+        """The posterior's prediction; a rule that plans asks for the same contexts several times within a round."""
+        told = self.posterior.observations
+        if told != self._predicted_after or len(self._predicted) >= REMEMBERED_PREDICTIONS:
+            self._predicted.clear()
+            self._predicted_after = told
+        key = context.tobytes()
+        if key not in self._predicted:
+            mean, std = (array.view() for array in self.posterior.predict(context))
+            for array in (mean, std):  # kept for the next time it is asked
+                array.setflags(write=False)
+            self._predicted[key] = mean, std
+        return self._predicted[key]
+
+    def _bounds(self, mean: Array, std: Array, optimism: float = 1.0) -> Array:
+        width = optimism * (self.width.of(self.posterior) if isinstance(self.width, TheoryWidth) else self.width)
         spread = std + self.posterior.truncation_bound(std) if self.guaranteed else std
         return self._least_costs(mean - width * spread, mean + width * spread)
 
@@ -284,6 +301,7 @@ class LowerBound:
             raise InvalidInput(f"this is not the state of a LowerBound: {missing} missing, found {sorted(arrays)}")
         prefix = "posterior."
         self.posterior.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+        self._predicted.clear()
         waiting, outliers = (zip(*(arrays[name] for name in names), strict=True) for names in (WAITING, OUTLIERS))
         self._waiting = [(int(a), np.array(c), float(y)) for a, c, y in waiting]
         self.outliers = [Outlier(int(a), tuple(c.tolist()), float(y), float(w)) for a, c, y, w in outliers]

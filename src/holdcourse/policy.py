@@ -127,7 +127,11 @@ class Pilot:
 
     def move_to(self, action: int) -> None:
         """Somebody else moved us: start again there, with what has been learned."""
-        self.state = self.rule.begin(action, self.state.seed, self.state.round)
+        resume = getattr(self.rule, "resume", None)  # a rule that learns keeps what it knows
+        if resume is not None:
+            self.state = resume(self.state, action)
+        else:
+            self.state = self.rule.begin(action, self.state.seed, self.state.round)
 
     def new_episode(self, start: int) -> None:
         """End the episode; the next one begins at `start`."""
@@ -203,18 +207,18 @@ def gp_md(
     """
     rule = OnTree(problem, tau, kappa, tree, tree_seed)
     options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, **learning}
-    return Policy("GP-MD", rule, _lower_bound(problem, learning), problem, ("gp_md", options))
+    return Policy("GP-MD", rule, lower_bound(problem, learning), problem, ("gp_md", options))
 
 
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
     """CGP-LCB: the action of least lower bound, wherever it is."""
-    return Policy("CGP-LCB", Greedy(problem), _lower_bound(problem, learning), problem, ("cgp_lcb", dict(learning)))
+    return Policy("CGP-LCB", Greedy(problem), lower_bound(problem, learning), problem, ("cgp_lcb", dict(learning)))
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
     """Least lower bound plus `weight` times the movement there."""
     made_by = ("proximal_lcb", {"weight": weight, **learning})
-    return Policy("Proximal-LCB", Proximal(problem, weight), _lower_bound(problem, learning), problem, made_by)
+    return Policy("Proximal-LCB", Proximal(problem, weight), lower_bound(problem, learning), problem, made_by)
 
 
 def md_known(
@@ -302,7 +306,8 @@ class OnTree:
         return described | {"tree": given, "tree_seed": self.tree_seed}
 
 
-def _lower_bound(problem: Problem, learning: Learning) -> LowerBound:
+def lower_bound(problem: Problem, learning: Learning) -> LowerBound:
+    """The cost model that the options of `Learning` describe."""
     options = dict(learning)
     unknown = set(options) - set(Learning.__annotations__)
     if unknown:

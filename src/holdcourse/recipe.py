@@ -16,6 +16,7 @@ from holdcourse import policy as policies
 from holdcourse.costs import OutlierGuard, TheoryWidth
 from holdcourse.errors import InvalidInput
 from holdcourse.kernels import Kernel, KernelSum
+from holdcourse.planning import planner, planner_known
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 from holdcourse.tree import Tree
@@ -23,7 +24,7 @@ from holdcourse.tree import Tree
 MAKERS: dict[str, Callable[..., Policy]] = {
     name: getattr(policies, name)
     for name in ("gp_md", "cgp_lcb", "proximal_lcb", "md_known", "minc_known", "stationary", "fixed_at")
-}
+} | {"planner": planner, "planner_known": planner_known}
 
 
 def describe(policy: Policy) -> dict[str, Any]:
@@ -51,6 +52,8 @@ def _encoded(key: str, value: Any) -> Any:
         return asdict(value)
     if isinstance(value, str | bool | int | float):
         return value
+    if isinstance(value, list | tuple) and None in value:  # a period for some axes only
+        return list(value)
     if callable(value):
         raise InvalidInput(f"{key} is a function, which only Python can make again")
     return np.asarray(value, dtype=np.float64).tolist()

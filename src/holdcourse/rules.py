@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from holdcourse import coupling, mirror, offline, stream
 from holdcourse.errors import InvalidInput, plain
@@ -38,14 +38,15 @@ class View:
     forecast
         Contexts expected in the next rounds, if anybody said so.
     costs_at
-        ``costs_at(contexts) -> (k, n)``, for rules that plan.
+        ``costs_at(contexts) -> (k, n)``, for rules that plan. Models that learn take ``optimism=`` too; see
+        `LowerBound.costs_at`.
     """
 
     costs: Array
     context: Any
     allowed: NDArray[np.bool_]
     forecast: Any = None
-    costs_at: Callable[[ArrayLike], Array] | None = None
+    costs_at: Callable[..., Array] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,251 @@
+"""Several policies under one roof: follow the ones that do well, without running back and forth between them.
+
+Every expert is a policy with a position of its own, which it moves as if it were alone; all learn from what is measured
+where the machine really is. Each round an expert is charged what the first expert's model expects its position to
+cost, plus its own move. Mirror descent on a star, whose leaves are the experts, turns these charges into probabilities,
+and the coupling follows them by changing expert as rarely as possible; the machine stands where the expert stands that
+it follows.
+
+**What is promised.** Let S be the least sum of charges and switches of any schedule of experts in hindsight that begins
+with the first one and pays `2 w` per switch, w being the weight of the star's edges; it is at most what the first
+expert is charged, and at most what any other is charged plus `2 w`. With p the probabilities after each round, the sum
+of p times the charges is at most S for every sequence of charges, and the probability moved, paid at `2 w`, is of the
+order of log m times S for m experts. `2 w` is at least the largest movement cost, so a change of experts costs no more.
+Where charges do not depend on the hedge's own draws, these sums are the expected ones.
+
+**What is not promised:** anything about true costs. Charges are the model's estimates; where the model is wrong about a
+place that only one expert visits, the hedge is wrong with it. Measurements are taken where the followed expert stands,
+so what is learned does depend on the draws; and an expert might have learned more, had it been followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse import coupling, mirror
+from holdcourse.costs import Arrays, CostModel, Estimate
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.policy import Policy
+from holdcourse.problem import Problem
+from holdcourse.rules import Choice, Rule, RuleState, View
+from holdcourse.tree import Tree
+
+Array: TypeAlias = NDArray[np.float64]
+
+SEED_STEP = 0x9E3779B97F4A7C15  # experts draw from streams of their own
+
+
+def hedged(policies: Sequence[Policy], *, patience: float = 0.5) -> Policy:
+    """Follow whichever of several policies does well; see the module's docstring for what that promises.
+
+    Parameters
+    ----------
+    policies
+        The experts, all on the same problem. The first one is followed at the beginning, and its model judges all
+        of them, so put there the one you expect most of.
+    patience
+        Weight of the star's edges in units of the largest movement cost, at least 1/2; larger values change experts
+        more rarely.
+
+    Examples
+    --------
+    >>> from holdcourse.policy import md_known, minc_known
+    >>> line = Problem([0.0, 1.0, 2.0])
+    >>> hedged([minc_known(line), md_known(line)]).name
+    'hedged(MinC-Known, MD-Known)'
+    """
+    if not policies:
+        raise InvalidInput("hedged needs at least one policy")
+    problem = policies[0].problem
+    for policy in policies:
+        if policy.problem.fingerprint != problem.fingerprint:
+            raise InvalidInput(
+                f"{policy.name} is about another problem ({policy.problem!r}) than the first ({problem!r})"
+            )
+    if not 0.5 <= patience < np.inf:
+        raise InvalidInput(f"patience must be at least 1/2, got {plain(patience)!r}")
+    name = f"hedged({', '.join(policy.name for policy in policies)})"
+    return Policy(name, HedgedMaker(tuple(policies), float(patience)), Panel([p.costs for p in policies]), problem)
+
+
+@dataclass(frozen=True, eq=False)
+class HedgedMaker:
+    """Makes the rule of a run from the run's seed."""
+
+    policies: tuple[Policy, ...]
+    patience: float
+
+    def __call__(self, seed: int) -> Hedged:
+        """The rule of the run with this seed."""
+        problem, m = self.policies[0].problem, len(self.policies)
+        rules = tuple(policy.rule_for(_seed_of(seed, j)) for j, policy in enumerate(self.policies))
+        weight = self.patience * float(problem.distances.max()) or 1.0
+        star = Tree([-1], [0.0]) if m == 1 else Tree([m] * m + [-1], [weight] * m + [0.0])
+        return Hedged(problem, rules, star)
+
+    def describe(self) -> dict[str, Any]:
+        """What it makes, in JSON values."""
+        experts = [policy.rule.describe() for policy in self.policies]
+        return {"rule": "Hedged", "patience": self.patience, "experts": experts}
+
+
+@dataclass(frozen=True, eq=False)
+class Hedged:
+    """Mirror descent over experts. Needs a `Panel` as its cost model."""
+
+    problem: Problem
+    experts: tuple[Rule, ...]
+    star: Tree
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """All experts at the action; the first one is followed."""
+        states = [rule.begin(action, _seed_of(seed, j), round) for j, rule in enumerate(self.experts)]
+        return RuleState(int(action), round, seed, self._arrays(mirror.start(self.star, 0), 0, states))
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Let every expert decide, charge them, and follow."""
+        states = self._states(state)
+        choices = [rule.step(states[j], self._view(j, view)) for j, rule in enumerate(self.experts)]
+        expected = self._expected(view)
+        moves = [
+            float(self.problem.move_costs(np.array([old.action]), np.array([choice.action]))[0])
+            for old, choice in zip(states, choices, strict=True)
+        ]
+        charges = np.array([expected[choice.action] + move for choice, move in zip(choices, moves, strict=True)])
+        before = mirror.leaf_probabilities(self.star, state.arrays["q"])
+        q = mirror.descend(self.star, state.arrays["q"], charges)
+        after = mirror.leaf_probabilities(self.star, q)
+        followed = coupling.sample(self.star, before, after, int(state.arrays["followed"][0]), state.uniform())
+        # Given which expert is followed, what it does may be random too: the mixture is what each action had.
+        probabilities = np.asarray(after @ np.array([choice.probabilities for choice in choices]))
+        probabilities /= probabilities.sum()
+        arrays = self._arrays(q, followed, [choice.state for choice in choices])
+        return Choice(RuleState(choices[followed].action, state.round + 1, state.seed, arrays), probabilities)
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """Somebody moved us: all experts are there now, with what they know."""
+        states = [
+            rule.resume(old, action) if hasattr(rule, "resume") else rule.begin(action, old.seed, old.round)
+            for rule, old in zip(self.experts, self._states(state), strict=True)
+        ]
+        arrays = self._arrays(state.arrays["q"], int(state.arrays["followed"][0]), states)
+        return replace(state, action=int(action), arrays=arrays)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        weight = float(self.star.weight[0])
+        return {"rule": "Hedged", "weight": weight, "experts": [rule.describe() for rule in self.experts]}
+
+    def _view(self, expert: int, view: View) -> View:
+        """The round as an expert sees it: by its own model."""
+        costs_at = view.costs_at
+        if costs_at is None:
+            return view
+        own = costs_at([_vector(view.context)], expert=expert)
+        if own is None:  # a model that must be shown the costs: they are the ones in the view
+            return replace(view, costs_at=None)
+        costs = np.where(view.allowed, own[0], np.inf)
+        if not np.isfinite(costs).any():
+            return view
+        return replace(view, costs=costs, allowed=np.isfinite(costs), costs_at=partial(costs_at, expert=expert))
+
+    def _expected(self, view: View) -> Array:
+        """What the first expert's model expects of every action."""
+        expected = None if view.costs_at is None else view.costs_at([_vector(view.context)], expert=0, optimism=0.0)
+        return view.costs if expected is None else np.asarray(expected[0])
+
+    def _states(self, state: RuleState) -> list[RuleState]:
+        states = []
+        for j in range(len(self.experts)):
+            prefix = f"{j}."
+            arrays = {k.removeprefix(prefix): v for k, v in state.arrays.items() if k.startswith(prefix)}
+            action = int(state.arrays["positions"][j])
+            states.append(RuleState(action, state.round, _seed_of(state.seed, j), arrays))
+        return states
+
+    def _arrays(self, q: Array, followed: int, states: Sequence[RuleState]) -> dict[str, Array]:
+        arrays = {"q": q, "followed": np.array([float(followed)])}
+        arrays["positions"] = np.array([float(state.action) for state in states])
+        for j, state in enumerate(states):
+            arrays |= {f"{j}.{name}": array for name, array in state.arrays.items()}
+        return arrays
+
+
+class Panel:
+    """The experts' cost models side by side; what the outside sees is the first one's."""
+
+    def __init__(self, models: Sequence[CostModel]) -> None:
+        self.models = list(models)
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether any of them must be shown the true costs."""
+        return any(model.needs_costs for model in self.models)
+
+    @property
+    def maximise(self) -> bool:
+        """Whether the first one learns gains."""
+        return bool(getattr(self.models[0], "maximise", False))
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """What the first model says; if another one must be shown the costs, those are what counts."""
+        judge = next((model for model in self.models if model.needs_costs), self.models[0])
+        return judge.estimate(context, shown if judge.needs_costs else None)
+
+    def costs_at(self, contexts: ArrayLike, optimism: float = 1.0, expert: int = 0) -> Array:
+        """Costs by the model of one expert; None where it must be shown them."""
+        model = self.models[expert]
+        if model.needs_costs:
+            return None  # type: ignore[return-value]
+        return model.costs_at(contexts) if optimism == 1.0 else _expected_costs(model, contexts, optimism)
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """All learn; the weight is the first one's."""
+        weights = [model.learn(action, context, measurement) for model in self.models]
+        return weights[0]
+
+    def new_episode(self) -> None:
+        """An episode has ended, for all."""
+        for model in self.models:
+            model.new_episode()
+
+    def copy(self) -> Panel:
+        """Make an independent twin."""
+        return Panel([model.copy() for model in self.models])
+
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
+        return {f"{j}.{name}": array for j, model in enumerate(self.models) for name, array in model.state().items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Panel:
+        """Take over what `state` of an equal panel gave."""
+        for j, model in enumerate(self.models):
+            prefix = f"{j}."
+            model.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What the models are, in JSON values."""
+        return {"model": "Panel", "models": [model.describe() for model in self.models]}
+
+
+def _expected_costs(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
+    """Costs at another optimism, from models that know it; others have one answer."""
+    try:
+        return model.costs_at(contexts, optimism=optimism)  # type: ignore[call-arg]
+    except TypeError:
+        return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
+
+
+def _vector(context: Any) -> Any:
+    return () if context is None else np.atleast_1d(context)
+
+
+def _seed_of(seed: int, expert: int) -> int:
+    return (seed + (expert + 1) * SEED_STEP) % 2**64

@@ -1,0 +1,323 @@
+"""The rule that plans: value iteration on a learned chain of contexts, warm-started and a little each round.
+
+=========  ==================================================================================  ========
+symbol     meaning                                                                             shape
+=========  ==================================================================================  ========
+m, b       expected cost in each representative context, and how far below the bound lies      (k, n)
+P          chance of each context to follow, from row to column                                (k, k)
+o          share of the discounted rounds to come that each context will take up               (k,)
+V          cost to go from each action when a context has just been seen, up to a constant     (k, n)
+L          what the plan believes a round costs: m less a part of b                            (k, n)
+=========  ==================================================================================  ========
+
+Each round: (1) the context enters the chain; (2) a few rows of m and b are asked anew from the cost model; (3) two
+sweeps of V(e, x) <- min over y of d(x, y) + L(e, y) + discount * sum over e' of P(e, e') V(e', y); (4) the action that
+attains the minimum for the context and the place at hand.
+
+**Optimism, shared over contexts.** An action is as attractive as its *mean over the contexts to come* may be, not as
+all its contexts at their luckiest together. The bound of that mean is sum o m - sqrt(b'Rb) with b weighted by o and R
+the correlation of contexts; its gradient gives each context the part b (R o b) / sqrt(...) of the optimism, which is b
+times the correlation of its cost with that mean. Contexts that rarely matter lend little hope. See docs/theory.
+
+**Rows grow stale on purpose.** Asking the cost model about all contexts each round would be most of the work. Asked are
+the present context, those nearest to the one measured last, where most has changed, and those asked longest ago.
+Everything is in the state, so a run can be resumed to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse import offline
+from holdcourse._numeric import bellman, minplus
+from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.history import check_context
+from holdcourse.planning.beliefs import Memory, Table
+from holdcourse.planning.chain import Chain, Closeness, alikeness
+from holdcourse.planning.foresight import LEADS, read_forecast
+from holdcourse.problem import Problem
+from holdcourse.rules import Choice, RuleState, View
+
+Array: TypeAlias = NDArray[np.float64]
+Forecasts: TypeAlias = Literal["robust", "trust", "ignore"]
+
+FORECASTS = ("robust", "trust", "ignore")
+FEWEST_ASKED = 5  # rows of the table asked anew each round, at least; fewer begin to cost
+ENTRIES_ASKED = 1000  # and about this many entries where there are few actions
+CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a representative is served by its row
+MASK_MEMORY = 0.8  # an action that was allowed in less than half of the last rounds, by this fading, is out of the plan
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Plan on a learned chain of contexts. See the module's docstring.
+
+    Parameters
+    ----------
+    closeness
+        How far apart contexts are; see `Closeness`.
+    capacity
+        Most contexts that are told apart.
+    discount
+        Weight of each further round.
+    stay
+        Weight, in rounds, of the belief that a context lasts.
+    sweeps
+        Value sweeps per round.
+    shared
+        Share optimism over contexts. Needs a cost model whose `costs_at` takes ``optimism=``; without it the plan
+        believes the bounds as they are.
+    shown
+        Costs are remembered as they were shown, for models that know only those of the present round.
+    forecasts
+        "robust": as far as past ones were right; "trust": as confident as they say; "ignore".
+    max_step
+        Largest movement cost of one move.
+    asked
+        Rows asked anew each round; by default 5, and more where there are few actions.
+    """
+
+    problem: Problem
+    closeness: Closeness = field(default_factory=Closeness)
+    capacity: int = 64
+    discount: float = 0.97
+    stay: float = 1.0
+    sweeps: int = 2
+    shared: bool = True
+    shown: bool = False
+    forecasts: Forecasts = "robust"
+    max_step: float | None = None
+    asked: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("capacity", 1), ("sweeps", 1), ("asked", 1)):
+            value = getattr(self, name)
+            if not (name == "asked" and value is None):
+                if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                    raise InvalidInput(f"{name} must be a whole number, {least} or more, got {plain(value)!r}")
+                object.__setattr__(self, name, int(value))
+        if not 0 <= self.discount < 1:
+            raise InvalidInput(f"discount must lie between 0 and 1 (1 excluded), got {plain(self.discount)!r}")
+        if not 0 < self.stay < np.inf:
+            raise InvalidInput(f"stay must be positive, got {plain(self.stay)!r}")
+        if self.forecasts not in FORECASTS:
+            raise InvalidInput(f"forecasts {self.forecasts!r} is not known; use one of {list(FORECASTS)}")
+        if self.max_step is not None and not self.max_step >= 0:
+            raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Nothing seen yet."""
+        return RuleState(int(action), round, seed, {})
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """Somebody moved us, or a new episode begins: elsewhere, with everything learned of the contexts."""
+        return replace(state, action=int(action))
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Look, plan, go."""
+        known = Memory.of(state, view, self.problem.n)
+        context = check_context(view.context, known.chain.points.shape[1])
+        contexts, confidence = read_forecast(None if self.forecasts == "ignore" else view.forecast, len(context))
+        seen = known.chain.sees(context, self.closeness, self.capacity)
+        chain = seen.chain
+        apart = self.closeness.distances(chain.points, chain.points, chain.points)
+        chances = chain.transitions(apart, self.stay)
+        away = apart[chain.here] if seen.new else self._apart(chain, context[None])[:, 0]
+        record = known.record.checked(
+            context,
+            lambda said: alikeness(self._apart(chain, said, context)[0]),
+            lambda: self._chain_closeness(known, chain, chances, away),
+        )
+        trust = confidence * (record.trust()[: len(contexts)] if self.forecasts == "robust" else 1.0)
+
+        table = known.table.with_row(chain.here, seen.nearest, seen.new)
+        table = self._asked_anew(table, chain, known.chain.here, apart, state.round, view)
+        now = self._row(view, context) if view.costs_at is not None and not self.shown else table.row(chain.here)
+        stops = np.argmin(self._apart(chain, contexts), axis=0) if len(contexts) else np.zeros(0, dtype=np.int64)
+        part = self._hope(table, alikeness(apart, 1.0), self._occupancy(chances, chain.here, stops, trust))
+
+        available = MASK_MEMORY * known.available + (1 - MASK_MEMORY) * view.allowed
+        believed = table.expected - part * table.spread
+        out = available < 0.5
+        if out.any() and not out.all():
+            believed = believed + np.where(out, 10.0 * (self._reach + np.ptp(believed)), 0.0)
+        values = table.values
+        for _ in range(self.sweeps):
+            values = self._backed_up(believed + self.discount * (chances @ values))
+            values = values - values.min()
+        onward = chances[chain.here] @ values
+        if len(contexts):
+            onward = self._along(contexts, stops, trust, chain, table, part, view, chances, values)
+        total = now[0] - part[chain.here] * now[1] + self.discount * onward
+        action = self._best(state.action, total, view)
+
+        arrays = Memory(chain, replace(table, values=values), available, record.told(contexts)).arrays()
+        probabilities = np.zeros(self.problem.n)
+        probabilities[action] = 1.0
+        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {
+            "rule": "Plan",
+            "contexts": self.closeness.describe(),
+            "capacity": self.capacity,
+            "discount": float(self.discount),
+            "stay": float(self.stay),
+            "sweeps": self.sweeps,
+            "shared": bool(self.shared),
+            "shown": bool(self.shown),
+            "forecasts": self.forecasts,
+            "max_step": None if self.max_step is None else float(self.max_step),
+            "asked": self.asked,
+        }
+
+    # -- what a round costs --------------------------------------------------------------------------------------------
+
+    def _row(self, view: View, context: Array) -> tuple[Array, Array]:
+        """Expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
+        assert view.costs_at is not None
+        low = view.costs_at(context[None])[0]
+        usable = np.isfinite(low)
+        low = np.where(usable, low, low[usable].max(initial=0.0) + 10.0 * self._reach)  # a model may forbid actions
+        if not self.shared:
+            return low, np.zeros_like(low)
+        expected = np.where(usable, view.costs_at(context[None], optimism=0.0)[0], low)
+        return expected, expected - low
+
+    def _asked_anew(
+        self, table: Table, chain: Chain, before: int, apart: Array, round_number: int, view: View
+    ) -> Table:
+        """The table with its most important rows made current."""
+        here, refreshed = chain.here, table.refreshed.copy()
+        expected, spread = table.expected.copy(), table.spread.copy()
+        if self.shown or view.costs_at is None:
+            finite = np.isfinite(view.costs)
+            unknown = np.where(refreshed[here] >= 0, expected[here], view.costs[finite].mean())
+            expected[here] = np.where(finite, view.costs, unknown)
+            rows = [here]
+        else:
+            many = self.asked or max(FEWEST_ASKED, ENTRIES_ASKED // self.problem.n)
+            order = np.argsort(apart[before], kind="stable")[: max(1, many // 2)] if before >= 0 else np.zeros(0, int)
+            rows = list(dict.fromkeys([here, *order.tolist(), *np.argsort(refreshed, kind="stable").tolist()]))[:many]
+            for row in rows:
+                expected[row], spread[row] = self._row(view, chain.points[row])
+        refreshed[rows] = round_number
+        return replace(table, expected=expected, spread=spread, refreshed=refreshed)
+
+    def _hope(self, table: Table, alike: Array, occupancy: Array) -> Array:
+        """The part of its optimism that each context may use, (k, n): how its cost correlates with the mean to come."""
+        if not self.shared or not table.spread.any():
+            return np.ones_like(table.spread)
+        weighted = table.spread * occupancy[:, None]
+        covariance = alike @ weighted
+        deviation = np.sqrt(np.maximum((weighted * covariance).sum(axis=0), 0.0))
+        return np.asarray(covariance / np.where(deviation > 0, deviation, np.inf))
+
+    def _occupancy(self, chances: Array, here: int, stops: NDArray[np.int64], trust: Array) -> Array:
+        """Discounted share of the rounds to come in each context, along the forecast while it is believed."""
+        k, gamma = len(chances), self.discount
+        direct, leaves = np.zeros(k), np.zeros(k)
+        direct[here] = mass = 1.0
+        at = here
+        for stop, believed in zip(stops.tolist(), trust.tolist(), strict=True):
+            leaves[at] += mass * (1.0 - believed)
+            mass *= believed * gamma
+            direct[stop] += mass
+            at = stop
+        leaves[at] += mass
+        onward = np.linalg.solve(np.eye(k) - gamma * chances.T, gamma * (chances.T @ leaves))
+        share = direct + np.maximum(onward, 0.0)
+        return np.asarray(share / share.sum())
+
+    # -- the plan ------------------------------------------------------------------------------------------------------
+
+    def _along(
+        self,
+        contexts: Array,
+        stops: NDArray[np.int64],
+        trust: Array,
+        chain: Chain,
+        table: Table,
+        part: Array,
+        view: View,
+        chances: Array,
+        values: Array,
+    ) -> Array:
+        """Cost to go after this round, (n,): along the forecast while it is believed, along the chain where not."""
+        away = self._apart(chain, contexts)
+        after = chances[stops[-1]] @ values
+        for step in range(len(contexts) - 1, -1, -1):
+            stop = stops[step]
+            if self.shown or view.costs_at is None or away[stop, step] < CLOSE_ENOUGH:
+                expected, spread = table.row(int(stop))
+            else:
+                expected, spread = self._row(view, contexts[step])
+            backed = self._backed_up((expected - part[stop] * spread + self.discount * after)[None])[0]
+            before = chain.here if step == 0 else stops[step - 1]
+            after = trust[step] * backed + (1.0 - trust[step]) * (chances[before] @ values)
+        return np.asarray(after)
+
+    def _best(self, here: int, total: Array, view: View) -> int:
+        row = self._moves.row(here)
+        reachable = view.allowed if self.max_step is None else view.allowed & (row <= self.max_step)
+        if not reachable.any():
+            raise NoActionLeft(
+                f"no allowed action is within max_step={self.max_step:g} of action {here}; allow it, a nearer one, or "
+                "raise max_step"
+            )
+        costs = np.where(reachable, total, np.inf)
+        return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
+
+    def _backed_up(self, onward_costs: Array) -> Array:
+        """The smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x."""
+        out = np.empty_like(onward_costs)
+        moves = self._moves
+        if isinstance(moves, offline.GridMoves):
+            bellman.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
+        else:
+            bellman.backup_matrix(onward_costs, *self._into, self.max_step is None, out)
+        return out
+
+    @cached_property
+    def _moves(self) -> offline.Moves:
+        return offline.movement(self.problem, "auto" if self.max_step is None else "pruned")
+
+    @cached_property
+    def _into(self) -> tuple[Array, Array]:
+        """Movement costs by where they lead, and the cheapest move into each action."""
+        into = self.problem.distances.T.copy()  # the kernels read rows
+        if self.max_step is not None:
+            into[into > self.max_step] = np.inf
+        return into, minplus.nearest_move(into)
+
+    @cached_property
+    def _reach(self) -> float:
+        """No move costs more."""
+        return (
+            2.0 * float(self._moves.row(0).max()) if not self.problem.directed else float(self.problem.distances.max())
+        )
+
+    # -- contexts ------------------------------------------------------------------------------------------------------
+
+    def _apart(self, chain: Chain, contexts: Array, origin: Array | None = None) -> Array:
+        """Distances from the representatives, or from one context, to others; (k, l)."""
+        points = chain.points if origin is None else origin[None]
+        return self.closeness.distances(points, contexts, chain.points)
+
+    def _chain_closeness(self, known: Memory, chain: Chain, chances: Array, away: Array) -> Array:
+        """How close the chain's own predictions made 1, 2, ... rounds ago come to the present context, (LEADS,)."""
+        likeness = alikeness(away)
+        reached, scores = likeness, np.zeros(LEADS)
+        past = known.record.contexts
+        there = np.isfinite(past).all(axis=1).reshape(-1)
+        nearest = np.argmin(self._apart(chain, np.where(there[:, None], past, 0.0)), axis=0)
+        for lead in range(LEADS):
+            reached = chances @ reached  # chance-weighted closeness, from each context, lead + 1 rounds later
+            scores[lead] = reached[nearest[lead]] if there[lead] else 0.0
+        return scores

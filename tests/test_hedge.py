@@ -1,0 +1,170 @@
+"""Experts under one roof: charges, probabilities, and what the module promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+import holdcourse as hc
+from holdcourse.costs import KnownCosts
+from holdcourse.errors import InvalidInput
+from holdcourse.hedge import Panel, hedged
+from holdcourse.planning.policies import planner, planner_known
+from holdcourse.policy import Pilot
+from holdcourse.rules import Choice, RuleState
+
+LINE = hc.Problem(np.linspace(0.0, 1.0, 9))
+LEARNING = {"kernel": hc.Kernel(RBF(0.3), RBF(0.5)), "noise_std": 0.1, "prior_mean": 0.5}
+
+
+def learned_pair():
+    return [planner(LINE, **LEARNING), hc.gp_md(LINE, **LEARNING, width=1.0)]
+
+
+POLICIES = {
+    "planner and gp_md": lambda: hedged(learned_pair()),
+    "known": lambda: hedged([planner_known(LINE), hc.md_known(LINE), hc.stationary(LINE)]),
+    "a learner and one that is shown costs": lambda: hedged([planner(LINE, **LEARNING), hc.md_known(LINE)]),
+    "alone": lambda: hedged([planner(LINE, **LEARNING)]),
+    "hedge of hedges": lambda: hedged([hedged([planner_known(LINE)]), hc.md_known(LINE)]),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_hedges_pass_the_conformance_check(name):
+    hc.testing.check_policy(POLICIES[name], np.linspace(0.0, 2.0, 30), start=4, seed=3)
+
+
+@dataclass(frozen=True, eq=False)
+class Hold:
+    """Goes to one action and stays."""
+
+    problem: hc.Problem
+    home: int
+
+    def begin(self, action, seed, round=0):  # noqa: A002
+        return RuleState(int(action), round, seed, {})
+
+    def step(self, state, view):
+        p = np.zeros(self.problem.n)
+        p[self.home] = 1.0
+        return Choice(RuleState(self.home, state.round + 1, state.seed, {}), p)
+
+    def describe(self):
+        return {"rule": "Hold", "home": self.home}
+
+
+def holders(problem, *homes):
+    return [hc.Policy(f"hold {home}", Hold(problem, home), KnownCosts(problem), problem) for home in homes]
+
+
+def bill(policy, costs, start, seed):
+    """Expected charges of the experts followed, who stand still after their first move; and what was really paid."""
+    pilot = Pilot(policy, start, seed)
+    expected = paid = 0.0
+    here = start
+    for row in costs:
+        _, view = pilot.look(None, shown=row)
+        choice = pilot.decide(view)
+        pilot.accept(choice)
+        first_move = policy.problem.distances[start] if pilot.state.round == 1 else 0.0
+        expected += float(choice.probabilities @ (row + first_move))
+        paid += float(row[choice.action]) + policy.problem.distance(here, choice.action)
+        here = choice.action
+    return expected, paid
+
+
+@pytest.mark.parametrize("kind", ["random", "switching", "one is bad", "alternating"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_charges_are_at_most_the_best_schedule_of_experts(kind, seed):
+    """The module's promise, on experts that stand still: charges are then the costs of their places."""
+    problem, rounds = hc.Problem([0.0, 1.0, 3.0]), 120
+    rng = np.random.default_rng(seed)
+    costs = {
+        "random": rng.random((rounds, 3)),
+        "switching": np.eye(3)[(np.arange(rounds) // 30 + seed) % 3] * 2.0,
+        "one is bad": np.tile([1.0, 0.2, 0.9], (rounds, 1)),
+        "alternating": np.eye(3)[np.arange(rounds) % 3],
+    }[kind]
+    policy = hedged(holders(problem, 0, 1, 2))
+    expected, _ = bill(policy, costs, 0, seed)
+    star = policy.rule(seed).star
+    among_experts = hc.Problem(metric=star.distances())
+    charges = costs.copy()
+    charges[0] += problem.distances[0]  # each expert's way to its place
+    schedule = hc.optimal_path(charges, among_experts, start=0)
+    assert expected <= schedule.total + 1e-9
+    best = (costs.sum(axis=0) + problem.distances[0]).min()
+    assert schedule.total <= best + 2 * star.weight[0] + 1e-9
+
+
+def test_leaves_an_expert_that_fails():
+    problem = hc.Problem([0.0, 1.0])
+    policy = hedged(holders(problem, 0, 1))
+    costs = np.tile([1.0, 0.0], (100, 1))
+    totals = [bill(policy, costs, 0, seed)[1] for seed in range(30)]
+    assert np.mean(totals) < 15  # the failing expert alone would pay 100
+    assert bill(policy, 1.0 - costs, 0, 0)[1] == 0.0  # nothing to leave: no movement, no doubt
+
+
+def test_the_machine_stands_where_the_followed_expert_stands():
+    world = hc.SyntheticWorld.sample(seed=3, grid=5, contexts=6)
+    learning = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
+    policy = hedged([planner(world.problem, **learning), hc.gp_md(world.problem, **learning)])
+    pilot = Pilot(policy, 3, 1)
+    for t, context in enumerate(world.context_sequence("iid", 60, seed=0)):
+        _, view = pilot.look(context)
+        choice = pilot.decide(view)
+        arrays = choice.state.arrays
+        assert choice.action == int(arrays["positions"][int(arrays["followed"][0])])
+        assert choice.probabilities[choice.action] > 0
+        pilot.accept(choice)
+        pilot.learn(choice.action, context, world.measure(t, context, choice.action, 0.0))
+
+
+def test_alone_an_expert_decides_as_without_the_roof():
+    world = hc.SyntheticWorld.sample(seed=4, grid=5, contexts=6)
+    learning = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
+    contexts = world.context_sequence("walk", 50, seed=0)
+    alone = hc.simulate(planner(world.problem, **learning), world, contexts, start=2)
+    roofed = hc.simulate(hedged([planner(world.problem, **learning)]), world, contexts, start=2)
+    np.testing.assert_array_equal(alone.actions, roofed.actions)
+
+
+def test_experts_draw_their_own_random_numbers():
+    tree = hc.frt_tree(LINE, seed=1)
+    policy = hedged([hc.md_known(LINE, tree=tree), hc.md_known(LINE, tree=tree)])
+    pilot, rng, apart = Pilot(policy, 4, 0), np.random.default_rng(0), 0
+    for _ in range(80):
+        _, view = pilot.look(None, shown=2 * rng.random(9))
+        pilot.accept(pilot.decide(view))
+        positions = pilot.state.arrays["positions"]
+        apart += positions[0] != positions[1]
+    assert apart > 10
+
+
+def test_resuming_moves_all_experts():
+    rule = hedged([planner_known(LINE), hc.md_known(LINE)]).rule(0)
+    state = rule.begin(4, 0)
+    assert state.arrays["followed"][0] == 0
+    moved = rule.resume(state, 7)
+    assert moved.action == 7
+    np.testing.assert_array_equal(moved.arrays["positions"], [7, 7])
+
+
+def test_the_panel_is_a_cost_model():
+    hc.testing.check_cost_model(
+        lambda: Panel([policy.costs.copy() for policy in learned_pair()]), LINE, np.linspace(0.0, 2.0, 12)
+    )
+
+
+def test_wrong_experts():
+    with pytest.raises(InvalidInput, match="at least one policy"):
+        hedged([])
+    with pytest.raises(InvalidInput, match="another problem"):
+        hedged([hc.md_known(LINE), hc.md_known(hc.Problem([0.0, 1.0]))])
+    with pytest.raises(InvalidInput, match="patience must be at least 1/2"):
+        hedged([hc.md_known(LINE)], patience=0.1)
