@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import numpy as np
 from holdcourse import archive, recipe
 from holdcourse.decision import Request
 from holdcourse.errors import InvalidInput
-from holdcourse.log import Log
+from holdcourse.log import Log, versions
 from holdcourse.offline import Path as Bill
 from holdcourse.offline import optimal_path, price_path
 from holdcourse.policy import Learning, Pilot, Policy
@@ -167,7 +165,7 @@ def _other(log: Log, maker: str) -> Policy:
 
 
 def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:
+    here = versions()
     for name, then in log.about["versions"].items():
-        now = {"python": platform.python_version(), "machine": platform.machine()}.get(name) or version(name)
-        if then != now:
-            yield name, then, now
+        if then != here.get(name):
+            yield name, then, here.get(name, "none")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,13 @@ def _reading(path: Path) -> Iterator[None]:
         ) from error
 
 
+@cache
+def versions() -> dict[str, str]:
+    """What decides here: the parts that a decision's last bits may depend on."""
+    parts = {name: version(name) for name in ("holdcourse", "numpy", "scipy", "numba")}
+    return parts | {"python": platform.python_version(), "machine": platform.machine()}
+
+
 def _create(path: Path, about: dict[str, Any], first_snapshot: bytes) -> None:
     """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
     left_over = path.with_name(f"{path.name}-wal")
@@ -191,9 +199,7 @@ def _create(path: Path, about: dict[str, Any], first_snapshot: bytes) -> None:
         raise LogError(f"{left_over} is left of an earlier record without {path.name}; bring that back, or remove it")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     temporary.unlink(missing_ok=True)
-    versions = {name: version(name) for name in ("holdcourse", "numpy", "scipy", "numba")}
-    versions |= {"python": platform.python_version(), "machine": platform.machine()}
-    about = {"format": FORMAT, "versions": versions, **about}
+    about = {"format": FORMAT, "versions": versions(), **about}
     try:
         connection = sqlite3.connect(temporary)
         try:

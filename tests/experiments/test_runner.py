@@ -210,10 +210,12 @@ def test_foreign_folders_are_refused(tmp_path):
 
 
 SCRIPT = """
+import signal
 import sys
 from holdcourse.experiments import SyntheticPlan, run_sweep
 from holdcourse.experiments.synthetic import SyntheticConfig
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may begin with it ignored
     plan = SyntheticPlan.model_validate_json(sys.argv[1])
     print("go", flush=True)
     run_sweep(plan.sweep(), sys.argv[2], workers=int(sys.argv[3]))

@@ -28,7 +28,9 @@ LONGEST_LIFE = 0.06  # seconds
 
 
 def made(log=None):
-    return hc.Controller(POLICIES[NAME](), start=1, seed=3, log=log, limits=hc.Limits(2, 0.7, 3, 6))
+    return hc.Controller(
+        POLICIES[NAME](), start=1, seed=3, log=log, limits=hc.Limits(2, 1.0, 3, 6)
+    )  # a step that always reaches
 
 
 def step(controller, say):

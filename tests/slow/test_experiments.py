@@ -55,9 +55,11 @@ def test_synthetic_costs_are_those_of_the_prototype(synthetic, record_property):
 
 
 SCRIPT = """
+import signal
 import sys
 from holdcourse.experiments import SyntheticPlan, run_sweep
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may begin with it ignored
     plan = SyntheticPlan.model_validate_json(sys.argv[1])
     print("go", flush=True)
     run_sweep(plan.sweep(), sys.argv[2], workers=int(sys.argv[3]))
