@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import audit, costs, coupling, errors, mirror, rules, testing, wind, worlds
+    from .confidence import OutlierGuard, TheoryWidth
     from .controller import Controller
-    from .costs import OutlierGuard, TheoryWidth
     from .decision import Decision, Explanation
     from .fitting import Fit, FitWarning, fit_kernel
     from .gp import Posterior, posterior
@@ -101,7 +101,7 @@ _HOME = {
     "Kernel": "kernels",
     "KernelSum": "kernels",
     "Limits": "limits",
-    "OutlierGuard": "costs",
+    "OutlierGuard": "confidence",
     "Path": "offline",
     "Policy": "policy",
     "Posterior": "gp",
@@ -109,7 +109,7 @@ _HOME = {
     "Run": "simulation",
     "SyntheticWorld": "worlds",
     "TheoremQuantities": "regret",
-    "TheoryWidth": "costs",
+    "TheoryWidth": "confidence",
     "Tree": "tree",
     "World": "simulation",
     "approximate_regret": "regret",

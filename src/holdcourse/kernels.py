@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -60,13 +61,13 @@ def zscore(values: ArrayLike) -> tuple[Array, Array]:
     return points.mean(axis=0), np.where(spread > 0, spread, 1.0)
 
 
-class _Summable:
+class _Summable(ABC):
     """What a product kernel and a sum of them have in common."""
 
     @property
+    @abstractmethod
     def parts(self) -> tuple[Kernel, ...]:
         """The product kernels whose sum this is."""
-        raise NotImplementedError
 
     def __add__(self, other: AnyKernel) -> KernelSum:
         if not isinstance(other, _Summable):

@@ -27,7 +27,8 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.costs import CostModel, Estimate, Every, IntervalMap, KnownCosts, LowerBound, OutlierGuard, TheoryWidth
+from holdcourse.confidence import OutlierGuard, TheoryWidth
+from holdcourse.costs import CostModel, Estimate, Every, IntervalMap, KnownCosts, LowerBound
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.gp import History, Method, posterior
 from holdcourse.kernels import AnyKernel

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from holdcourse import policy as policies
-from holdcourse.costs import OutlierGuard, TheoryWidth
+from holdcourse.confidence import OutlierGuard, TheoryWidth
 from holdcourse.errors import InvalidInput
 from holdcourse.kernels import Kernel, KernelSum
 from holdcourse.planning import planner, planner_known
