@@ -223,8 +223,8 @@ def test_a_different_history_does_not_change_what_was_recorded(tmp_path):
 def test_numpy_numbers_in_the_options_are_the_same_options(tmp_path):
     options = {"start": np.int64(1), "seed": np.int64(3), "guard": hc.Guard(np.float32(1.5), np.int64(2), np.int64(3))}
     written(tmp_path / "record", **options, limits=hc.Limits(np.int64(2)))
-    with logged(tmp_path / "record", limits=hc.Limits(2), guard=hc.Guard(1.5, 2, 3)):
-        pass
+    with logged(tmp_path / "record", limits=hc.Limits(2), guard=hc.Guard(1.5, 2, 3)) as again:
+        assert again.round > 0
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.gp.around import Around
 from holdcourse.gp.exact import ExactPosterior
 from holdcourse.gp.flat import FlatPosterior
 from holdcourse.gp.layout import Layout
@@ -29,7 +30,7 @@ MAX_LISTED = 64  # as many distinct contexts are taken as a list
 MARGIN = 0.25  # of its width: how much wider than the contexts seen a box is made
 
 
-class AdaptivePosterior:
+class AdaptivePosterior(Around):
     """Starts exact and becomes flat once the contexts seen allow it. See `Posterior`."""
 
     def __init__(self, prior: Prior, *, tolerance: float | None = None) -> None:
@@ -40,11 +41,6 @@ class AdaptivePosterior:
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
 
     @property
-    def method(self) -> str:
-        """What it is at present: "exact" or "flat"."""
-        return self._inner.method
-
-    @property
     def reason(self) -> str:
         """Why it is that."""
         return self._inner.reason
@@ -53,16 +49,6 @@ class AdaptivePosterior:
     def observations(self) -> int:
         """How many measurements have been told."""
         return self._inner.observations
-
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of the measurements told, under the prior."""
-        return self._inner.log_marginal_likelihood
-
-    @property
-    def information_gain(self) -> float:
-        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements told."""
-        return self._inner.information_gain
 
     def condition(self, action: int, context: Any, y: float) -> Self:
         """Learn one measurement, in place; returns itself."""
@@ -87,23 +73,11 @@ class AdaptivePosterior:
             done = upto
         return self
 
-    def predict(self, context: Any) -> tuple[Array, Array]:
-        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
-        return self._inner.predict(context)
-
-    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
-        return self._inner.predict_at(actions, contexts)
-
     def watch(self, contexts: ArrayLike) -> Watch:
         """Predictions for k contexts that stay up to date as measurements are told."""
         watch = self._inner.watch(contexts)
         self._watches.add(watch)
         return watch
-
-    def truncation_bound(self, std: Array) -> Array:
-        """How much larger than `std`, as predicted, the exact deviation may be; 0 while exact."""
-        return self._inner.truncation_bound(std)
 
     def copy(self) -> Self:
         """Make an independent twin; nobody watches it yet."""

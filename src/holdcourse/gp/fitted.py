@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.fitting import Fit, Refitter, fit_from_json, fit_to_json
+from holdcourse.gp.around import Around
 from holdcourse.gp.prior import Prior, PriorMean, describe_mean
 from holdcourse.gp.protocol import Posterior, Watch
 from holdcourse.history import History
@@ -29,7 +30,7 @@ WORTHWHILE = 1.1  # a fit is taken over when some parameter changes by this fact
 FIRST_FIT = 1
 
 
-class FittedPosterior:
+class FittedPosterior(Around):
     """Fits kernel, noise and prior mean as measurements come in. See `Posterior`.
 
     Parameters
@@ -66,11 +67,6 @@ class FittedPosterior:
         return self._inner.prior
 
     @property
-    def method(self) -> str:
-        """How it computes at present."""
-        return self._inner.method
-
-    @property
     def reason(self) -> str:
         """Why it does so."""
         return f"{self._inner.reason}; kernel fitted to {self._fit.points_used if self._fit else 0} measurements"
@@ -79,16 +75,6 @@ class FittedPosterior:
     def observations(self) -> int:
         """How many measurements have been told."""
         return self._refitter.observations
-
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of the measurements in use, under the fitted prior."""
-        return self._inner.log_marginal_likelihood
-
-    @property
-    def information_gain(self) -> float:
-        """Realised information gain of the measurements in use, under the fitted prior."""
-        return self._inner.information_gain
 
     def condition(self, action: int, context: Any, y: float) -> Self:
         """Learn one measurement, and fit again when it is time; returns itself."""
@@ -113,14 +99,6 @@ class FittedPosterior:
             watch._set(inner.mean, inner._variance, inner._floor)
         return self
 
-    def predict(self, context: Any) -> tuple[Array, Array]:
-        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
-        return self._inner.predict(context)
-
-    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
-        return self._inner.predict_at(actions, contexts)
-
     def watch(self, contexts: ArrayLike) -> Watch:
         """Predictions for k contexts that stay up to date as measurements are told."""
         inner = self._inner.watch(contexts)
@@ -128,10 +106,6 @@ class FittedPosterior:
         watch._set(inner.mean, inner._variance, inner._floor)
         self._watches[watch] = inner
         return watch
-
-    def truncation_bound(self, std: Array) -> Array:
-        """How much larger than `std`, as predicted, the exact deviation may be."""
-        return self._inner.truncation_bound(std)
 
     def copy(self) -> FittedPosterior:
         """Make an independent twin; nobody watches it yet."""
