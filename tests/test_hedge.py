@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -168,3 +168,43 @@ def test_wrong_experts():
         hedged([hc.md_known(LINE), hc.md_known(hc.Problem([0.0, 1.0]))])
     with pytest.raises(InvalidInput, match="patience must be at least 1/2"):
         hedged([hc.md_known(LINE)], patience=0.1)
+
+
+@pytest.mark.parametrize(("excess", "rounds"), [(0.1, 70), (1.0, 7)])
+def test_an_expert_that_is_behind_by_about_the_patience_is_left(excess, rounds):
+    """What docs/beyond.md says of patience 8, in units of the largest movement cost."""
+    problem = hc.Problem([0.0, 1.0])
+    pilot = Pilot(hedged(holders(problem, 0, 1), patience=8.0), 0, 0)
+    followed = 0
+    while followed < 2 * rounds:
+        choice = pilot.decide(pilot.look(None, shown=[excess, 0.0])[1])
+        pilot.accept(choice)
+        followed += 1
+        if choice.probabilities[1] > 0.5:
+            break
+    # The second expert is charged its first move too, one unit.
+    assert rounds <= followed <= 1.3 * rounds + 1 / excess
+
+
+def test_experts_may_share_a_model():
+    policies = [planner(LINE, **LEARNING), hc.gp_md(LINE, **LEARNING, width=1.0, tree_seed=1)]
+    apart = hedged(policies)
+    shared = replace(apart, costs=Panel([policies[0].costs], [(0, 1.0), (0, 1.0 / policies[0].costs.width)]))
+    assert shared.fingerprint != apart.fingerprint
+    one, other = Pilot(apart, 4, 3), Pilot(shared, 4, 3)
+    for context in np.random.default_rng(0).random(40):
+        choices = [pilot.decide(pilot.look(context)[1]) for pilot in (one, other)]
+        assert choices[0].action == choices[1].action
+        for pilot, choice in zip((one, other), choices, strict=True):
+            pilot.accept(choice)
+            pilot.learn(choice.action, context, float(abs(choice.action / 8 - context)))
+    assert len(other.model.state()) < len(one.model.state())
+
+
+def test_a_choice_says_whom_it_follows():
+    pilot = Pilot(hedged(holders(hc.Problem([0.0, 1.0]), 0, 1)), 0, 0)
+    assert (
+        pilot.decide(pilot.look(None, shown=[0.0, 5.0])[1]).words == "Follows hold 0 (weights: hold 0 100%, hold 1 0%)."
+    )
+    alone = Pilot(hedged(holders(hc.Problem([0.0, 1.0]), 0)), 0, 0)
+    assert alone.decide(alone.look(None, shown=[0.0, 5.0])[1]).words == ""

@@ -151,7 +151,7 @@ def test_old_snapshots_are_let_go_and_the_first_is_kept(tmp_path, often):
     assert numbers[0] == 0
     log = Log.read(tmp_path / "record")
     assert numbers[-1] > log.last - 10
-    assert numbers[1] == numbers[2] - 10
+    assert abs(numbers[2] - numbers[1] - 10) <= 1  # a snapshot waits for the next tell
     assert log.newest_snapshot()[0] == numbers[-1]
     assert log.newest_snapshot(at_most=numbers[-1] - 1)[0] == numbers[1]
     assert log.newest_snapshot(at_most=0)[0] == 0

@@ -31,6 +31,8 @@ POLICIES = [
     hc.minc_known(MATRIX),
     hc.stationary(GRID),
     hc.fixed(LINE, hc.History([0, 1], [0.0, 0.0], [2.0, 1.0])),
+    hc.hedged([hc.planner(LINE, **LEARNING), hc.gp_md(LINE, **LEARNING, width=1.0), hc.stationary(LINE)], patience=3.0),
+    hc.recommended(LINE, **LEARNING),
 ]
 
 
@@ -55,5 +57,7 @@ def test_what_only_python_knows():
         recipe.describe(hc.gp_md(LINE, **LEARNING, prior_mean=lambda actions, context: 0.0))
     with pytest.raises(InvalidInput, match="mine was not made by one of"):
         recipe.describe(hc.Policy("mine", Greedy(LINE), KnownCosts(LINE), LINE))
+    with pytest.raises(InvalidInput, match="prior_mean is a function"):
+        recipe.describe(hc.hedged([hc.gp_md(LINE, **LEARNING, prior_mean=lambda actions, context: 0.0)]))
     with pytest.raises(InvalidInput, match="policy 'magic' is not known"):
         recipe.make({"policy": "magic", "problem": LINE.describe(), "options": {}})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import audit, costs, coupling, errors, mirror, rules, testing, wind, worlds
+    from .client import RemoteController, RemoteDecision, Service, connect
     from .confidence import OutlierGuard, TheoryWidth
     from .controller import Controller
     from .decision import Decision, Explanation
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from .limits import Guard, Limits
     from .metric import metric_closure
     from .offline import Path, optimal_path, price_path, work_function
-    from .planning import planner, planner_known
+    from .planning import Lookahead, Outlook, planner, planner_known
     from .policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .problem import Grid, Problem, grid
+    from .recommendation import recommended
     from .regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
     from .simulation import Run, World, measurement_noise, simulate
     from .tree import Tree, frt_tree
@@ -40,12 +42,17 @@ __all__ = [
     "Kernel",
     "KernelSum",
     "Limits",
+    "Lookahead",
     "OutlierGuard",
+    "Outlook",
     "Path",
     "Policy",
     "Posterior",
     "Problem",
+    "RemoteController",
+    "RemoteDecision",
     "Run",
+    "Service",
     "SyntheticWorld",
     "TheoremQuantities",
     "TheoryWidth",
@@ -55,6 +62,7 @@ __all__ = [
     "approximate_regret",
     "audit",
     "cgp_lcb",
+    "connect",
     "costs",
     "coupling",
     "errors",
@@ -77,6 +85,7 @@ __all__ = [
     "price_path",
     "proximal_lcb",
     "ratio_to_optimum",
+    "recommended",
     "rules",
     "simulate",
     "stationary",
@@ -101,12 +110,17 @@ _HOME = {
     "Kernel": "kernels",
     "KernelSum": "kernels",
     "Limits": "limits",
+    "Lookahead": "planning",
     "OutlierGuard": "confidence",
+    "Outlook": "planning",
     "Path": "offline",
     "Policy": "policy",
     "Posterior": "gp",
     "Problem": "problem",
+    "RemoteController": "client",
+    "RemoteDecision": "client",
     "Run": "simulation",
+    "Service": "client",
     "SyntheticWorld": "worlds",
     "TheoremQuantities": "regret",
     "TheoryWidth": "confidence",
@@ -114,6 +128,7 @@ _HOME = {
     "World": "simulation",
     "approximate_regret": "regret",
     "cgp_lcb": "policy",
+    "connect": "client",
     "fit_kernel": "fitting",
     "fixed": "policy",
     "fixed_at": "policy",
@@ -132,6 +147,7 @@ _HOME = {
     "price_path": "offline",
     "proximal_lcb": "policy",
     "ratio_to_optimum": "regret",
+    "recommended": "recommendation",
     "simulate": "simulation",
     "stationary": "policy",
     "theorem_quantities": "regret",

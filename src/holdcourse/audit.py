@@ -1,7 +1,23 @@
-"""What a record of decisions proves, and what another policy would have done with it."""
+"""What a record of decisions proves, and what another policy would have done with it.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> import tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> path = folder.name + "/valve.log"
+>>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])), log=path) as controller:
+...     for load in (0.2, 0.4, 0.6):
+...         controller.tell(controller.ask(context=load).id, 1.0 - load)
+>>> found = hc.audit.verify(path)
+>>> found.decisions, found.verified
+(3, True)
+>>> folder.cleanup()
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from holdcourse import archive, recipe
-from holdcourse.decision import Request
+from holdcourse.decision import Record, Request
 from holdcourse.errors import InvalidInput
-from holdcourse.log import Log, versions
+from holdcourse.log import Event, Log, versions
 from holdcourse.offline import Path as Bill
 from holdcourse.offline import optimal_path, price_path
 from holdcourse.policy import Learning, Pilot, Policy
@@ -53,13 +69,25 @@ def verify(path: str | Path, policy: Policy | None = None) -> Verification:
     try:
         session = _from_beginning(log, policy)
         differences: list[str] = []
-        counts = {"ask": 0, "tell": 0, "episode": 0}
+        counts = Counter[str]()
         for event in log.events():
             differences += session.repeat(event.kind, event.body)
             counts[event.kind] += 1
         return Verification(counts["ask"], counts["tell"], tuple(differences), tuple(_other_versions(log)))
     finally:
         log.close()
+
+
+def rebuilt(log: Log, policy: Policy, asked: Event) -> Record:
+    """A decision with all that explains it, by living again through the record from the last snapshot before it."""
+    session = Session.of_identity(policy, log.about["identity"])
+    position, content = log.newest_snapshot(at_most=asked.number - 1)
+    session.restore(*archive.unpack(content, f"a snapshot in {log.path}"))
+    for event in log.events(after=position):
+        session.repeat(event.kind, event.body)
+        if event.number == asked.number:
+            break
+    return session.record(f"r{asked.body['round']}")
 
 
 @dataclass(frozen=True)
@@ -102,7 +130,7 @@ def replay(path: str | Path, maker: str, policy: Policy | None = None) -> Replay
             if event.kind == "ask":
                 requests.append(Request.from_data(event.body["request"]))
                 actions.append(event.body["action"])
-            elif event.body["measurement"] is not None:
+            elif event.kind in ("tell", "learn") and event.body["measurement"] is not None:
                 measured.append(event.body["measurement"])
         problem = session.policy.problem
         if not requests:

@@ -23,6 +23,15 @@ class TheoryWidth:
         B: the norm of the cost function, less its prior mean, in the kernel's space is at most this.
     delta
         The bound fails with at most this probability.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> belief = hc.posterior(hc.Problem([0.0, 1.0]), hc.Kernel(RBF(1.0), RBF(1.0)), noise_std=0.1)
+    >>> width = hc.TheoryWidth(norm_bound=2.0, delta=0.05)
+    >>> round(width.of(belief), 2), round(width.of(belief.condition(0, 0.5, 1.0)), 2)  # it grows with what is learned
+    (4.45, 5.26)
     """
 
     norm_bound: float
@@ -48,6 +57,15 @@ class OutlierGuard:
     """Bounds the influence of measurements far from what is predicted (Huber's rule).
 
     A measurement further than `deviations` predicted deviations off counts as if it were that far off.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> guard = hc.OutlierGuard(deviations=3.0)
+    >>> guard.tamed(10.0, mean=0.0, std=1.0)  # what is learned instead, and its weight
+    (3.0, 0.3)
+    >>> hc.gp_md(hc.Problem([0.0, 1.0]), guard=guard).name
+    'GP-MD'
     """
 
     deviations: float = 6.0

@@ -7,25 +7,36 @@ one, and only then goes on; so a failure at any point leaves the state as it was
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from holdcourse import archive, recipe
-from holdcourse.decision import Decision, Explanation, Request
+from holdcourse.costs import CostModel
+from holdcourse.decision import Decision, Explanation, Record, Request
 from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.history import check_measurement
 from holdcourse.limits import Guard, Limits, whole_number
-from holdcourse.log import Log
+from holdcourse.log import Event, Log
 from holdcourse.policy import Policy
 from holdcourse.session import Session, asked
 
 logger = logging.getLogger("holdcourse.controller")
 
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a new record goes on from: the round and episode of an earlier one, and what to say of that."""
+
+    round: int = 0
+    episode: int = 0
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Controller:
@@ -47,11 +58,13 @@ class Controller:
         When to go to a safe action; see `Guard`.
     max_pending
         How many decisions may wait for their measurement; with more than one, `ask` needs `round`.
+    origin
+        For a new record that continues an earlier one; see `Origin`.
 
     Examples
     --------
-    >>> from holdcourse import Problem, minc_known
-    >>> controller = Controller(minc_known(Problem([100.0, 200.0, 300.0])), start=0)
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([100.0, 200.0, 300.0])), start=0)
     >>> decision = controller.ask(context=None, costs=[3.0, 1.0, 2.0])
     >>> decision.value
     200.0
@@ -68,10 +81,22 @@ class Controller:
         limits: Limits | None = None,
         guard: Guard | None = None,
         max_pending: int = 1,
+        origin: Origin | None = None,
     ) -> None:
-        self._session = Session(policy, start, seed, limits=limits, guard=guard, max_pending=max_pending)
+        self._origin = origin or Origin()
+        self._session = Session(
+            policy,
+            start,
+            seed,
+            limits=limits,
+            guard=guard,
+            max_pending=max_pending,
+            first_round=self._origin.round,
+            first_episode=self._origin.episode,
+        )
         self._log: Log | None = None
         self._stale = False  # whether the state must be read back from the log first
+        self._snapshots = 0  # how often one was due
         if log is not None:
             self._log = Log.open(Path(log), self._session.identity(), self._beginning)
             try:
@@ -101,6 +126,18 @@ class Controller:
         return self._session.max_pending
 
     @property
+    def log(self) -> Log:
+        """The record; an error where there is none."""
+        if self._log is None:
+            raise InvalidInput("this controller keeps no record; make it with log=")
+        return self._log
+
+    @property
+    def model(self) -> CostModel:
+        """What has been learned; it goes on learning, so look at a copy."""
+        return self._session.pilot.model
+
+    @property
     def action(self) -> int:
         """Where the machine is."""
         return self._session.where.action
@@ -128,6 +165,7 @@ class Controller:
         *,
         costs: ArrayLike | None = None,
         round: int | None = None,  # noqa: A002
+        extra: Callable[[Record], dict[str, Any]] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
 
@@ -143,6 +181,8 @@ class Controller:
             The true costs, for policies that know them.
         round
             Which round is meant; needed only where several decisions may be pending.
+        extra
+            What else the record shall hold of a new decision, in JSON values.
         """
         self._catch_up()
         session = self._session
@@ -165,12 +205,19 @@ class Controller:
         choice, record = session.decide(request)
         with self._all_or_nothing():
             if self._log is not None:
-                self._log.append("ask", asked(record))
+                self._log.append("ask", asked(record) | ({} if extra is None else {"extra": extra(record)}))
             session.accept(choice, record)
-        self._after_event()
-        return record.decision
+        return record.decision  # a snapshot can wait for the tell
 
-    def tell(self, decision_id: str, measurement: float | None, applied: int | None = None) -> None:
+    def tell(
+        self,
+        decision_id: str,
+        measurement: float | None,
+        applied: int | None = None,
+        *,
+        extra: Mapping[str, Any] | None = None,
+        notes: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Say what was measured; telling the same again is fine.
 
         Parameters
@@ -182,6 +229,8 @@ class Controller:
         applied
             The action that was really taken, if the operator chose another; it is learned there. If no later decision
             has been taken, that is where the machine is, and the rule starts again from there.
+        extra, notes
+            What else the record shall hold of it, in JSON values: in the event itself, and as notes after it.
         """
         self._catch_up()
         record = self._session.record(decision_id)
@@ -193,16 +242,49 @@ class Controller:
             if record.told != (y, applied):
                 raise Conflict(
                     f"{decision_id} was told measurement={record.told[0]}, applied={record.told[1]}; "
-                    f"now measurement={y}, applied={applied}. A measurement is told once"
+                    f"now measurement={y}, applied={applied}. A measurement is told once",
+                    {"measurement": record.told[0], "applied": record.told[1]},
+                    {"measurement": y, "applied": applied},
                 )
             return
         with self._all_or_nothing():
             self._session.learn(record, y, applied)
             if self._log is not None:
-                self._log.append("tell", {"id": decision_id, "measurement": y, "applied": applied})
+                body = {"id": decision_id, "measurement": y, "applied": applied}
+                told = body if extra is None else {**body, "extra": dict(extra)}
+                self._log.extend([("tell", told), *(("note", dict(note)) for note in notes)])
         self._after_event()
 
-    def new_episode(self, start: int) -> None:
+    def note(self, *notes: Mapping[str, Any]) -> list[Event]:
+        """Write into the record what happened around the decisions; it changes nothing else."""
+        self._catch_up()
+        return self.log.extend([("note", dict(note)) for note in notes])
+
+    def learn_earlier(
+        self,
+        decision_id: str,
+        action: int,
+        context: Any,
+        measurement: float | None,
+        place: int | None,
+        *,
+        extra: Mapping[str, Any],
+        notes: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Take in what was told of a decision of the record before this one.
+
+        `action` is the one that ran, in this record's numbers; `place` is where the machine is, if that changed.
+        """
+        self._catch_up()
+        self.policy.problem.check_action(action)
+        with self._all_or_nothing():
+            self._session.learn_earlier(action, context, measurement, place)
+            body = {"id": decision_id, "action": action, "context": context, "measurement": measurement, "place": place}
+            told = {**body, "extra": dict(extra)}
+            self.log.extend([("learn", told), *(("note", dict(note)) for note in notes)])
+        self._after_event()
+
+    def new_episode(self, start: int, *, extra: Mapping[str, Any] | None = None) -> None:
         """End the episode; the next one begins at `start`, with limits and guard afresh."""
         self._catch_up()
         self.policy.problem.check_action(start)
@@ -212,8 +294,12 @@ class Controller:
         with self._all_or_nothing():
             self._session.start_episode(int(start))
             if self._log is not None:
-                self._log.append("episode", {"start": int(start)})
+                self._log.append("episode", {"start": int(start)} | ({} if extra is None else {"extra": dict(extra)}))
         self._after_event()
+
+    def record(self, decision_id: str) -> Record:
+        """A pending decision, or one of the newest others, with all that explains it."""
+        return self._session.record(decision_id)
 
     def explain(self, decision_id: str) -> Explanation:
         """Why a decision was taken: bounds, probabilities, movement prices, limits; as data and in words."""
@@ -263,7 +349,9 @@ class Controller:
         if record.request != request:
             raise Conflict(
                 f"round {round_number} was asked with {record.request.describe()}, now with {request.describe()}; "
-                "tell or skip it before asking something else"
+                "tell or skip it before asking something else",
+                record.request.describe(),
+                request.describe(),
             )
         return record.decision
 
@@ -273,6 +361,7 @@ class Controller:
         """State from the log: the newest snapshot and what came after it."""
         assert self._log is not None
         position, content = self._log.newest_snapshot()
+        self._snapshots = position // SNAPSHOT_EVERY
         self._session.restore(*archive.unpack(content, f"the snapshot in {self._log.path}"))
         differences: list[str] = []
         for event in self._log.events(after=position):
@@ -304,8 +393,9 @@ class Controller:
             about: dict[str, Any] = {"recipe": recipe.describe(self.policy)}
         except InvalidInput as error:  # only Python can make this policy again
             about = {"recipe": None, "recipe_missing": str(error)}
-        return about, archive.pack(*self._session.snapshot())
+        return about | dict(self._origin.about), archive.pack(*self._session.snapshot())
 
     def _after_event(self) -> None:
-        if self._log is not None and self._log.last % SNAPSHOT_EVERY == 0:
+        if self._log is not None and self._log.last // SNAPSHOT_EVERY > self._snapshots:
+            self._snapshots = self._log.last // SNAPSHOT_EVERY
             self._log.snapshot(archive.pack(*self._session.snapshot()))

@@ -1,6 +1,16 @@
 """From one distribution over actions to the next by moving as little as possible (line 13 of the paper's Algorithm 1).
 
 On a tree the optimal coupling has a closed form (spec section 4); no linear program is solved.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+>>> before, after = [1.0, 0.0, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0]
+>>> hc.coupling.conditional(tree, before, after, action=0).tolist()
+[0.75, 0.25, 0.0, 0.0]
+>>> hc.coupling.expected_movement(tree, before, after)  # a quarter of the way from 0 to 1, which is 1
+0.25
 """
 
 from __future__ import annotations

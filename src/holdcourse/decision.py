@@ -78,6 +78,14 @@ class Decision:
         What the rule chose; differs from `action` where a limit acted.
     limited_by
         The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None where none did.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> decision = controller.ask(costs=[3.0, 1.0, 2.0])
+    >>> decision.id, decision.action, decision.value, decision.movement
+    ('r0', 1, 0.5, 0.5)
     """
 
     id: str
@@ -110,6 +118,16 @@ class Explanation:
         What moving there would have cost, from where the machine was.
     words
         The same in a few sentences.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> why = controller.explain(controller.ask(costs=[3.0, 1.0, 2.0]).id)
+    >>> why.words
+    'Round 0: go from 0 to 0.5, a move that costs 0.5. Expected service cost there: 1, at 0: 3.'
+    >>> why.rows()[2]
+    {'action': 2, 'bound': 2.0, 'expected': 2.0, 'probability': 0.0, 'movement': 1.0}
     """
 
     decision: Decision
@@ -139,7 +157,8 @@ class Explanation:
 class Record:
     """A decision with all that explains it, as kept by a controller for its newest decisions.
 
-    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``.
+    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `said` is what the
+    rule itself had to say.
     """
 
     request: Request
@@ -150,6 +169,7 @@ class Record:
     mean: Array | None
     std: Array | None
     told: tuple[float | None, int | None] | None = None
+    said: str = ""
 
     def __post_init__(self) -> None:
         for array in (self.decision.probabilities, self.bounds, self.expected, self.mean, self.std):
@@ -178,6 +198,7 @@ class Record:
             "request": self.request.describe(),
             "before": self.before,
             "told": self.told,
+            "said": self.said,
             "decision": {
                 name: getattr(decision, name)
                 for name in ("id", "round", "episode", "action", "expected_cost", "movement", "wanted", "limited_by")
@@ -203,6 +224,7 @@ class Record:
             mean=arrays.get("mean"),
             std=arrays.get("std"),
             told=None if data["told"] is None else tuple(data["told"]),
+            said=data.get("said", ""),
         )
 
     def with_tell(self, measurement: float | None, applied: int | None) -> Record:
@@ -283,4 +305,6 @@ def _in_words(record: Record, problem: Problem, movement: Array) -> str:
             f"The lowest bound, {record.bounds[cheapest]:.4g}, is at {name(cheapest)}; "
             f"going there would have cost {movement[cheapest]:.4g}."
         )
+    if record.said:
+        sentences.append(record.said)
     return " ".join(sentences)

@@ -9,9 +9,19 @@
     ├── Conflict              a repeated ask or tell says something else than before
     ├── DamagedFile           a saved state or record does not hold what was written
     ├── TooLarge              (also a MemoryError) the request does not fit in memory
+    ├── ServiceError          a service refused a request or cannot be reached; `.status` is its answer
     └── MissingExtra          (also an ImportError) an optional part is not installed
 
 Every message names the offending value and the remedy.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> try:
+...     hc.Problem([1.0, 2.0, 2.0])
+... except hc.errors.InvalidMetric as error:
+...     print(error.indices)
+(1, 2)
 """
 
 from typing import Any
@@ -44,7 +54,18 @@ class NoActionLeft(HoldcourseError):  # noqa: N818
 
 
 class Conflict(HoldcourseError):  # noqa: N818
-    """A repeated ask or tell says something else than before; the message names both. Nothing was changed."""
+    """A repeated ask or tell says something else than before; the message names both. Nothing was changed.
+
+    Attributes
+    ----------
+    recorded, given
+        What was said before and what is said now, in JSON values, where they are known.
+    """
+
+    def __init__(self, message: str, recorded: Any = None, given: Any = None) -> None:
+        super().__init__(message)
+        self.recorded = recorded
+        self.given = given
 
 
 class DamagedFile(HoldcourseError):  # noqa: N818
@@ -53,6 +74,20 @@ class DamagedFile(HoldcourseError):  # noqa: N818
 
 class TooLarge(HoldcourseError, MemoryError):  # noqa: N818
     """The request does not fit in memory; the message says what would."""
+
+
+class ServiceError(HoldcourseError):
+    """A service refused a request, or could not be reached.
+
+    Attributes
+    ----------
+    status
+        The HTTP status of its answer; None where there was none.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class MissingExtra(HoldcourseError, ImportError):  # noqa: N818

@@ -41,7 +41,7 @@ Array: TypeAlias = NDArray[np.float64]
 SEED_STEP = 0x9E3779B97F4A7C15  # experts draw from streams of their own
 
 
-def hedged(policies: Sequence[Policy], *, patience: float = 0.5) -> Policy:
+def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
     """Follow whichever of several policies does well; see the module's docstring for what that promises.
 
     Parameters
@@ -50,14 +50,15 @@ def hedged(policies: Sequence[Policy], *, patience: float = 0.5) -> Policy:
         The experts, all on the same problem. The first one is followed at the beginning, and its model judges all
         of them, so put there the one you expect most of.
     patience
-        Weight of the star's edges in units of the largest movement cost, at least 1/2; larger values change experts
-        more rarely.
+        Weight of the star's edges in units of the largest movement cost, at least 1/2. An expert that is ahead of the
+        followed one by about this much is more likely to be followed; larger values change experts more rarely, and
+        are better the more often the first expert is the best one (see docs/beyond.md).
 
     Examples
     --------
-    >>> from holdcourse.policy import md_known, minc_known
-    >>> line = Problem([0.0, 1.0, 2.0])
-    >>> hedged([minc_known(line), md_known(line)]).name
+    >>> import holdcourse as hc
+    >>> line = hc.Problem([0.0, 1.0, 2.0])
+    >>> hc.hedged([hc.minc_known(line), hc.md_known(line)]).name
     'hedged(MinC-Known, MD-Known)'
     """
     if not policies:
@@ -71,7 +72,9 @@ def hedged(policies: Sequence[Policy], *, patience: float = 0.5) -> Policy:
     if not 0.5 <= patience < np.inf:
         raise InvalidInput(f"patience must be at least 1/2, got {plain(patience)!r}")
     name = f"hedged({', '.join(policy.name for policy in policies)})"
-    return Policy(name, HedgedMaker(tuple(policies), float(patience)), Panel([p.costs for p in policies]), problem)
+    made_by = ("hedged", {"policies": tuple(policies), "patience": float(patience)})
+    maker, panel = HedgedMaker(tuple(policies), float(patience)), Panel([p.costs for p in policies])
+    return Policy(name, maker, panel, problem, made_by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +90,7 @@ class HedgedMaker:
         rules = tuple(policy.rule_for(_seed_of(seed, j)) for j, policy in enumerate(self.policies))
         weight = self.patience * float(problem.distances.max()) or 1.0
         star = Tree([-1], [0.0]) if m == 1 else Tree([m] * m + [-1], [weight] * m + [0.0])
-        return Hedged(problem, rules, star)
+        return Hedged(problem, rules, star, tuple(policy.name for policy in self.policies))
 
     def describe(self) -> dict[str, Any]:
         """What it makes, in JSON values."""
@@ -102,6 +105,7 @@ class Hedged:
     problem: Problem
     experts: tuple[Rule, ...]
     star: Tree
+    names: tuple[str, ...] = ()
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """All experts at the action; the first one is followed."""
@@ -126,7 +130,15 @@ class Hedged:
         probabilities = np.asarray(after @ np.array([choice.probabilities for choice in choices]))
         probabilities /= probabilities.sum()
         arrays = self._arrays(q, followed, [choice.state for choice in choices])
-        return Choice(RuleState(choices[followed].action, state.round + 1, state.seed, arrays), probabilities)
+        state = RuleState(choices[followed].action, state.round + 1, state.seed, arrays)
+        return Choice(state, probabilities, self._in_words(followed, after, choices[followed].words))
+
+    def _in_words(self, followed: int, weights: Array, said: str) -> str:
+        """Which expert is followed, how much weight each has, and what the followed one says itself."""
+        if len(self.names) < 2:
+            return said
+        shares = ", ".join(f"{name} {weight:.0%}" for name, weight in zip(self.names, weights, strict=True))
+        return f"Follows {self.names[followed]} (weights: {shares}). {said}".strip()
 
     def resume(self, state: RuleState, action: int) -> RuleState:
         """Somebody moved us: all experts are there now, with what they know."""
@@ -178,10 +190,20 @@ class Hedged:
 
 
 class Panel:
-    """The experts' cost models side by side; what the outside sees is the first one's."""
+    """The experts' cost models side by side; what the outside sees is the first one's.
 
-    def __init__(self, models: Sequence[CostModel]) -> None:
+    Parameters
+    ----------
+    models
+        Each learns everything that is measured.
+    seats
+        For each expert the model that it looks at and how much of that model's optimism it shares, so that experts who
+        differ in nothing else need not learn the same twice. Default: a model for each expert.
+    """
+
+    def __init__(self, models: Sequence[CostModel], seats: Sequence[tuple[int, float]] | None = None) -> None:
         self.models = list(models)
+        self.seats = [(j, 1.0) for j in range(len(self.models))] if seats is None else list(seats)
 
     @property
     def needs_costs(self) -> bool:
@@ -200,7 +222,8 @@ class Panel:
 
     def costs_at(self, contexts: ArrayLike, optimism: float = 1.0, expert: int = 0) -> Array:
         """Costs by the model of one expert; None where it must be shown them."""
-        model = self.models[expert]
+        place, share = self.seats[expert]
+        model, optimism = self.models[place], optimism * share
         if model.needs_costs:
             return None  # type: ignore[return-value]
         return model.costs_at(contexts) if optimism == 1.0 else _expected_costs(model, contexts, optimism)
@@ -217,7 +240,7 @@ class Panel:
 
     def copy(self) -> Panel:
         """Make an independent twin."""
-        return Panel([model.copy() for model in self.models])
+        return Panel([model.copy() for model in self.models], self.seats)
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""
@@ -232,7 +255,8 @@ class Panel:
 
     def describe(self) -> dict[str, Any]:
         """What the models are, in JSON values."""
-        return {"model": "Panel", "models": [model.describe() for model in self.models]}
+        seats = [list(seat) for seat in self.seats]
+        return {"model": "Panel", "models": [model.describe() for model in self.models], "seats": seats}
 
 
 def _expected_costs(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:

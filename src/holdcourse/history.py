@@ -32,7 +32,8 @@ class History:
 
     Examples
     --------
-    >>> past = History(actions=[0, 2, 2], contexts=[0.1, 0.1, 0.7], measurements=[3.0, 4.5, 4.0])
+    >>> import holdcourse as hc
+    >>> past = hc.History(actions=[0, 2, 2], contexts=[0.1, 0.1, 0.7], measurements=[3.0, 4.5, 4.0])
     >>> len(past), past.contexts.shape
     (3, (3, 1))
     """

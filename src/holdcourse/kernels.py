@@ -4,8 +4,9 @@ A `Kernel` is a product, ``variance * action(x, x') * context(e, e')``, over sci
 scaling of the inputs declared once. Sums of such products describe costs with several causes: ``slow + fast``.
 
 >>> from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
->>> daily = Kernel(action=RBF(0.2), context=ExpSineSquared(1.0, periodicity=24.0), variance=2.0)
->>> Kernel.from_json(daily.to_json()) == daily
+>>> import holdcourse as hc
+>>> daily = hc.Kernel(action=RBF(0.2), context=ExpSineSquared(1.0, periodicity=24.0), variance=2.0)
+>>> hc.Kernel.from_json(daily.to_json()) == daily
 True
 
 Noise is no part of a kernel: it is declared where the posterior is made. scikit-learn is imported only when a kernel
@@ -51,7 +52,10 @@ def zscore(values: ArrayLike) -> tuple[Array, Array]:
 
     An axis that never changes gets scale 1.
 
-    >>> shift, scale = zscore([1.0, 2.0, 3.0])
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> shift, scale = hc.zscore([1.0, 2.0, 3.0])
     >>> shift.tolist(), scale.round(3).tolist()
     ([2.0], [0.816])
     """
@@ -148,6 +152,15 @@ class Kernel(_Summable):
         Prior variance of the cost, in squared units of the measurement (where both parts have 1 on the diagonal).
     action_shift, action_scale, context_shift, context_scale
         The kernels see ``(coordinate - shift) / scale``: one number, or one per axis. `zscore` gives both.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> kernel = hc.Kernel(action=RBF(0.5), context=RBF(0.2), variance=4.0)
+    >>> mean, std = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), kernel).predict(0.3)  # before any measurement
+    >>> std.tolist()
+    [2.0, 2.0, 2.0]
     """
 
     action: Any
@@ -235,7 +248,16 @@ class Kernel(_Summable):
 
 @dataclass(frozen=True, eq=False)
 class KernelSum(_Summable):
-    """A sum of product kernels, made by ``kernel_a + kernel_b``."""
+    """A sum of product kernels, made by ``kernel_a + kernel_b``.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> both = hc.Kernel(RBF(0.5), RBF(0.2), variance=4.0) + hc.Kernel(RBF(0.5), variance=1.0)  # whatever the context
+    >>> isinstance(both, hc.KernelSum), len(both.parts)
+    (True, 2)
+    """
 
     terms: tuple[Kernel, ...]
 

@@ -41,6 +41,15 @@ class Limits:
         At most `max_moves` moves in any `window` consecutive rounds.
 
     A new episode begins afresh: being brought to its start is no move, and the moves before it do not count.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> policy = hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))
+    >>> controller = hc.Controller(policy, start=0, limits=hc.Limits(max_step=0.5))
+    >>> decision = controller.ask(costs=[3.0, 2.0, 1.0])
+    >>> decision.action, decision.wanted, decision.limited_by
+    (1, 2, 'max_step')
     """
 
     min_dwell: int = 1
@@ -76,6 +85,16 @@ class Guard:
         The safe action.
     cool_down
         Rounds to stay there.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> policy = hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))
+    >>> controller = hc.Controller(policy, start=0, guard=hc.Guard(threshold=5.0, revert_to=0, cool_down=2))
+    >>> controller.tell(controller.ask(costs=[2.0, 1.0, 2.0]).id, measurement=9.0)  # far above the threshold
+    >>> decision = controller.ask(costs=[2.0, 1.0, 2.0])
+    >>> decision.action, decision.wanted, decision.limited_by
+    (0, 1, 'cool_down')
     """
 
     threshold: float

@@ -13,14 +13,14 @@ import logging
 import os
 import platform
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 
@@ -28,7 +28,8 @@ logger = logging.getLogger("holdcourse.log")
 
 FORMAT = 1
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
-KEPT_SNAPSHOTS = 2  # the newest ones, beside the first
+KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
+LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE events (
@@ -36,6 +37,13 @@ CREATE TABLE events (
 );
 CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
 """
+Sought: TypeAlias = Literal["key", "round", "decision", "note"]
+SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it stands, and which events have it
+    "key": ("json_extract(body, '$.extra.key')", "json_extract(body, '$.extra.key') IS NOT NULL"),
+    "round": ("json_extract(body, '$.round')", "kind = 'ask'"),
+    "decision": ("json_extract(body, '$.id')", "kind IN ('tell', 'learn')"),
+    "note": ("json_extract(body, '$.note')", "kind = 'note'"),
+}
 
 
 class LogError(HoldcourseError):
@@ -44,7 +52,10 @@ class LogError(HoldcourseError):
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the record: its number from 1, when, "ask", "tell" or "episode", and what."""
+    """One line of the record: its number from 1, when, what kind, and what.
+
+    "ask", "tell", "learn" and "episode" change the state of a session; a "note" only says what happened around it.
+    """
 
     number: int
     at: str
@@ -55,7 +66,7 @@ class Event:
 class Log:
     """An open record. Only one process may append to it; others may read."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, checked: bool = True) -> None:
         self.path = path
         self._connection = connection
         try:
@@ -63,7 +74,7 @@ class Log:
                 self.about: dict[str, Any] = {
                     key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
                 }
-            self.last, self._chain = self._verified_end()
+            self.last, self.chain = self._verified_end() if checked else self._end()
         except BaseException:
             connection.close()
             raise
@@ -92,21 +103,28 @@ class Log:
         return log
 
     @classmethod
-    def read(cls, path: Path) -> Log:
-        """Open an existing record."""
+    def read(cls, path: Path, *, checked: bool = True) -> Log:
+        """Open an existing record; `checked=False` trusts that it is whole, which costs the same however long it is."""
         if not path.exists():
             raise InvalidInput(f"there is no record at {path}")
-        return cls(path, _connect(path, writing=False))
+        return cls(path, _connect(path, writing=False, checked=checked), checked=checked)
 
-    def append(self, kind: str, body: dict[str, Any]) -> None:
+    def append(self, kind: str, body: dict[str, Any]) -> Event:
         """Add an event; on the disk when this returns."""
-        text = json.dumps(body, sort_keys=True)
-        number, at = self.last + 1, datetime.now(UTC).isoformat(timespec="milliseconds")
-        chain = _link(self._chain, number, at, kind, text)
+        return self.extend([(kind, body)])[0]
+
+    def extend(self, events: Sequence[tuple[str, dict[str, Any]]]) -> list[Event]:
+        """Add several events, all or none; on the disk when this returns."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        rows, number, chain = [], self.last, self.chain
+        for kind, body in events:
+            text = json.dumps(body, sort_keys=True)
+            number, chain = number + 1, _link(chain, number + 1, at, kind, text)
+            rows.append((number, at, kind, text, chain))
         try:
             with self._connection:
-                self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (number, at, kind, text, chain))
-            self.last, self._chain = number, chain
+                self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+            self.last, self.chain = number, chain
         except sqlite3.IntegrityError:
             raise LogError(f"another process writes to {self.path}; each record belongs to one controller") from None
         except sqlite3.Error as error:
@@ -116,8 +134,38 @@ class Log:
         except BaseException:  # an interrupt may come just before or just after the commit
             found = self._connection.execute("SELECT chain FROM events WHERE number = ?", (number,)).fetchone()
             if found == (chain,):
-                self.last, self._chain = number, chain
+                self.last, self.chain = number, chain
             raise
+        return [Event(number, at, kind, json.loads(text)) for number, at, kind, text, _ in rows]
+
+    def index(self) -> None:
+        """Make events quick to find by what they say; see `find`. Part of the file from then on."""
+        try:
+            with self._connection:
+                for name, (place, which) in SOUGHT.items():
+                    self._connection.execute(
+                        f"CREATE INDEX IF NOT EXISTS events_by_{name} ON events ({place}) WHERE {which}"
+                    )
+        except sqlite3.Error as error:
+            raise LogError(f"cannot write to {self.path}: {error}") from error
+
+    def find(
+        self, what: Sought, low: str | int, high: str | int | None = None, *, limit: int = 1, newest: bool = False
+    ) -> list[Event]:
+        """Events by their key, the round asked, the decision told or the kind of note: `low`, or from `low` to `high`.
+
+        At most `limit` of them, in order; with `newest` those at the end.
+        """
+        place, which = SOUGHT[what]
+        order = "DESC" if newest else "ASC"
+        with self._reading():
+            rows = self._connection.execute(
+                f"SELECT number, at, kind, body FROM events WHERE {which} AND {place} BETWEEN ? AND ? "
+                f"ORDER BY {place} {order}, number {order} LIMIT ?",
+                (low, low if high is None else high, limit),
+            ).fetchall()
+        found = [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
+        return found[::-1] if newest else found
 
     def snapshot(self, content: bytes) -> None:
         """Keep the state after the last event. It only saves time later, so a failure is no error."""
@@ -125,9 +173,10 @@ class Log:
             with self._connection:
                 self._connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self.last, content))
                 self._connection.execute(
-                    "DELETE FROM snapshots WHERE number > 0 AND number NOT IN "
-                    "(SELECT number FROM snapshots ORDER BY number DESC LIMIT ?)",
-                    (KEPT_SNAPSHOTS,),
+                    "DELETE FROM snapshots WHERE number NOT IN "
+                    "(SELECT number FROM snapshots ORDER BY number DESC LIMIT ?) "
+                    "AND number NOT IN (SELECT min(number) FROM snapshots GROUP BY number / ?)",
+                    (KEPT_SNAPSHOTS, LASTING_EVERY),
                 )
         except sqlite3.Error as error:
             logger.warning("no snapshot in %s: %s", self.path, error)
@@ -156,9 +205,18 @@ class Log:
         """Close the file."""
         self._connection.close()
 
+    def _end(self) -> tuple[int, str]:
+        """Number and hash of the last event, as they stand there."""
+        with self._reading():
+            row = self._connection.execute("SELECT number, chain FROM events ORDER BY number DESC LIMIT 1").fetchone()
+        return (0, self._first_link()) if row is None else (int(row[0]), str(row[1]))
+
+    def _first_link(self) -> str:
+        return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+
     def _verified_end(self) -> tuple[int, str]:
         """Number and hash of the last event, after checking the whole chain."""
-        number, chain = 0, hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+        number, chain = 0, self._first_link()
         with self._reading():
             rows = self._connection.execute("SELECT number, at, kind, body, chain FROM events ORDER BY number")
             for expected, (number, at, kind, body, stored) in enumerate(rows, 1):
@@ -237,7 +295,7 @@ def _publish(temporary: Path, path: Path) -> None:
             os.close(folder)
 
 
-def _connect(path: Path, *, writing: bool = True) -> sqlite3.Connection:
+def _connect(path: Path, *, writing: bool = True, checked: bool = True) -> sqlite3.Connection:
     with _reading(path):
         with path.open("rb") as file:  # before SQLite sees it: that would tidy up around a file it takes for empty
             header = file.read(100)
@@ -253,7 +311,7 @@ def _connect(path: Path, *, writing: bool = True) -> sqlite3.Connection:
             if writing:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
-            flaw = connection.execute("PRAGMA quick_check").fetchone()[0]
+            flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
             if flaw != "ok":
                 raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")
         except BaseException:

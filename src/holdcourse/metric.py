@@ -68,6 +68,12 @@ def metric_closure(matrix: ArrayLike) -> Array:
     """The cheapest route between every two actions: the largest metric that is nowhere above `matrix`.
 
     Infinite entries mean "no direct move". The result keeps the directions of an asymmetric matrix.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.metric_closure([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).tolist()  # from 0 to 2 over 1
+    [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
     """
     from scipy.sparse.csgraph import floyd_warshall
 

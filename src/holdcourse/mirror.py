@@ -2,6 +2,16 @@
 
 The state is one array `q` over the tree's vertices: the probability of being below a vertex, given that one is
 below its parent. All functions are pure: they return a new state.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+>>> q = hc.mirror.start(tree, action=0)
+>>> q = hc.mirror.descend(tree, q, costs=[1.0, 0.0, 1.0, 1.0])
+>>> p = hc.mirror.leaf_probabilities(tree, q)
+>>> bool(p[1] > 0.0), bool(p[2] < p[1])  # probability flows to the cheap neighbour
+(True, True)
 """
 
 from __future__ import annotations

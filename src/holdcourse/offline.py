@@ -37,6 +37,13 @@ class Path:
         Sum of the service costs at these actions.
     movement
         Sum of the movement costs between them, and from the start if one was given.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> path = hc.optimal_path([[0, 5], [3, 0], [0, 5]], hc.Problem([0.0, 1.0]), start=0)
+    >>> path.actions.tolist(), path.service, path.movement, path.total
+    ([0, 1, 0], 0.0, 2.0, 2.0)
     """
 
     actions: Indices
@@ -76,8 +83,9 @@ def optimal_path(costs: ArrayLike, problem: Problem, start: int | None = None, *
 
     Examples
     --------
-    >>> problem = Problem([0.0, 1.0])
-    >>> optimal_path([[0, 5], [3, 0], [0, 5]], problem, start=0).actions
+    >>> import holdcourse as hc
+    >>> problem = hc.Problem([0.0, 1.0])
+    >>> hc.optimal_path([[0, 5], [3, 0], [0, 5]], problem, start=0).actions
     array([0, 1, 0])
     """
     checked, lowest = _checked_costs(costs, problem)
@@ -91,7 +99,10 @@ def optimal_path(costs: ArrayLike, problem: Problem, start: int | None = None, *
 def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: int | None = None) -> Path:
     """What a given action sequence costs, one action per row of `costs`; arguments as in `optimal_path`.
 
-    >>> price_path([0, 1, 1], [[0, 5], [3, 0], [0, 5]], Problem([0.0, 1.0])).total
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.price_path([0, 1, 1], [[0, 5], [3, 0], [0, 5]], hc.Problem([0.0, 1.0])).total
     6.0
     """
     checked, _ = _checked_costs(costs, problem)
@@ -123,6 +134,12 @@ def work_function(costs: ArrayLike, problem: Problem, start: int) -> Path:
         The actions and what moving between them costs.
     start
         The action before the first round.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.work_function([[0, 5], [3, 0], [0, 5]], hc.Problem([0.0, 1.0]), start=0).actions.tolist()
+    [0, 1, 0]
     """
     checked, _ = _checked_costs(costs, problem)
     problem.check_action(start)

@@ -66,6 +66,16 @@ class Policy:
         The cost model as it is before the first round. Each run works on a copy.
     made_by
         Name and options of the function that made it, for those that are made by name; see `holdcourse.recipe`.
+    explanation
+        What was chosen and why, in sentences, for policies that choose among others; the first one is the shortest.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> problem = hc.Problem([0.0, 0.5, 1.0])
+    >>> mine = hc.Policy("cheapest", hc.rules.Greedy(problem), hc.costs.KnownCosts(problem), problem)
+    >>> mine.fingerprint == hc.minc_known(problem).fingerprint  # the same rule on the same costs
+    True
     """
 
     name: str
@@ -73,6 +83,7 @@ class Policy:
     costs: CostModel
     problem: Problem
     made_by: tuple[str, Mapping[str, Any]] | None = None
+    explanation: str = ""
 
     def rule_for(self, seed: int) -> Rule:
         """The rule of the run with this seed."""
@@ -85,6 +96,8 @@ class Policy:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:
+        if self.explanation:
+            return f"Policy({self.explanation.partition('. ')[0]}, {self.problem!r})"
         return f"Policy({self.name}: {self.rule.describe()} on {self.costs.describe()['model']}, {self.problem!r})"
 
 
@@ -205,6 +218,15 @@ def gp_md(
         A given tree, or the seed of a random one; by default it is drawn from the run's seed.
     learning
         See `Learning`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> decision = controller.ask(context=0.3)
+    >>> controller.tell(decision.id, 1.2)
+    >>> len(decision.probabilities)
+    3
     """
     rule = OnTree(problem, tau, kappa, tree, tree_seed)
     options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, **learning}
@@ -212,12 +234,29 @@ def gp_md(
 
 
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
-    """CGP-LCB: the action of least lower bound, wherever it is."""
+    """CGP-LCB: the action of least lower bound, wherever it is.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> policy = hc.cgp_lcb(hc.Problem([0.0, 0.5, 1.0]), history=[(0, 0.3, 2.0), (1, 0.3, 1.0), (2, 0.3, 2.0)])
+    >>> hc.Controller(policy).ask(context=0.3).value
+    0.5
+    """
     return Policy("CGP-LCB", Greedy(problem), lower_bound(problem, learning), problem, ("cgp_lcb", dict(learning)))
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
-    """Least lower bound plus `weight` times the movement there."""
+    """Least lower bound plus `weight` times the movement there.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> past = [(0, 0.3, 2.0), (1, 0.3, 1.0), (2, 0.3, 2.0)]
+    >>> policy = hc.proximal_lcb(hc.Problem([0.0, 0.5, 1.0]), weight=10.0, history=past)
+    >>> hc.Controller(policy, start=0).ask(context=0.3).value  # the way is too dear
+    0.0
+    """
     made_by = ("proximal_lcb", {"weight": weight, **learning})
     return Policy("Proximal-LCB", Proximal(problem, weight), lower_bound(problem, learning), problem, made_by)
 
@@ -231,26 +270,57 @@ def md_known(
     tree_seed: int | None = None,
     maximise: bool = False,
 ) -> Policy:
-    """MD-Known: the rule of GP-MD, shown the true costs."""
+    """MD-Known: the rule of GP-MD, shown the true costs.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.md_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> decision = controller.ask(costs=[1.0, 0.0, 1.0])
+    >>> float(decision.probabilities.sum().round(9))
+    1.0
+    """
     rule = OnTree(problem, tau, kappa, tree, tree_seed)
     options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, "maximise": maximise}
     return Policy("MD-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("md_known", options))
 
 
 def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
-    """MinC-Known: the action of least true cost, wherever it is."""
+    """MinC-Known: the action of least true cost, wherever it is.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))).ask(costs=[1.0, 2.0, 0.5]).value
+    1.0
+    """
     made_by = ("minc_known", {"maximise": maximise})
     return Policy("MinC-Known", Greedy(problem), KnownCosts(problem, maximise=maximise), problem, made_by)
 
 
 def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
-    """Stay where the run begins."""
+    """Stay where the run begins.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.Controller(hc.stationary(hc.Problem([0.0, 0.5, 1.0])), start=1).ask(context=0.3).value
+    0.5
+    """
     nothing = KnownCosts(problem, Nothing(problem.n), maximise=maximise)
     return Policy("Stationary", Stay(problem), nothing, problem, ("stationary", {"maximise": maximise}))
 
 
 def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
-    """One action for ever: the one of least mean cost in the history."""
+    """One action for ever: the one of least mean cost in the history.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> past = [(0, 0.1, 2.0), (1, 0.1, 1.0), (1, 0.9, 1.5), (2, 0.5, 4.0)]
+    >>> hc.fixed(hc.Problem([0.0, 0.5, 1.0]), past).name
+    'fixed at 0.5'
+    """
     past = history if isinstance(history, History) else History.from_records(history)
     past.check(problem, None)
     if len(past) == 0:
@@ -263,7 +333,14 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
 
 
 def fixed_at(problem: Problem, action: int, *, maximise: bool = False) -> Policy:
-    """One given action for ever."""
+    """One given action for ever.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.Controller(hc.fixed_at(hc.Problem([0.0, 0.5, 1.0]), 2), start=0).ask(context=0.3).value
+    1.0
+    """
     problem.check_action(action)
     name, nothing = f"fixed at {problem.value(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
     made_by = ("fixed_at", {"action": int(action), "maximise": maximise})

@@ -30,7 +30,17 @@ MATRIX_ACTIONS = 2_000  # up to here single distances are read from the matrix t
 
 @dataclass(frozen=True)
 class Grid:
-    """Actions that form a full grid over named axes, last axis fastest. Made by `grid`."""
+    """Actions that form a full grid over named axes, last axis fastest. Made by `grid`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> knobs = hc.grid(workers=[1, 2, 4], cache_mb=[64, 256])
+    >>> knobs.names, knobs.shape
+    (('workers', 'cache_mb'), (3, 2))
+    >>> hc.Problem(knobs).value(3)
+    {'workers': 2.0, 'cache_mb': 256.0}
+    """
 
     names: tuple[str, ...]
     axes: tuple[tuple[float, ...], ...]
@@ -60,7 +70,10 @@ class Grid:
 def grid(**axes: ArrayLike) -> Grid:
     """Build an action set from named axes.
 
-    >>> knobs = grid(workers=[1, 2, 4], cache_mb=[64, 256])
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> knobs = hc.grid(workers=[1, 2, 4], cache_mb=[64, 256])
     >>> knobs.shape
     (3, 2)
     >>> knobs.index(workers=2, cache_mb=256)
@@ -104,7 +117,8 @@ class Problem:
 
     Examples
     --------
-    >>> altitudes = Problem([100.0, 200.0, 400.0], scale=0.5)
+    >>> import holdcourse as hc
+    >>> altitudes = hc.Problem([100.0, 200.0, 400.0], scale=0.5)
     >>> altitudes.distance(0, 2)
     150.0
     """

@@ -6,7 +6,7 @@ History is not part of a recipe; what was learned from it is part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,16 +15,23 @@ import numpy as np
 from holdcourse import policy as policies
 from holdcourse.confidence import OutlierGuard, TheoryWidth
 from holdcourse.errors import InvalidInput
+from holdcourse.hedge import hedged
 from holdcourse.kernels import Kernel, KernelSum
 from holdcourse.planning import planner, planner_known
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
+from holdcourse.recommendation import recommended
 from holdcourse.tree import Tree
+
+
+def _hedged(problem: Problem, *, policies: Sequence[Mapping[str, Any]], patience: float) -> Policy:
+    return hedged([make({**expert, "problem": problem.describe()}) for expert in policies], patience=patience)
+
 
 MAKERS: dict[str, Callable[..., Policy]] = {
     name: getattr(policies, name)
     for name in ("gp_md", "cgp_lcb", "proximal_lcb", "md_known", "minc_known", "stationary", "fixed_at")
-} | {"planner": planner, "planner_known": planner_known}
+} | {"planner": planner, "planner_known": planner_known, "hedged": _hedged, "recommended": recommended}
 
 
 def describe(policy: Policy) -> dict[str, Any]:
@@ -48,6 +55,9 @@ def make(recipe: Mapping[str, Any], **changes: Any) -> Policy:
 def _encoded(key: str, value: Any) -> Any:
     if isinstance(value, Kernel | KernelSum | Tree):
         return value.to_json()
+    if key == "policies":  # the experts of a hedge
+        recipes = [describe(expert) for expert in value]
+        return [{"policy": made["policy"], "options": made["options"]} for made in recipes]
     if isinstance(value, TheoryWidth | OutlierGuard):
         return asdict(value)
     if isinstance(value, str | bool | int | float):

@@ -20,6 +20,15 @@ def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array
 
     The optimum is the clairvoyant one, on the true costs and from the episode's own start. With the defaults this is
     the plain regret, which is never negative.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> run = hc.simulate(hc.md_known(world.problem), world, world.context_sequence("iid", rounds=20), episodes=2)
+    >>> plain = hc.approximate_regret(run)
+    >>> plain.shape, bool((plain >= 0).all()), bool((hc.approximate_regret(run, alpha=2.0) < plain).all())
+    ((2,), True, True)
     """
     if not (math.isfinite(alpha) and math.isfinite(beta)):
         raise InvalidInput(f"alpha and beta must be finite, got {alpha!r} and {beta!r}")
@@ -29,7 +38,16 @@ def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array
 
 
 def ratio_to_optimum(run: Run) -> float:
-    """Cost of the whole run over that of the clairvoyant optimum; 1 where both are free."""
+    """Cost of the whole run over that of the clairvoyant optimum; 1 where both are free.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> run = hc.simulate(hc.md_known(world.problem), world, world.context_sequence("iid", rounds=20), episodes=2)
+    >>> hc.ratio_to_optimum(run) >= 1.0
+    True
+    """
     optimum = sum(path.total for path in run.optima)
     if optimum == 0:
         return 1.0 if run.total == 0 else math.inf
@@ -61,6 +79,17 @@ class TheoremQuantities:
         beta_N = noise_std / sqrt(lambda) * sqrt(2 ln(1/delta) + 2 gamma) + B.
     learning_error
         beta_N * sqrt(N H^2 gamma + H log(H / delta)).
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> learned = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
+    >>> contexts = world.context_sequence("iid", rounds=20)
+    >>> run = hc.simulate(hc.gp_md(world.problem, **learned), world, contexts, episodes=2)
+    >>> quantities = hc.theorem_quantities(run, norm_bound=2.0)
+    >>> quantities.actions, quantities.rounds, quantities.episodes, round(quantities.alpha_order, 2)
+    (25, 10, 2, 10.36)
     """
 
     diameter: float
@@ -85,6 +114,18 @@ def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float =
         B, where one is known; without it there is no width.
     delta
         Allowed probability of failure.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> learned = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
+    >>> contexts = world.context_sequence("iid", rounds=20)
+    >>> run = hc.simulate(hc.gp_md(world.problem, **learned), world, contexts, episodes=2)
+    >>> hc.theorem_quantities(run).width is None  # without a bound on the norm there is no width
+    True
+    >>> hc.theorem_quantities(run, norm_bound=2.0).width > 2.0
+    True
     """
     if not 0 < delta < 1:
         raise InvalidInput(f"delta must lie between 0 and 1, got {delta!r}")

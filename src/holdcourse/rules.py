@@ -2,6 +2,16 @@
 
 A rule is frozen. What it remembers is a `RuleState`, handed in and out: `begin` and `step` are pure functions, so a
 decision can be taken again, saved, and undone. Rules know nothing of where the costs come from.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> import numpy as np
+>>> rule = hc.rules.Proximal(hc.Problem([0.0, 0.5, 1.0]), weight=1.0)
+>>> state = rule.begin(action=0, seed=0)
+>>> view = hc.rules.View(costs=np.array([1.0, 0.8, 0.1]), context=None, allowed=np.ones(3, dtype=bool))
+>>> rule.step(state, view).action  # 0.1 there and 1.0 for the way, against 1.0 here
+0
 """
 
 from __future__ import annotations
@@ -77,10 +87,14 @@ class RuleState:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A decision: the state after it, and the probability that each action had, shape (n,)."""
+    """A decision: the state after it, and the probability that each action had, shape (n,).
+
+    A rule with more to say about it than these tell puts that into `words`, one or two sentences.
+    """
 
     state: RuleState
     probabilities: Array
+    words: str = ""
 
     @property
     def action(self) -> int:

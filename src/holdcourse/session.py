@@ -39,6 +39,8 @@ class Session:
         limits: Limits | None = None,
         guard: Guard | None = None,
         max_pending: int = 1,
+        first_round: int = 0,
+        first_episode: int = 0,
     ) -> None:
         policy.problem.check_action(start)
         check_seed(seed)
@@ -49,13 +51,16 @@ class Session:
         self.guard = guard
         self.max_pending = whole_number(max_pending, "max_pending", 1)
         self.seed, self.start = int(seed), int(start)
+        self.first_round, self.first_episode = first_round, first_episode
         self._begin()
 
     def _begin(self) -> None:
         self.pilot = Pilot(self.policy, self.start, self.seed)
-        self.round = 0
-        self.episode = 0
-        self.where = Whereabouts(((-1, self.start),))
+        if self.first_round:  # it goes on from an earlier record: its random numbers must be new ones
+            self.pilot.state = self.pilot.rule.begin(self.start, self.seed, self.first_round)
+        self.round = self.first_round
+        self.episode = self.first_episode
+        self.where = Whereabouts(((self.round - 1, self.start),))
         self.cool_until = 0  # rounds before this one are spent at the guard's action
         self.records: dict[int, Record] = {}  # by round: all pending ones and the newest others
 
@@ -101,7 +106,14 @@ class Session:
             limited_by=limit,
         )
         record = Record(
-            request, decision, self.where.action, view.costs, estimate.expected, estimate.mean, estimate.std
+            request,
+            decision,
+            self.where.action,
+            view.costs,
+            estimate.expected,
+            estimate.mean,
+            estimate.std,
+            said=choice.words,
         )
         return choice, record
 
@@ -128,6 +140,14 @@ class Session:
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(applied)
         self.records[decision.round] = record.with_tell(measurement, applied)
+
+    def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> None:
+        """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
+        if measurement is not None:
+            self.pilot.learn(action, context, measurement)
+        if place is not None:
+            self.where = Whereabouts(((self.round - 1, place),))
+            self.pilot.move_to(place)
 
     def _too_high(self, measurement: float) -> bool:
         assert self.guard is not None
@@ -205,7 +225,13 @@ class Session:
         """Live through a recorded event again; returns what came out differently this time.
 
         A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
+        Notes change nothing.
         """
+        if kind == "note":
+            return []
+        if kind == "learn":
+            self.learn_earlier(body["action"], body["context"], body["measurement"], body["place"])
+            return []
         if kind == "tell":
             self.learn(self.record(body["id"]), body["measurement"], body["applied"])
             return []
@@ -216,7 +242,7 @@ class Session:
         again = asked(record)
         differences = [
             f"round {body['round']}: {name} was {body[name]!r}, comes out as {again[name]!r}"
-            for name in body
+            for name in again
             if again[name] != body[name]
         ]
         if again["action"] != body["action"] or again["wanted"] != body["wanted"]:

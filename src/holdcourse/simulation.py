@@ -31,7 +31,22 @@ NORMAL = NormalDist()
 
 
 class World(Protocol):
-    """Something to act in. Rounds count from 0 and go on from one episode to the next."""
+    """Something to act in. Rounds count from 0 and go on from one episode to the next.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> class Valve:
+    ...     problem = hc.Problem([0.0, 0.5, 1.0], scale=0.2)
+    ...
+    ...     def costs(self, round, context):
+    ...         return (self.problem.actions[:, 0] - context[0]) ** 2
+    ...
+    ...     def measure(self, round, context, action, noise):
+    ...         return float(self.costs(round, context)[action] + 0.01 * noise)
+    >>> hc.simulate(hc.minc_known(Valve.problem), Valve(), [0.1, 0.9, 0.8], start=0).actions.tolist()
+    [0, 2, 2]
+    """
 
     @property
     def problem(self) -> Problem:
@@ -90,6 +105,16 @@ class Run:
         What the policy was told.
     learned
         What the model knew at the end; None for policies that learn nothing.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> run = hc.simulate(hc.stationary(world.problem), world, world.context_sequence("iid", rounds=10), start=3)
+    >>> run.movement, run.optima[0].total <= run.total
+    (0.0, True)
+    >>> sorted(run.rows()[0])[:4]
+    ['action', 'context', 'episode', 'measurement']
     """
 
     policy: str
@@ -200,10 +225,10 @@ def simulate(
 
     Examples
     --------
-    >>> from holdcourse.policy import minc_known
-    >>> from holdcourse.worlds import SyntheticWorld
-    >>> world = SyntheticWorld.sample(seed=7, grid=5, contexts=3)
-    >>> run = simulate(minc_known(world.problem), world, world.context_sequence("iid", rounds=20), start=4, episodes=2)
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> contexts = world.context_sequence("iid", rounds=20)
+    >>> run = hc.simulate(hc.minc_known(world.problem), world, contexts, start=4, episodes=2)
     >>> len(run.rows()), [len(episode.actions) for episode in run.episodes], run.total == run.service + run.movement
     (20, [10, 10], True)
     """
@@ -252,7 +277,14 @@ def simulate(
 
 
 def measurement_noise(seed: int, round: int) -> float:  # noqa: A002
-    """The standard normal number of a round's measurement; in another lane of the stream than the rule's draw."""
+    """The standard normal number of a round's measurement; in another lane of the stream than the rule's draw.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.measurement_noise(seed=0, round=3) == hc.measurement_noise(seed=0, round=3)
+    True
+    """
     # Half a step up: the stream's 0 has no finite quantile.
     return NORMAL.inv_cdf(stream.uniform(seed, round, lane=1) + 2.0**-54)
 

@@ -59,6 +59,15 @@ class Tree:
         rate / weight, and shift, in the order of `children`: what the descent reads.
     blocks
         Internal vertices n + blocks[k] .. n + blocks[k + 1] - 1 do not depend on each other.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+    >>> tree.parent.tolist(), tree.weight.tolist()
+    ([4, 4, 5, 5, 6, 6, -1], [0.5, 0.5, 0.5, 0.5, 3.0, 3.0, 0.0])
+    >>> hc.Tree.from_json(tree.to_json()).distance(0, 3)
+    7.0
     """
 
     def __init__(self, parent: ArrayLike, weight: ArrayLike, tau: float = 5.0) -> None:
@@ -165,7 +174,10 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     Fakcharoenphol, Rao and Talwar's clustering, without chains and with tight weights (spec section 2). Needs the
     distance matrix: about 10,000 actions fit a usual machine. Directed problems use the mean of both directions.
 
-    >>> tree = frt_tree(Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
     >>> tree.distance(0, 3) >= 6.0
     True
     """

@@ -51,7 +51,19 @@ ADVICE = {
 
 
 class FitWarning(UserWarning):
-    """A fitted parameter sits on its bound: the measurements do not determine it."""
+    """A fitted parameter sits on its bound: the measurements do not determine it.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> import warnings
+    >>> problem, actions, contexts = hc.Problem([0.0, 1.0, 2.0]), [0, 1, 2] * 4, [k / 12 for k in range(12)]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", hc.FitWarning)
+    ...     fit = hc.fit_kernel(problem, actions, contexts, [1.0, 2.0, 3.0] * 4, restarts=0)  # no noise, no trend
+    >>> caught[0].category.__name__, "noise_std" in fit.on_bounds
+    ('FitWarning', True)
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +85,18 @@ class Fit:
         How many measurements the likelihood saw, and how many there were.
     evaluations
         How often the likelihood was evaluated.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> import numpy as np
+    >>> actions, contexts = np.repeat([0, 1, 2], 8), np.tile(np.linspace(0.0, 1.0, 8), 3)
+    >>> measured = (actions / 2 - contexts) ** 2 + 0.01 * np.cos(37.0 * np.arange(24))
+    >>> fit = hc.fit_kernel(hc.Problem([0.0, 0.5, 1.0]), actions, contexts, measured, restarts=0)
+    >>> sorted(fit.parameters)
+    ['action length scale', 'context length scale', 'noise_std', 'variance']
+    >>> fit.noise_std < 0.05
+    True
     """
 
     kernel: AnyKernel
@@ -147,10 +171,12 @@ def fit_kernel(
 
     Examples
     --------
-    >>> problem, rng = Problem(np.linspace(0, 1, 11)), np.random.default_rng(0)
+    >>> import numpy as np
+    >>> import holdcourse as hc
+    >>> problem, rng = hc.Problem(np.linspace(0, 1, 11)), np.random.default_rng(0)
     >>> actions, contexts = rng.integers(11, size=80), rng.random(80)
     >>> y = np.sin(5 * problem.actions[actions, 0]) + contexts + 0.05 * rng.normal(size=80)
-    >>> fit = fit_kernel(problem, actions, contexts, y)
+    >>> fit = hc.fit_kernel(problem, actions, contexts, y)
     >>> round(fit.noise_std, 2), fit.points_used
     (0.05, 80)
     """

@@ -100,8 +100,8 @@ def posterior(
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from holdcourse.kernels import Kernel
-    >>> post = posterior(Problem([0.0, 0.5, 1.0]), Kernel(RBF(0.5), RBF(0.3)), context_bounds=(0, 1))
+    >>> import holdcourse as hc
+    >>> post = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)), context_bounds=(0, 1))
     >>> mean, std = post.condition(1, 0.2, 3.0).predict(0.2)
     >>> mean.round(2).tolist(), std.round(2).tolist()
     ([1.8, 2.97, 1.8], [0.8, 0.1, 0.8])

@@ -23,6 +23,16 @@ class Posterior(Protocol):
 
     Contexts are vectors of d numbers; a plain number stands for d = 1. Anything that is not finite, has the wrong
     length or names no action raises `InvalidInput` and leaves the posterior as it was.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> belief = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)))
+    >>> isinstance(belief, hc.Posterior)
+    True
+    >>> belief.condition(1, 0.2, 3.0).observations
+    1
     """
 
     @property

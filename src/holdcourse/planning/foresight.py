@@ -26,8 +26,10 @@ Array: TypeAlias = NDArray[np.float64]
 
 LEADS = 16  # rounds ahead that a plan looks into a forecast
 FADING = 0.98  # of a round's weight in the record, per round
-PRIOR_ROUNDS = 3.0  # trust begins as if this many rounds had been seen ...
-PRIOR_CLOSENESS = (0.75, 0.5)  # ... with this closeness of forecast and chain: half trust
+# Trust begins as if so many rounds had been seen, with this closeness of forecast and chain: nearly full, since
+# somebody thought the forecast worth passing on. It must be: trust in twelve steps is a product of twelve numbers.
+PRIOR_ROUNDS = 2.0
+PRIOR_CLOSENESS = (0.98, 0.5)
 
 
 def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:

@@ -58,8 +58,8 @@ def planner(
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from holdcourse.kernels import Kernel
-    >>> planner(Problem([0.0, 0.5, 1.0]), kernel=Kernel(RBF(0.5), RBF(0.2))).rule.closeness.scale
+    >>> import holdcourse as hc
+    >>> hc.planner(hc.Problem([0.0, 0.5, 1.0]), kernel=hc.Kernel(RBF(0.5), RBF(0.2))).rule.closeness.scale
     (0.2,)
     """
     if learning.get("method") == "temporal":
@@ -103,7 +103,15 @@ def planner_known(
     discount: float = 0.97,
     maximise: bool = False,
 ) -> Policy:
-    """Plan with true costs: it is shown those of the present context and remembers those of earlier ones."""
+    """Plan with true costs: it is shown those of the present context and remembers those of earlier ones.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.planner_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> controller.ask(context=0.3, costs=[1.0, 0.0, 1.0]).value  # it expects the context to last, so the move pays
+    0.5
+    """
     rule = Plan(
         problem,
         Closeness.of(context_scale, period),

@@ -1,6 +1,13 @@
 """The conformance suite: run our invariants on your own parts.
 
 Each function returns nothing and raises `AssertionError` with the numbers at fault.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> problem = hc.Problem([0.0, 0.5, 1.0])
+>>> hc.testing.check_tree(hc.frt_tree(problem), problem)
+>>> hc.testing.check_policy(lambda: hc.md_known(problem), contexts=[0.1, 0.5, 0.9, 0.3] * 3)
 """
 
 from holdcourse.testing.cost_models import check_cost_model

@@ -1,4 +1,11 @@
-"""Worlds to try policies in: everything about them is known, so every policy can be held against the optimum."""
+"""Worlds to try policies in: everything about them is known, so every policy can be held against the optimum.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> hc.worlds.context_sequence([0.1, 0.5, 0.9], "alternating", rounds=4, seed=1).ravel().tolist()
+[0.1, 0.5, 0.1, 0.5]
+"""
 
 from holdcourse.worlds.contexts import CONTEXT_PROCESSES, context_sequence
 from holdcourse.worlds.synthetic import SyntheticWorld

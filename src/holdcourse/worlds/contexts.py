@@ -19,6 +19,10 @@ WALK_STEP = 0.05  # deviation of one step, as a share of the list of contexts
 DAY_ROUNDS = 24
 DAY_SPREAD = 0.05  # no two days are quite the same
 BLOCK_ROUNDS = 25.0  # mean length
+DRIFT_SPREAD = 0.03  # deviation from a steady drift, as a share of the list of contexts
+PULSE_CHANCE = 0.1  # of a round's interruption
+REGIME_ROUNDS, REGIME_CONTEXTS = 60.0, 5  # mean length of a regime, and how many contexts belong to it
+TRIP_STOPS = 8
 
 
 def context_sequence(
@@ -33,8 +37,11 @@ def context_sequence(
     kind
         "iid": each round any of them, all alike (the paper). "walk": a random walk, reflected at the ends, with steps
         of 5 % of the list. "daily": up and down within 24 rounds, with 5 % of chance. "blocks": one context for a
-        while, 25 rounds in the mean (geometric), then any other. "alternating": two of them in turn. Or a sequence of
-        contexts, which is returned as it is (its first `rounds`, if those are given).
+        while, 25 rounds in the mean (geometric), then any other. "alternating": two of them in turn. Four that are
+        built to be hard for rules that learn: "drift": once along the list, never back. "pulse": one context,
+        interrupted for single rounds by any other. "regimes": about every 60 rounds another five contexts. "chain
+        change": a round trip over eight contexts, halfway the same eight in another order. Or a sequence of contexts,
+        which is returned as it is (its first `rounds`, if those are given).
     rounds
         How many.
     seed
@@ -94,8 +101,46 @@ def _alternating(k: int, rounds: int, random: np.random.Generator) -> Indices:
     return np.asarray(pair[np.arange(rounds) % 2])
 
 
+def _drift(k: int, rounds: int, random: np.random.Generator) -> Indices:
+    return _places(np.linspace(0.0, 1.0, rounds) + DRIFT_SPREAD * random.standard_normal(rounds), k)
+
+
+def _pulse(k: int, rounds: int, random: np.random.Generator) -> Indices:
+    sequence = np.full(rounds, random.integers(k))
+    rare = random.random(rounds) < PULSE_CHANCE
+    sequence[rare] = random.integers(k, size=int(rare.sum()))
+    return sequence
+
+
+def _regimes(k: int, rounds: int, random: np.random.Generator) -> Indices:
+    sequence = np.empty(rounds, dtype=np.int64)
+    few = random.choice(k, size=min(REGIME_CONTEXTS, k), replace=False)
+    for t in range(rounds):
+        if random.random() < 1 / REGIME_ROUNDS:
+            few = random.choice(k, size=min(REGIME_CONTEXTS, k), replace=False)
+        sequence[t] = random.choice(few)
+    return sequence
+
+
+def _chain_change(k: int, rounds: int, random: np.random.Generator) -> Indices:
+    stops = random.choice(k, size=min(TRIP_STOPS, k), replace=False)
+    later = random.permutation(stops)
+    t = np.arange(rounds)
+    return np.asarray(np.where(t < rounds // 2, stops[t % len(stops)], later[t % len(stops)]))
+
+
 CONTEXT_PROCESSES: Mapping[str, Callable[[int, int, np.random.Generator], Indices]] = MappingProxyType(
-    {"iid": _iid, "walk": _walk, "daily": _daily, "blocks": _blocks, "alternating": _alternating}
+    {
+        "iid": _iid,
+        "walk": _walk,
+        "daily": _daily,
+        "blocks": _blocks,
+        "alternating": _alternating,
+        "drift": _drift,
+        "pulse": _pulse,
+        "regimes": _regimes,
+        "chain change": _chain_change,
+    }
 )
 
 

@@ -45,6 +45,15 @@ class SyntheticWorld:
         Weight of the service cost.
     kernel, prior_mean, noise_std
         What a learner may know: the prior that the landscape was drawn from, and the noise of a measurement.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=6, contexts=4)
+    >>> world
+    SyntheticWorld(Problem(36 actions, metric='euclidean'), 4 contexts, rho=1)
+    >>> world.context_sequence("walk", rounds=5, seed=0).shape
+    (5, 1)
     """
 
     problem: Problem

@@ -1,0 +1,348 @@
+"""A controller on the other side of HTTP, asked and told like one in the same process.
+
+Only the standard library is needed, so a small machine beside a plant can run it. Every request may be sent again: an
+ask carries a key of its own, and the service answers a repeated one with the same decision. So a request that got no
+answer, because the network or the service was away, is simply repeated until `patience` runs out.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import Conflict, InvalidInput, ServiceError
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
+TRY_AGAIN = (429, 502, 503, 504, 507)  # the service may be able to a little later
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteDecision:
+    """What to do this round.
+
+    Attributes
+    ----------
+    id
+        To tell the measurement under.
+    round, episode
+        Counted from 0.
+    action, value
+        What the machine shall do now: the action's index, and its coordinate or label.
+    act
+        Whether the controller is in charge; if not, this is advice, or what the machine does already.
+    mode, reason
+        The controller's mode, and why `action` is not its proposal: "override", "observe", "shadow"; None otherwise.
+    proposed
+        The policy's own choice; None while the controller only observes.
+    probabilities
+        As in `Decision`; None while the controller only observes.
+    expected_cost
+        Service cost that the model expects at `action`; None where it cannot say.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> advice = {"action": 2, "value": 300.0, "act": False, "mode": "advise", "reason": None, "proposed": 2}
+    >>> decision = hc.RemoteDecision(id="r0", round=0, episode=0, probabilities=None, expected_cost=1.5, **advice)
+    >>> decision.act, decision.value  # not in charge: the operator may follow it
+    (False, 300.0)
+    """
+
+    id: str
+    round: int
+    episode: int
+    action: int
+    value: Any
+    act: bool
+    mode: str
+    reason: str | None
+    proposed: int | None
+    probabilities: NDArray[np.float64] | None
+    expected_cost: float | None
+
+
+def connect(url: str, token: str | None = None, *, patience: float = 60.0, timeout: float = 10.0) -> Service:
+    """The service at this address.
+
+    Parameters
+    ----------
+    url
+        As `holdcourse serve` prints it.
+    token
+        From `holdcourse token make`, where the service asks for one.
+    patience
+        How many seconds to go on trying while the service cannot be reached.
+    timeout
+        How many seconds to wait for one answer; `create`, which may have to fit a model, waits for `patience`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.connect("http://127.0.0.1:8000").controller("mill")
+    RemoteController('mill' at http://127.0.0.1:8000)
+    """
+    return Service(url, token, patience=patience, timeout=timeout)
+
+
+class Service:
+    """A service that hosts controllers; made by `connect`. May be used by several threads.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.connect("http://127.0.0.1:8000")  # nothing is sent until something is asked
+    Service(http://127.0.0.1:8000)
+    """
+
+    def __init__(self, url: str, token: str | None, *, patience: float, timeout: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidInput(f"the address must look like http://127.0.0.1:8000, got {url!r}")
+        if not (patience >= 0 and timeout > 0):
+            raise InvalidInput(f"patience must be 0 or more and timeout positive, got {patience!r} and {timeout!r}")
+        self.url = url.rstrip("/")
+        self._parts, self._token = parts, token
+        self._patience, self._timeout = patience, timeout
+        self._idle: list[http.client.HTTPConnection] = []  # as many as there were requests at once
+        self._lock = threading.Lock()
+
+    def controllers(self) -> list[dict[str, Any]]:
+        """A summary of every controller that the token may see."""
+        listed: list[dict[str, Any]] = self.request("GET", "/controllers")["controllers"]
+        return listed
+
+    def create(self, config: Mapping[str, Any]) -> RemoteController:
+        """Set up a controller; the same configuration again is fine."""
+        made = self.request("POST", "/controllers", dict(config), timeout=max(self._timeout, self._patience))
+        return self.controller(made["id"])
+
+    def controller(self, name: str) -> RemoteController:
+        """One of the controllers, by its id."""
+        return RemoteController(self, name)
+
+    def close(self) -> None:
+        """Hang up."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Send a request until it is answered, and return the answer; refusals are raised."""
+        content = None if body is None else _as_json(body)
+        headers = {"Accept": "application/json"}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        jitter = random.Random()  # so that many clients do not come back at the same moment
+        while True:
+            answered: int | None = None
+            try:
+                answered, answer = self._once(method, path, content, headers, timeout or self._timeout)
+                if answered < 400:
+                    return answer
+                if answered not in TRY_AGAIN:
+                    raise _refusal(answered, answer, f"{method} {path}")
+                trouble = _message(answer) or f"status {answered}"
+            except (OSError, http.client.HTTPException) as error:
+                trouble = f"{type(error).__name__}: {error}"
+            if time.monotonic() + pause > until:
+                raise ServiceError(f"{self.url} cannot do {method} {path}: {trouble}; gave up", answered)
+            time.sleep(pause * jitter.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _once(
+        self, method: str, path: str, content: bytes | None, headers: dict[str, str], timeout: float
+    ) -> tuple[int, dict[str, Any]]:
+        connection, is_used = self._connection(timeout)
+        try:
+            connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
+            reply = connection.getresponse()
+            text = reply.read()
+        except BaseException as error:
+            connection.close()
+            if is_used and isinstance(error, ConnectionError):  # hung up while it was idle; the others were too
+                self.close()
+                return self._once(method, path, content, headers, timeout)
+            raise
+        with self._lock:
+            self._idle.append(connection)
+        try:
+            return reply.status, json.loads(text)
+        except ValueError:
+            if reply.status < 400:
+                raise http.client.HTTPException(f"the answer is not JSON: {text[:80]!r}") from None
+            return reply.status, {}
+
+    def _connection(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
+        """One that nobody uses now, and whether it was used before."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            return kind(self._parts.hostname or "", self._parts.port, timeout=timeout), False
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        return connection, True
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Service({self.url})"
+
+
+class RemoteController:
+    """A controller of a service; `ask` and `tell` are those of `Controller`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> mill = hc.connect("http://127.0.0.1:1", patience=0.0).controller("mill")
+    >>> try:
+    ...     mill.ask(context=0.4)
+    ... except hc.errors.ServiceError as error:
+    ...     print("no service there:", error.status)
+    no service there: None
+    """
+
+    def __init__(self, service: Service, name: str) -> None:
+        self.service, self.id = service, name
+
+    def ask(
+        self,
+        context: Any = None,
+        allowed: ArrayLike | None = None,
+        forecast: Any = None,
+        *,
+        round: int | None = None,  # noqa: A002
+        key: str | None = None,
+    ) -> RemoteDecision:
+        """Decide the next round; see `Controller.ask`.
+
+        Parameters
+        ----------
+        key
+            Names this question for good: asked again under the same key, even after a restart of the client, it gets
+            the same decision. By default a new one for every call.
+        """
+        body = {
+            "context": _plain(context),
+            "allowed": None if allowed is None else [bool(each) for each in np.asarray(allowed)],
+            "forecast": _plain(forecast),
+            "round": round,
+        }
+        answer = self._post("ask", body, key or uuid.uuid4().hex)
+        probabilities = answer.get("probabilities")
+        return RemoteDecision(
+            id=answer["decision"],
+            round=answer["round"],
+            episode=answer["episode"],
+            action=answer["action"],
+            value=answer["value"],
+            act=answer["act"],
+            mode=answer["mode"],
+            reason=answer.get("reason"),
+            proposed=answer.get("proposed"),
+            probabilities=None if probabilities is None else np.array(probabilities, dtype=np.float64),
+            expected_cost=answer.get("expected_cost"),
+        )
+
+    def tell(self, decision_id: str, measurement: float | None, applied: int | None = None) -> None:
+        """Say what was measured, or None; telling the same again is fine."""
+        if measurement is None:
+            self._post("skip", {"decision": decision_id, "applied": applied})
+        else:
+            self._post("tell", {"decision": decision_id, "measurement": float(measurement), "applied": applied})
+
+    def override(self, action: int | None, reason: str = "") -> dict[str, Any]:
+        """Hold the machine at an action, or with None let the policy decide again."""
+        return self._post("override", {"action": action, "reason": reason})
+
+    def mode(self, mode: str, reason: str = "") -> dict[str, Any]:
+        """Switch to "observe", "shadow", "advise" or "act"."""
+        return self._post("mode", {"mode": mode, "reason": reason})
+
+    def state(self) -> dict[str, Any]:
+        """What it does now, and how it has done so far."""
+        return self._get("state")
+
+    def decisions(self, after: int | None = None, limit: int = 100) -> list[dict[str, Any]]:
+        """Decisions with what was told about them: those after a round, or the newest."""
+        since = "" if after is None else f"after={after}&"
+        rows: list[dict[str, Any]] = self._get(f"decisions?{since}limit={limit}")["decisions"]
+        return rows
+
+    def explain(self, decision_id: str) -> dict[str, Any]:
+        """Why a decision was taken; its "words" say it in a few sentences."""
+        return self._get(f"explain/{quote(decision_id, safe='')}")
+
+    def verify(self) -> dict[str, Any]:
+        """Check the record from its first event to its last."""
+        return self._get("verify")
+
+    def _post(self, what: str, body: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
+        return self.service.request("POST", f"/controllers/{quote(self.id, safe='')}/{what}", body, key)
+
+    def _get(self, what: str) -> dict[str, Any]:
+        return self.service.request("GET", f"/controllers/{quote(self.id, safe='')}/{what}")
+
+    def __repr__(self) -> str:
+        return f"RemoteController({self.id!r} at {self.service.url})"
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of any kind as JSON values."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _as_json(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{body!r} cannot be sent: {error}; numbers must be finite") from None
+
+
+def _message(answer: Any) -> str:
+    error = answer.get("error") if isinstance(answer, dict) else None
+    return str(error.get("message", "")) if isinstance(error, dict) else ""
+
+
+def _refusal(status: int, answer: Any, what: str) -> Exception:
+    message = _message(answer) or f"{what} was answered with status {status}"
+    if status == 409:
+        error = answer.get("error", {}) if isinstance(answer, dict) else {}
+        return Conflict(message, error.get("recorded"), error.get("given"))
+    if status in (400, 404, 413, 422):
+        return InvalidInput(message)
+    return ServiceError(message, status)

@@ -1,0 +1,181 @@
+"""The rule for contexts that are time: plan a few rounds ahead on what the cost model predicts for them.
+
+Each round it asks the cost model about the next rounds (`costs_at` of times to come), finds the cheapest way through
+them by dynamic programming, backwards from the last one, and takes the first step of it:
+
+    V_h(x) = ending(x),    V_k(x) = min over y of c d(x, y) + costs(now + k interval, y) + discount V_{k+1}(y)
+
+with c the caution. Next round it has learned something and plans anew. It fits a model of processes in time, whose
+predictions fade to what is usual the farther ahead they are; the hope of learning something on the way is not part of
+the plan, except as far as the model's own costs are hopeful.
+
+**Forecasts** are predictions of what will be measured, for every action in the next rounds; see
+`holdcourse.planning.outlook`. They are handed to models whose `costs_at` takes ``outlook=``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.history import check_context
+from holdcourse.planning.outlook import Heard
+from holdcourse.planning.steps import Steps, available_after, out_of_plan
+from holdcourse.problem import Problem
+from holdcourse.rules import Choice, RuleState, View
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Lookahead:
+    """Plan over predicted costs. See the module's docstring.
+
+    Parameters
+    ----------
+    horizon
+        Rounds that are planned, the present one included.
+    interval
+        Time between two rounds, in units of the context.
+    max_step
+        Largest movement cost of one move.
+    caution
+        The plan pays this many times the true movement cost. Above 1, it moves only for more than the way costs: a
+        move for a prediction that turns out wrong has to be paid for twice.
+    discount
+        Weight of each further round.
+    optimism
+        Of the costs planned with, in units of the model's own width; needs a cost model whose `costs_at` takes
+        ``optimism=``. None: costs as the model gives them.
+    ending
+        What standing at each action is worth less at the end of the plan than at the best one, (n,); default nothing.
+        It keeps a plan from ending where it would have to come back from.
+    takes_forecasts
+        The cost model's `costs_at` takes ``outlook=``.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> problem = hc.Problem([0.0, 1.0])
+    >>> rising = hc.costs.KnownCosts(problem, lambda time: [time[0] / 6, 1.0])  # the first action gets dearer
+    >>> mine = hc.Policy("mine", hc.Lookahead(problem, horizon=6), rising, problem)
+    >>> [hc.Controller(mine, start=0).ask(context=hour).action for hour in (0.0, 3.0, 7.0)]
+    [0, 0, 1]
+    """
+
+    problem: Problem
+    horizon: int = 12
+    interval: float = 1.0
+    max_step: float | None = None
+    caution: float = 1.0
+    discount: float = 1.0
+    optimism: float | None = None
+    ending: ArrayLike | None = None
+    takes_forecasts: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.horizon, bool) or not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
+            raise InvalidInput(f"horizon must be a whole number, 1 or more, got {plain(self.horizon)!r}")
+        for name, sound, said in (
+            ("interval", 0 < self.interval < np.inf, "positive"),
+            ("max_step", self.max_step is None or self.max_step >= 0, "0 or more"),
+            ("caution", 0 <= self.caution < np.inf, "0 or more"),
+            ("discount", 0 <= self.discount <= 1, "between 0 and 1"),
+            ("optimism", self.optimism is None or np.isfinite(self.optimism), "a number"),
+        ):
+            if not sound:
+                raise InvalidInput(f"{name} must be {said}, got {plain(getattr(self, name))!r}")
+        ending = np.zeros(self.problem.n) if self.ending is None else np.array(self.ending, dtype=np.float64)
+        if ending.shape != (self.problem.n,) or not np.isfinite(ending).all():
+            raise InvalidInput(f"ending must be {self.problem.n} numbers, one per action, got {plain(self.ending)!r}")
+        object.__setattr__(self, "ending", ending - ending.min())
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Nothing to remember but the place."""
+        return RuleState(int(action), round, seed, {"available": np.ones(self.problem.n)})
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """Somebody moved us, or a new episode begins: elsewhere, with the forecasts heard."""
+        return RuleState(int(action), state.round, state.seed, state.arrays)
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Look ahead, plan, go."""
+        now = float(check_context(view.context, 1)[0])
+        heard = self._heard(state, view, now)
+        available = available_after(state.arrays["available"], view.allowed)
+        table = self._costs(view, now, heard)
+        out = out_of_plan(available)
+        if out is not None:
+            table[1:, out] += 10.0 * (self._steps.reach + float(np.ptp(table)))
+        action = self._steps.best(state.action, self._onward(table), view.allowed)
+
+        arrays = {"available": available}
+        if heard is not None:
+            arrays |= heard.taken(now, action, self.interval).arrays()
+        probabilities = np.zeros(self.problem.n)
+        probabilities[action] = 1.0
+        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {
+            "rule": "Lookahead",
+            "horizon": int(self.horizon),
+            "interval": float(self.interval),
+            "max_step": None if self.max_step is None else float(self.max_step),
+            "caution": float(self.caution),
+            "discount": float(self.discount),
+            "optimism": None if self.optimism is None else float(self.optimism),
+            "ending": np.asarray(self.ending).tolist(),
+            "takes_forecasts": bool(self.takes_forecasts),
+        }
+
+    def _heard(self, state: RuleState, view: View, now: float) -> Heard | None:
+        heard = Heard.of(state.arrays)
+        if view.forecast is None or np.size(view.forecast) == 0:
+            return heard
+        if not self.takes_forecasts:
+            raise InvalidInput("this policy's contexts are times and its model takes no forecast; leave it out")
+        return (heard or Heard.nothing(self.problem.n)).with_forecast(now, view.forecast)
+
+    def _costs(self, view: View, now: float, heard: Heard | None) -> Array:
+        """What every action is predicted to cost in each round of the plan, (horizon, n)."""
+        times = np.asarray(now + self.interval * np.arange(self.horizon))
+        options: dict[str, Any] = {} if self.optimism is None else {"optimism": self.optimism}
+        if heard is not None:
+            options["outlook"] = heard.about(times, self.interval)
+        if view.costs_at is None:  # costs that are shown are known for the present round only
+            table = np.repeat(view.costs[None], self.horizon, axis=0)
+        elif options:
+            table = np.array(view.costs_at(times[:, None], **options))
+        else:
+            table = np.vstack([view.costs[None], view.costs_at(times[1:, None])])
+        # An action that is forbidden now, by the model or the mask, is kept out of this round by `view.allowed`.
+        usable = np.isfinite(table)
+        worst = float(table[usable].max(initial=0.0)) + 10.0 * self._steps.reach
+        return np.where(usable, table, worst)
+
+    def _onward(self, table: Array) -> Array:
+        """Cost of this round and the rest of the plan for each action chosen now, up to a constant, (n,)."""
+        values = np.asarray(self.ending) / self._scale
+        for costs in table[:0:-1] / self._scale:
+            values = self._steps.backed_up((costs + self.discount * values)[None])[0]
+            values -= values.min()
+        return np.asarray(table[0] / self._scale + self.discount * values)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return Steps(self.problem, self.max_step)
+
+    @property
+    def _scale(self) -> float:
+        """Costs are divided by the caution: the same plan as with movement times the caution, and `max_step` is true.
+
+        Without any caution nothing but the costs counts.
+        """
+        return max(self.caution, 1e-9)
