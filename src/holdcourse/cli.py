@@ -24,7 +24,9 @@ import holdcourse as hc
 from holdcourse import audit
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.commands import reproduce_app, sweep
+from holdcourse.experiments.compare_command import compare
 from holdcourse.experiments.record_command import backtest_log
+from holdcourse.service.commands import serve, token_app
 from holdcourse.wind import commands as wind_commands
 from holdcourse.wind.backtest_command import backtest, demo
 
@@ -103,7 +105,10 @@ app.command(cls=WindOrRecord, epilog="For a plant's own record: holdcourse backt
 app.command()(demo)
 app.add_typer(reproduce_app, name="reproduce")
 app.command()(sweep)
+app.command()(compare)
 app.add_typer(wind_commands.app, name="wind")
+app.command()(serve)
+app.add_typer(token_app, name="token")
 
 
 def main() -> None:

@@ -85,7 +85,7 @@ def test_database_restarts_cost_more_than_reloads():
 
 def test_the_printed_example_runs(load, tmp_path):
     sweep = load(EXAMPLE)
-    assert len(sweep.runs) == 3 * 3 * (4 * 2 + 1)
+    assert len(sweep.runs) == 3 * 3 * (5 * 2 + 1)
     report = run_sweep(shortened(sweep, 10), tmp_path / "out", workers=1)
     assert not report.failed
 

@@ -1,5 +1,6 @@
 """Experiments: sweeps that resume and scale out, the paper's figures, and plots of what came out."""
 
+from holdcourse.experiments.comparison import Comparison, ComparisonPlan
 from holdcourse.experiments.pictures import plot_probabilities, plot_trajectory, plot_tree, probabilities_of
 from holdcourse.experiments.plots import plot_costs, plot_movement, plot_regret, plot_rho
 from holdcourse.experiments.results import Results
@@ -9,6 +10,8 @@ from holdcourse.experiments.synthetic import SyntheticPlan
 from holdcourse.experiments.wind import WindPlan
 
 __all__ = [
+    "Comparison",
+    "ComparisonPlan",
     "PolicyConfig",
     "Report",
     "Results",

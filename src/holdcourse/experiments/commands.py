@@ -125,8 +125,8 @@ def _synthetic(
     quick: bool, rho: Numbers, functions: int | None, rounds: int | None, policies: Numbers, seed: int
 ) -> SyntheticPlan:
     plan = SyntheticPlan.quick() if quick else SyntheticPlan()
-    weights = _numbers(rho, "--rho")
-    changes = {"rho": weights, "functions": functions, "rounds": rounds, "policies": _names(policies), "seed": seed}
+    weights = numbers_of(rho, "--rho")
+    changes = {"rho": weights, "functions": functions, "rounds": rounds, "policies": names_of(policies), "seed": seed}
     if rho is not None or rounds is not None:  # asked for something else than the paper: the sweep over rho follows
         changes |= {"sweep_rho": weights, "sweep_rounds": rounds}
     return _changed(plan, changes)
@@ -134,7 +134,7 @@ def _synthetic(
 
 def _wind(quick: bool, rho: Numbers, rounds: int | None, policies: Numbers, seed: int, data: Path | None) -> WindPlan:
     plan = WindPlan.quick() if quick else WindPlan()
-    changes = {"rho": _numbers(rho, "--rho"), "rounds": rounds, "policies": _names(policies), "seed": seed}
+    changes = {"rho": numbers_of(rho, "--rho"), "rounds": rounds, "policies": names_of(policies), "seed": seed}
     plan = _changed(plan, changes)
     return plan if data is None else plan.on(data)
 
@@ -225,12 +225,14 @@ def _changed(plan: Plan, changes: dict[str, Any]) -> Plan:
     return made
 
 
-def _names(texts: Numbers) -> tuple[str, ...] | None:
+def names_of(texts: Numbers) -> tuple[str, ...] | None:
+    """Comma-separated names, each once."""
     return None if not texts else tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
 
 
-def _numbers(texts: Numbers, option: str) -> tuple[float, ...] | None:
-    names = _names(texts)
+def numbers_of(texts: Numbers, option: str) -> tuple[float, ...] | None:
+    """Comma-separated numbers; `option` is named in the error."""
+    names = names_of(texts)
     try:
         return None if names is None else tuple(float(name) for name in names)
     except ValueError:

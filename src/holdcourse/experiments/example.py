@@ -34,6 +34,9 @@ kernel = "known"         # the one that random costs are drawn from; "auto": fit
 width = 2.0              # of the confidence bounds
 
 [[policies]]
+name = "recommended"
+
+[[policies]]
 name = "gp-md"
 
 [[policies]]

@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from holdcourse.experiments.runs import CLAIRVOYANT, RunConfig, Scene
 from holdcourse.offline import Path, optimal_path
 from holdcourse.policy import Policy
-from holdcourse.simulation import simulate
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -53,7 +52,7 @@ def execute(runs: Sequence[RunConfig], sender: str = "") -> list[Outcome]:
     try:
         scene = runs[0].world.scene(runs[0])
         costs = np.array([scene.world.costs(t, context) for t, context in enumerate(scene.contexts)])
-        best = optimal_path(costs, scene.world.problem, scene.start)
+        best = optimal_path(costs, scene.world.problem, scene.start) if len(costs) else None
     except Exception:
         return [Outcome(run, error=traceback.format_exc()) for run in runs]
     made: dict[str, Policy] = {}
@@ -71,9 +70,13 @@ def _stay_on_one_thread() -> None:
     threadpool_limits(limits=1)
 
 
-def _one(run: RunConfig, scene: Scene, costs: NDArray[np.float64], best: Path, made: dict[str, Policy]) -> Outcome:
+def _one(
+    run: RunConfig, scene: Scene, costs: NDArray[np.float64], best: Path | None, made: dict[str, Policy]
+) -> Outcome:
     problem = scene.world.problem
+    optimum = None if best is None else best.total
     if run.policy.name == CLAIRVOYANT:
+        assert best is not None  # sweeps whose contexts depend on the policy have no such run
         actions = best.actions
         before = np.append(scene.start, actions[:-1])
         service, movement = costs[np.arange(len(actions)), actions], problem.move_costs(before, actions)
@@ -81,10 +84,11 @@ def _one(run: RunConfig, scene: Scene, costs: NDArray[np.float64], best: Path, m
         key = run.policy.model_dump_json()
         if key not in made:  # repetitions run the same policy
             made[key] = run.world.policy(run.policy, run, scene)
-        flown = simulate(made[key], scene.world, scene.contexts, start=scene.start, seed=run.run_seed)
-        actions, service, movement = flown.actions, flown.service_costs, flown.movement_costs
+        played = run.world.play(made[key], run, scene)
+        actions, service, movement = played.actions, played.service, played.movement
+        optimum = played.optimum if optimum is None else optimum
     paid = {"service": float(service.sum()), "movement": float(movement.sum())}
-    numbers = {"start": scene.start, **paid, "total": sum(paid.values()), "optimum": best.total}
+    numbers = {"start": scene.start, **paid, "total": sum(paid.values()), "optimum": optimum}
     curves: Arrays = {
         "actions": actions.astype(np.min_scalar_type(problem.n - 1)),
         "service": service.astype(np.float32),

@@ -24,7 +24,7 @@ Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
 MOST_ACTIONS = 60
-POLICIES = ("gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
+POLICIES = ("recommended", "gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
 RECORDED, BEST_FIXED, CLAIRVOYANT = "as recorded", "best fixed", "clairvoyant"
 
 

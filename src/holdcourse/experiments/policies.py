@@ -13,19 +13,25 @@ from typing import Any
 
 from holdcourse import policy as policies
 from holdcourse.errors import InvalidInput
+from holdcourse.planning import planner, planner_known
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
+from holdcourse.recommendation import recommended
 
 ENTRY_POINTS = "holdcourse.policies"
 LEARNING: Mapping[str, Callable[..., Policy]] = {
     "gp-md": policies.gp_md,
     "cgp-lcb": policies.cgp_lcb,
     "proximal-lcb": policies.proximal_lcb,
+    "planner": planner,
+    "recommended": recommended,
 }
+OWN_WIDTH = ("planner", "recommended")  # the width of the paper's bounds is not theirs
 KNOWING: Mapping[str, Callable[..., Policy]] = {
     "md-known": policies.md_known,
     "minc-known": policies.minc_known,
     "stationary": policies.stationary,
+    "planner-known": planner_known,
 }
 
 
@@ -45,6 +51,8 @@ def make_policy(
         Import path of a user's own, see `find`; default: the name is one of ours, or an entry point.
     """
     options = dict(options)
+    if source is None and name in OWN_WIDTH:
+        learning = {key: value for key, value in learning.items() if key != "width"}
     if source is None and name in LEARNING:
         return LEARNING[name](problem, **{**learning, **options})
     if source is None and name in KNOWING:

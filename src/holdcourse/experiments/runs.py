@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
 from holdcourse.policy import Policy
-from holdcourse.simulation import World
+from holdcourse.simulation import World, simulate
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class Scene:
     world
         Where it takes place.
     contexts
-        One per round, shape (T, d).
+        One per round, shape (T, d); none where they depend on what the policy does.
     start
         The action before the first round.
     best
@@ -53,6 +53,16 @@ class Scene:
     contexts: Array
     start: int
     best: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What a policy did and paid, an entry per round; and the optimum, where the scene alone does not tell it."""
+
+    actions: NDArray[np.int64]
+    service: Array
+    movement: Array
+    optimum: float | None = None
 
 
 class PolicyConfig(Frozen):
@@ -75,6 +85,15 @@ class WorldConfig(Frozen, ABC):
     @abstractmethod
     def policy(self, config: PolicyConfig, run: RunConfig, scene: Scene) -> Policy:
         """The policy of a run."""
+
+    def seed_of(self, run: RunConfig) -> int:
+        """The seed of a run's trees, draws and noise."""
+        return run.run_seed
+
+    def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Played:
+        """Let the policy do its rounds."""
+        flown = simulate(policy, scene.world, scene.contexts, start=scene.start, seed=self.seed_of(run))
+        return Played(flown.actions, flown.service_costs, flown.movement_costs)
 
 
 class RunConfig(Frozen):
@@ -120,7 +139,7 @@ class RunConfig(Frozen):
 
     @property
     def run_seed(self) -> int:
-        """The seed of trees, draws and noise: all policies and rho share it, repetitions and starts do not."""
+        """A seed for trees, draws and noise: all policies and rho share it, repetitions and starts do not."""
         return _seed("run", self._shared, self.start, self.repetition)
 
     @property

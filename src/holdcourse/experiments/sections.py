@@ -84,9 +84,9 @@ class Contexts(Frozen):
     file: str | None = Field(default=None, description="CSV, one context a row")
     columns: tuple[str, ...] | None = Field(default=None, description="which columns of the file; default all")
     count: int | None = Field(default=None, gt=0, description="so many, drawn at random from (0, 1)")
-    process: Literal["iid", "walk", "daily", "blocks", "alternating", "recorded"] = Field(
-        default="iid", description="'recorded': in the order given, as often as there are rounds"
-    )
+    process: Literal[
+        "iid", "walk", "daily", "blocks", "alternating", "drift", "pulse", "regimes", "chain change", "recorded"
+    ] = Field(default="iid", description="'recorded': in the order given, as often as there are rounds")
 
     @model_validator(mode="after")
     def _one(self) -> Self:

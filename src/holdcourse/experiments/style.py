@@ -21,6 +21,10 @@ LABELS = {
     "minc-known": "MinC-Known",
     "stationary": "Stationary",
     "proximal-lcb": "Proximal-LCB",
+    "planner": "Planner",
+    "planner-known": "Planner-Known",
+    "recommended": "Recommended",
+    "gp-md-1": "GP-MD, width 1",
     "clairvoyant": "Clairvoyant",
 }
 # Okabe and Ito's palette; the line styles tell policies apart where colours fail altogether.
@@ -31,6 +35,10 @@ COLOURS = {
     "minc-known": "#E69F00",
     "stationary": "#777777",
     "proximal-lcb": "#CC79A7",
+    "planner": "#56B4E9",
+    "planner-known": "#44AA99",
+    "recommended": "#882255",
+    "gp-md-1": "#332288",
     "clairvoyant": "#000000",
 }
 DASHES: dict[str, Any] = {
@@ -38,8 +46,9 @@ DASHES: dict[str, Any] = {
     "minc-known": (0, (3, 1, 1, 1)),
     "stationary": (0, (1, 1)),
     "clairvoyant": (0, (6, 2, 1, 2)),
+    "planner-known": (0, (5, 1.5)),
 }
-OTHERS = ("#56B4E9", "#882255", "#117733", "#AA4499", "#661100")
+OTHERS = ("#117733", "#AA4499", "#661100", "#DDCC77", "#999933")
 LEGEND_ORDER = tuple(LABELS)
 
 SETTINGS: dict[Any, Any] = {

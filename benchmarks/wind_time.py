@@ -1,0 +1,129 @@
+"""Wind in time: what policies make of the clairvoyant's net energy, with and without history.
+
+    python -m benchmarks.wind_time                     the half year after the bundled history: 4 windows of 960 h, 3 starts
+    python -m benchmarks.wind_time --other-year        learned on 2009 and the first half of 2010, flown in 2008
+    python -m benchmarks.wind_time --other-site FILE   two weeks of a record learned, the rest flown
+
+Nothing in the package was tuned on the half year of the first table, nor on the other site.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+import holdcourse as hc
+from benchmarks.timing import Row
+from holdcourse.wind import WindRecord, bundled, load
+from holdcourse.wind.backtest import backtest
+from holdcourse.wind.period import past_of
+from holdcourse.wind.policies import REGISTRY, Past, Setting, contexts_of
+from holdcourse.wind.world import WindWorld, wind_world
+
+COLUMNS = ((1.0, "paper"), (4.0, "paper"), (1.0, "physical"), (4.0, "physical"))  # rho, movement
+WITH_HISTORY = ("fixed", "recommended", "planner", "gp-md", "cgp-lcb")
+WITHOUT = ("recommended", "gp-md", "cgp-lcb")
+WINDOWS, HOURS = 4, 960
+STARTS = (4, 12, 20)  # of 25 altitudes: low, middle, high
+HALF_YEAR_SECONDS = 5.0  # that one flight may take
+
+
+def measure() -> list[Row]:
+    """How long one flight of half a year takes, the replay of the history included."""
+    altitudes = np.linspace(10.0, 750.0, 25)
+    record = bundled("test").onto(altitudes)
+    past = past_of(bundled("history"), altitudes)
+    setting = Setting(wind_world(record.time, altitudes, record.speed), past)
+    backtest(setting, ["recommended"])  # compiles
+    begin = time.perf_counter()
+    backtest(setting, ["recommended"])
+    seconds = time.perf_counter() - begin
+    return [Row("recommended over half a year, with history", seconds, "allowed", HALF_YEAR_SECONDS, 1.0)]
+
+
+def shares(
+    world_of: Sequence[WindRecord], past: Past | None, policies: Sequence[str], starts: Sequence[int]
+) -> dict[str, NDArray[np.float64]]:
+    """Percent of the clairvoyant's net energy, mean over windows and starts; one entry per column of `COLUMNS`."""
+    found: dict[str, list[float]] = {name: [] for name in (*policies, "best fixed in hindsight")}
+    for rho, movement in COLUMNS:
+        made: dict[str, list[float]] = {name: [] for name in found}
+        for record in world_of:
+            world = wind_world(record.time, record.heights, record.speed, rho=rho, movement=movement)
+            flown = {name: REGISTRY[name](Setting(world, past)) for name in policies}
+            for start in starts:
+                best = net(world, hc.optimal_path(world.service, world.problem, start).total)
+                for name, policy in flown.items():
+                    run = hc.simulate(policy, world, contexts_of(name, world), start=start, seed=0)
+                    made[name].append(100 * net(world, run.total) / best)
+                fixed = float((world.service.sum(axis=0) + world.problem.distances[start]).min())
+                made["best fixed in hindsight"].append(100 * net(world, fixed) / best)
+        for name, values in made.items():
+            found[name].append(float(np.mean(values)))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def net(world: WindWorld, cost: float) -> float:
+    """Net energy of a flight that costs so much."""
+    return float(world.energy.max(axis=1).sum()) - cost
+
+
+def windows(record: WindRecord, count: int = WINDOWS, rounds: int = HOURS) -> list[WindRecord]:
+    """Stretches of a record, one after the other."""
+    return [record.between(record.time[k * rounds], _end(record, (k + 1) * rounds)) for k in range(count)]
+
+
+def _end(record: WindRecord, row: int) -> np.datetime64 | None:
+    return record.time[row] if row < len(record) else None
+
+
+def next_half_year() -> tuple[list[WindRecord], Past]:
+    """The half year after the bundled history."""
+    altitudes = np.linspace(10.0, 750.0, 25)
+    return windows(bundled("test").onto(altitudes)), past_of(bundled("history"), altitudes)
+
+
+def other_year() -> tuple[list[WindRecord], Past]:
+    """The second half of 2008, with what came after it as history."""
+    altitudes, record = np.linspace(10.0, 750.0, 25), bundled("history")
+    flown = record.between("2008-07-01", "2009-01-01").onto(altitudes)
+    return windows(flown), past_of(record.between("2009-01-01", None), altitudes)
+
+
+def other_site(path: str) -> tuple[list[WindRecord], Past]:
+    """All but the first two weeks of a record, hourly, with those as history."""
+    record = load(path).hourly()
+    altitudes = np.linspace(record.heights[0], record.heights[-1], 25)
+    cut = record.time[0] + np.timedelta64(14, "D")
+    return [record.between(cut, None).onto(altitudes)], past_of(record.between(None, cut), altitudes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--other-year", action="store_true")
+    parser.add_argument("--other-site", metavar="FILE")
+    given = parser.parse_args()
+    if given.other_site:
+        flown, past = other_site(given.other_site)
+    else:
+        flown, past = other_year() if given.other_year else next_half_year()
+    table = Table(title=f"{flown[0].time[0]} to {flown[-1].time[-1]}, % of the clairvoyant's net energy")
+    table.add_column("policy")
+    for rho, movement in COLUMNS:
+        table.add_column(f"rho {rho:g}, {movement}", justify="right")
+    for label, history, policies in (("", past, WITH_HISTORY), (", without history", None, WITHOUT)):
+        for name, row in shares(flown, history, policies, STARTS).items():
+            if history is not None or name in policies:
+                table.add_row(name + label, *(f"{value:.1f}" for value in row))
+        table.add_section()
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

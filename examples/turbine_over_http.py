@@ -1,0 +1,81 @@
+"""A simulated turbine that asks a service every hour at which altitude to fly.
+
+    pip install "holdcourse[serve]"
+    holdcourse serve --data /tmp/fleet &
+    python examples/turbine_over_http.py --hours 200
+
+The turbine is bundled wind data and a power curve; it knows the energy that it made and the hour of the day, nothing
+else. The controller starts from what an engineer would have: measurements of the month before. Open the service's page
+in a browser to watch it. Stop either side with Ctrl-C and start it again: it goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import holdcourse as hc
+from holdcourse.wind import bundled
+from holdcourse.wind.power import paper_curve
+
+ALTITUDES = np.array([50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0])
+KWH_PER_METRE = 0.006  # what a metre of climb or descent costs
+MONTH = 720  # hours
+
+
+def energy_of(part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Hour of the day, (t,), and what each altitude makes in each hour, (t, n), in kWh."""
+    record = bundled(part).onto(ALTITUDES)
+    hours = record.time.astype("datetime64[h]").astype(int) % 24
+    return hours, paper_curve().power(record.speed)
+
+
+def configuration(name: str) -> dict[str, object]:
+    """The controller: what it may do, how it decides, what it knows from before."""
+    hours, made = energy_of("history")
+    month = slice(len(hours) - MONTH, None)
+    flown = np.random.default_rng(0).integers(len(ALTITUDES), size=MONTH)
+    return {
+        "id": name,
+        "name": "Simulated turbine",
+        "actions": ALTITUDES.tolist(),
+        "scale": KWH_PER_METRE,
+        "policy": "recommended",
+        "options": {"maximise": True, "period": 24.0},
+        "limits": {"max_step": 200 * KWH_PER_METRE},
+        "start": 2,
+        "deadline_s": 3600,
+        "units": {"action": "m", "measurement": "kWh"},
+        "history": [
+            [int(action), float(hour), float(row[action])]
+            for hour, row, action in zip(hours[month], made[month], flown, strict=True)
+        ],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--token")
+    parser.add_argument("--name", default="turbine-1")
+    parser.add_argument("--hours", type=int, default=200)
+    given = parser.parse_args()
+
+    hours, made = energy_of("test")
+    controller = hc.connect(given.url, given.token).create(configuration(given.name))
+    state = controller.state()
+    for pending in state["pending"]:  # we were interrupted after a decision: say what came of it
+        controller.tell(pending["decision"], made[pending["round"], pending["action"]])
+    for hour in range(state["round"], min(given.hours, len(hours))):
+        decision = controller.ask(float(hours[hour]), key=f"hour-{hour}")
+        controller.tell(decision.id, made[hour, decision.action])
+        if hour % 24 == 23:
+            print(f"hour {hour + 1:5d}: at {decision.value:g} m, made {made[hour, decision.action]:.0f} kWh")
+    state = controller.state()
+    print(f"{state['rounds_told']} hours: {-state['service']:.0f} kWh made, {state['movement']:.0f} kWh for moving")
+    print(f"{state['against_staying']:+.0f} kWh against staying, by the controller's own estimate")
+
+
+if __name__ == "__main__":
+    main()

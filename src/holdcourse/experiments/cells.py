@@ -1,0 +1,145 @@
+"""The worlds of `holdcourse compare`: a landscape on a 14 x 14 grid, 40 contexts, and a process that they follow.
+
+A cell is such a process and a weight rho of the service cost. Everything about a run follows from its seed, which is
+the number of its landscape: all policies meet the same landscapes, contexts, starts and noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from holdcourse.experiments.policies import make_policy
+from holdcourse.experiments.runs import Frozen, Played, PolicyConfig, RunConfig, Scene, WorldConfig
+from holdcourse.hedge import hedged
+from holdcourse.offline import optimal_path
+from holdcourse.planning import planner
+from holdcourse.policy import Pilot, Policy, gp_md
+from holdcourse.problem import Problem
+from holdcourse.simulation import measurement_noise
+from holdcourse.worlds import SyntheticWorld
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+EASY = ("iid", "walk", "daily", "blocks", "alternating")
+ADVERSARY = "adversary"
+HARD = ("drift", "pulse", "regimes", "chain change", ADVERSARY)
+RHOS, HARD_RHOS = (0.5, 1.0, 2.0), (1.0,)
+ADVERSARY_DRAWS = 5
+FORECAST_ROUNDS = 12
+START, ADVERSARY_LANE, FORECAST_LANE = 5, 29, 23  # what the random numbers of a seed are for
+
+
+def _planner_and_gp_md(problem: Problem, **learning: Any) -> Policy:
+    return hedged([planner(problem, **learning), gp_md(problem, width=1.0, **learning)])
+
+
+# Beside those of `experiments.policies`. GP-MD is the paper's, with width 2, unless its name says another one.
+VARIANTS: Mapping[str, Callable[..., Policy]] = {
+    "gp-md-1": lambda problem, **learning: gp_md(problem, width=1.0, **learning),
+    "hedged": _planner_and_gp_md,
+    "planner-forecast": planner,
+    "planner-shuffled": planner,
+}
+
+
+class Forecast(Frozen):
+    """Which forecast of the next rounds a policy is shown."""
+
+    kind: Literal["none", "true", "shuffled"] = "none"
+
+    @classmethod
+    def of(cls, policy: str) -> Forecast:
+        """By the name of the policy."""
+        kinds: dict[str, Any] = {"planner-forecast": "true", "planner-shuffled": "shuffled"}
+        return cls(kind=kinds.get(policy, "none"))
+
+    def shown(self, contexts: Array, seed: int) -> Callable[[int], Array | None]:
+        """What is forecast in each round."""
+        if self.kind == "none":
+            return lambda t: None
+        order = np.arange(len(contexts))
+        if self.kind == "shuffled":
+            order = np.random.default_rng([seed, FORECAST_LANE]).permutation(order)
+        return lambda t: contexts[order[t + 1 : t + 1 + FORECAST_ROUNDS]]
+
+
+class CellConfig(WorldConfig):
+    """A process of contexts over random landscapes; the number of a run's problem is the seed of everything.
+
+    Attributes
+    ----------
+    hashes
+        Of the file that a user's own policy comes from, so that a changed one is run again.
+    """
+
+    kind: Literal["cell"] = "cell"
+    process: str
+    grid: int = Field(default=14, ge=2)
+    contexts: int = Field(default=40, ge=1)
+    hashes: dict[str, str] = Field(default_factory=dict)
+
+    def scene(self, run: RunConfig) -> Scene:
+        """The landscape with this number, its contexts and the start."""
+        seed = self.seed_of(run)
+        world = _landscape(seed, self.grid, self.contexts, run.rho)
+        start = int(np.random.default_rng([seed, START]).integers(world.problem.n))
+        rounds = 0 if self.process == ADVERSARY else run.rounds
+        process = "iid" if self.process == ADVERSARY else self.process
+        return Scene(world, world.context_sequence(process, rounds, seed), start)
+
+    def policy(self, config: PolicyConfig, run: RunConfig, scene: Scene) -> Policy:
+        """The learner knows kernel, prior mean and noise, and which contexts there are."""
+        world = scene.world
+        assert isinstance(world, SyntheticWorld)
+        knows: dict[str, Any] = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
+        knows["contexts"] = world.contexts
+        if config.source is None and config.name in VARIANTS:
+            return VARIANTS[config.name](world.problem, **knows, **config.options)
+        return make_policy(config.name, world.problem, knows, config.options, config.source)
+
+    def seed_of(self, run: RunConfig) -> int:
+        """The number of the landscape."""
+        return int(run.problem)
+
+    def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Played:
+        """Round by round, as an adversary looks at where the policy is, and some are shown forecasts."""
+        world, seed = scene.world, self.seed_of(run)
+        assert isinstance(world, SyntheticWorld)
+        pilot = Pilot(policy, scene.start, seed)
+        random = np.random.default_rng([seed, ADVERSARY_LANE])
+        forecast = Forecast.of(run.policy.name).shown(scene.contexts, seed)
+        given = [world.index(context) for context in scene.contexts]
+        seen, actions = np.empty(run.rounds, dtype=np.int64), np.empty(run.rounds, dtype=np.int64)
+        action = scene.start
+        for t in range(run.rounds):
+            seen[t] = given[t] if given else worst_context(world, action, random)
+            context, costs = world.contexts[seen[t]], world.landscape[seen[t]]
+            shown = costs if pilot.model.needs_costs else None
+            _, view = pilot.look(context, forecast=forecast(t) if given else None, shown=shown)
+            choice = pilot.decide(view)
+            pilot.accept(choice)
+            actions[t] = action = choice.action
+            pilot.learn(action, context, world.measure(t, context, action, measurement_noise(seed, t)))
+        table = world.landscape[seen]
+        before = np.append(scene.start, actions[:-1])
+        service, movement = table[np.arange(run.rounds), actions], world.problem.move_costs(before, actions)
+        return Played(actions, service, movement, optimal_path(table, world.problem, scene.start).total)
+
+
+def worst_context(world: SyntheticWorld, action: int, random: np.random.Generator) -> int:
+    """The adversary: of five contexts drawn, the one in which the present action is worst beside the best one."""
+    drawn = random.choice(len(world.contexts), size=min(ADVERSARY_DRAWS, len(world.contexts)), replace=False)
+    loss = world.landscape[drawn, action] - world.landscape[drawn].min(axis=1)
+    return int(drawn[np.argmax(loss)])
+
+
+@lru_cache(maxsize=4)
+def _landscape(seed: int, grid: int, contexts: int, rho: float) -> SyntheticWorld:
+    return SyntheticWorld.sample(seed=seed, grid=grid, contexts=contexts, rho=rho)

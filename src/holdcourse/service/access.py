@@ -1,0 +1,85 @@
+"""What addresses have in common: who sends a request and whether the token allows it, names in paths, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Path, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from holdcourse.service.fleet import Fleet
+from holdcourse.service.refusals import Refusal
+from holdcourse.service.tokens import ANYBODY, Keyring, Scope, Token
+
+
+def authorised(request: Request) -> Token | None:
+    """The token of a request; None if it has none that counts."""
+    keyring: Keyring | None = request.app.state.keyring
+    if keyring is None:
+        return ANYBODY
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return keyring.find(secret.strip()) if scheme.lower() == "bearer" else None
+
+
+def known(request: Request) -> Token:
+    """The token of a request, which must have one."""
+    token = authorised(request)
+    if token is None:
+        given = (
+            "this token is not known, or was revoked" if request.headers.get("authorization") else "a token is needed"
+        )
+        raise Refusal(
+            401, "unauthorised", f"{given}; send Authorization: Bearer <token>, made by: holdcourse token make"
+        )
+    return token
+
+
+def who(request: Request, scope: Scope, controller: str) -> Token:
+    """The token of a request, which must allow this."""
+    token = known(request)
+    if not token.may(scope, controller):
+        holds = f"{', '.join(token.scopes)} on {', '.join(token.controllers)}"
+        raise Refusal(403, "forbidden", f"this needs a token with {scope} for {controller!r}; this one has {holds}")
+    return token
+
+
+def needs(scope: Scope) -> Callable[[Request], Coroutine[Any, Any, Token]]:
+    """A dependency: the request's token must allow this on the controller of its address."""
+
+    async def check(request: Request) -> Token:
+        return who(request, scope, request.path_params["id"])
+
+    return check
+
+
+def fleet_of(request: Request) -> Fleet:
+    """The controllers of this application."""
+    found: Fleet = request.app.state.fleet
+    return found
+
+
+def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
+    """An answer, checked against its model."""
+    return Response(kind.model_validate(data).model_dump_json(), status, media_type="application/json")
+
+
+Who = Annotated[Token, Depends(known)]
+Ships = Annotated[Fleet, Depends(fleet_of)]
+Reads, Asks, Tells, Administers = (
+    Depends(needs("read")),
+    Depends(needs("ask")),
+    Depends(needs("tell")),
+    Depends(needs("admin")),
+)
+Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
+DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,200}$",
+        description="Chosen by the client, new for every new request; the same again gives the same answer.",
+    ),
+]

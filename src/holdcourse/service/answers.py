@@ -1,0 +1,252 @@
+"""What the service answers: every answer as a model. Costs are in units of what is measured."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdcourse.service import schemas
+from holdcourse.service.schemas import Context, Mode
+
+Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "broken", "held"]
+Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
+Reason: TypeAlias = Literal["override", "observe", "fallback"]
+At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
+Estimated = Annotated[
+    float | None,
+    Field(description="Estimated by the model as it was in each round, less what was really paid; null where unknown."),
+]
+
+
+class Answer(BaseModel):
+    """Base of all answers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Health(Answer):
+    """The process runs."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Readiness(Answer):
+    """Whether every controller has been opened; `broken` names those whose record could not be."""
+
+    status: Literal["ready", "opening", "full"]
+    message: str
+    controllers: int
+    broken: list[str]
+
+
+class DecisionAnswer(Answer):
+    """What to do this round. `action` is what the machine shall do now, `proposed` what the policy would."""
+
+    decision: str
+    round: int
+    episode: int
+    mode: Mode
+    act: bool = Field(description="Whether the machine shall be moved to `action` by whoever asked.")
+    action: int
+    value: Value
+    proposed: int | None
+    proposed_value: Value | None
+    probabilities: list[float] | None
+    expected_cost: float | None = Field(description="Service cost that the model expects at `action`.")
+    reason: Reason | None
+    at: At
+
+
+class Told(Answer):
+    """What was told: the measurement, and the action that ran."""
+
+    measurement: float | None
+    applied: int
+
+
+class Alarm(Answer):
+    """Something that somebody should look at."""
+
+    at: At
+    kind: Literal["stale", "calibration", "sensor"]
+    message: str
+    cleared_at: At | None
+
+
+class TellAnswer(Answer):
+    """The tell is on disk; `alarms` are those that it raised."""
+
+    decision: str
+    told: Told
+    alarms: list[Alarm]
+
+
+class OverrideState(Answer):
+    """Since when the machine is held, and why."""
+
+    action: int
+    reason: str
+    since: At
+
+
+class Instruction(Answer):
+    """What the machine should do now."""
+
+    action: int
+    value: Value
+    reason: Literal["override", "fallback", "decision", "place"]
+
+
+class UnitsAnswer(Answer):
+    """What the numbers are."""
+
+    action: str
+    measurement: str
+
+
+class State(Answer):
+    """Everything about a controller at this moment."""
+
+    id: str
+    name: str
+    mode: Mode
+    status: Status
+    round: int = Field(description="The next round to be decided.")
+    episode: int
+    epoch: int
+    action: int = Field(description="Where the machine is.")
+    value: Value
+    pending: list[DecisionAnswer]
+    override: OverrideState | None
+    deadline_s: float | None
+    fallback: int | None
+    instruction: Instruction
+    limits: dict[str, Any]
+    alarms: list[Alarm]
+    last_at: At | None
+    policy: str
+    explains_itself: str
+    actions: list[Value]
+    units: UnitsAnswer
+    service: float
+    movement: float
+    against_staying: Estimated
+    against_fixed: Estimated
+    rounds_told: int
+
+
+class Summary(Answer):
+    """A controller in the overview."""
+
+    id: str
+    name: str
+    mode: Mode | None
+    status: Status
+    message: str | None = Field(description="Why it is broken.")
+    round: int | None
+    action: int | None
+    value: Value | None
+    last_at: At | None
+    seconds_since: float | None
+    service: float | None
+    movement: float | None
+    against_staying: Estimated
+    against_fixed: Estimated
+    alarms: int
+
+
+class Summaries(Answer):
+    """Those that the token may see."""
+
+    controllers: list[Summary]
+
+
+class Row(Answer):
+    """A round in the listing; `applied` is the action that ran, once told."""
+
+    round: int
+    decision: str
+    episode: int
+    epoch: int
+    mode: Mode
+    context: Context
+    action: int
+    value: Value
+    proposed: int | None
+    proposed_value: Value | None
+    applied: int | None
+    applied_value: Value | None
+    measurement: float | None
+    expected_cost: float | None
+    service: float | None
+    movement: float | None
+    cumulative_service: float | None
+    cumulative_movement: float | None
+    at: At
+    told_at: At | None
+    key: str | None
+
+
+class Rows(Answer):
+    """Rounds in order; `more`: there are further ones beyond the end (or, without `after`, before the beginning)."""
+
+    decisions: list[Row]
+    more: bool
+
+
+class Explanation(Answer):
+    """Why a decision was taken. The lists of `data` have one entry per action; null: not allowed, or not known."""
+
+    decision: str
+    words: str
+    data: dict[str, Any]
+
+
+class ConfigAnswer(schemas.Config):
+    """The settings in force; `history` only where it was asked for."""
+
+    history_count: int = Field(description="How many measurements it started from.")
+    history_sha256: str | None
+
+
+class CostField(Answer):
+    """The learned cost of every action in some contexts."""
+
+    contexts: list[list[float]]
+    mean: list[list[float]]
+    std: list[list[float]] | None
+    values: list[Value]
+
+
+class Alarms(Answer):
+    """Newest last; `cleared_at` is null while it is open."""
+
+    alarms: list[Alarm]
+
+
+class Verification(Answer):
+    """What checking the record came to."""
+
+    ok: bool
+    events: int
+    epochs: int
+    message: str
+
+
+class Problem(BaseModel):
+    """What was wrong, and what to do; in a conflict both values."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    message: str
+    recorded: Any = None
+    given: Any = None
+
+
+class Refused(BaseModel):
+    """Every answer that is no success."""
+
+    error: Problem

@@ -1,0 +1,155 @@
+"""The application: who may come in, what every answer carries, and how errors are said.
+
+Its addresses are in `steering` and `watching`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import holdcourse as hc
+from holdcourse.errors import HoldcourseError
+from holdcourse.service import description, steering, watching
+from holdcourse.service.fleet import Fleet
+from holdcourse.service.live import Hub
+from holdcourse.service.reading import in_words
+from holdcourse.service.refusals import Refusal, as_refusal
+from holdcourse.service.store import DataFolder
+from holdcourse.service.tokens import Keyring
+
+logger = logging.getLogger("holdcourse.service")
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def create_app(data: Path, token_file: Path | None = None) -> FastAPI:
+    """The service over a data folder; without a token file everybody who reaches it may do everything."""
+    keyring = None if token_file is None else Keyring(token_file)
+    store = DataFolder(data)
+    fleet = Fleet(store, Hub())
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await fleet.start()
+        yield
+        await fleet.stop()
+
+    app = FastAPI(
+        title="holdcourse",
+        version=hc.__version__,
+        description=description.ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,  # served by a route of our own
+    )
+    app.state.fleet, app.state.keyring = fleet, keyring
+    app.include_router(steering.router)
+    app.include_router(watching.router)
+    app.add_middleware(Shield, only_local=keyring is None)
+    app.add_exception_handler(HoldcourseError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _not_here)
+    app.add_exception_handler(Exception, _failed)
+    app.openapi = lambda: description.openapi(app, with_tokens=keyring is not None)  # type: ignore[method-assign]
+    return app
+
+
+class Shield:
+    """Puts the security headers on every answer.
+
+    Without tokens it also turns away requests that a foreign web page sends through the operator's own browser: they
+    name another host, or say that they come from another site.
+    """
+
+    def __init__(self, app: ASGIApp, *, only_local: bool) -> None:
+        self._app, self._only_local = app, only_local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        foreign = self._foreign(Headers(scope=scope)) if self._only_local else None
+        if foreign is not None:
+            await answered(Refusal(403, "foreign", foreign))(scope, receive, send_with_headers)
+            return
+        await self._app(scope, receive, send_with_headers)
+
+    def _foreign(self, headers: Headers) -> str | None:
+        host = headers.get("host", "")
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if name and not is_local(name.strip("[]")):
+            return f"without a token file only this machine is served, not {name!r}; start with --token-file"
+        if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+            return "without a token file other web sites may not send requests; start with --token-file"
+        return None
+
+
+def is_local(host: str) -> bool:
+    """Whether a name or address is this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def answered(refusal: Refusal, headers: Any = None) -> Response:
+    """The answer that says what was refused."""
+    more = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
+    said = {"code": refusal.code, "message": str(refusal), **refusal.more}
+    return JSONResponse({"error": said}, refusal.status, headers={**more.get(refusal.status, {}), **(headers or {})})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HoldcourseError)
+    return answered(as_refusal(error))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return answered(Refusal(422, "invalid", in_words(error.errors())))
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = CODES.get(error.status_code, "refused")
+    message = f"{request.method} {request.url.path}: {error.detail}; the addresses are in /openapi.json"
+    return answered(Refusal(error.status_code, code, message), error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return answered(Refusal(500, "failed", "this should not have happened; the server's log says more"))

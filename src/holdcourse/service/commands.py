@@ -1,0 +1,152 @@
+"""The command line of the service: `holdcourse serve` and `holdcourse token`."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.service import tokens
+
+token_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Tokens: who may use the service.")
+
+TokenFile = Annotated[Path, typer.Option("--token-file", help="The file that holds the tokens' hashes.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+GRACE_S = 5  # for requests under way when the server is stopped
+BACKLOG = 2048  # connections that wait to be taken
+OPEN_FILES = 65_536  # a controller holds about ten
+
+
+def serve(
+    data: Annotated[Path, typer.Option(help="Folder of the records; made if needed.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's needs tokens.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8000,
+    token_file: Annotated[Path | None, typer.Option(help="Tokens that are let in; see: holdcourse token make.")] = None,
+) -> None:
+    """Run controllers over HTTP, with a page to watch them, until interrupted.
+
+    Example: [bold]holdcourse serve --data /var/lib/holdcourse[/]
+    """
+    try:
+        import uvicorn
+
+        from holdcourse.service.app import create_app, is_local
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f'serve needs {error.name}: pip install "holdcourse[serve]"') from None
+    if token_file is None and not is_local(host):
+        raise InvalidInput(
+            f"{host} can be reached from other machines: give --token-file (see: holdcourse token make), or listen on "
+            "127.0.0.1"
+        )
+    _allow_many_files()
+    listener = _listening(host, port)
+    app = create_app(data, token_file)
+
+    class Server(uvicorn.Server):
+        """Says where it listens, and ends the endless streams before it waits for requests to finish."""
+
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            address, bound = listener.getsockname()[:2]
+            typer.echo(f"{data} is served on http://{f'[{address}]' if ':' in address else address}:{bound}")
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            app.state.fleet.hub.close()
+            await super().shutdown(sockets)
+
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        ws="none",
+    )
+    with listener, suppress(KeyboardInterrupt):
+        Server(settings).run(sockets=[listener])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}; stop what runs there, or use --port"
+        ) from None
+
+
+def _allow_many_files() -> None:
+    with suppress(ImportError, ValueError, OSError):  # where there is no such limit
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+@token_app.command("make")
+def make_token(
+    token_file: TokenFile,
+    name: Annotated[str, typer.Option(help="Whose it is; shown in the list.")] = "",
+    scope: Annotated[
+        list[str] | None, typer.Option(help="ask, tell or admin; repeat for several. Default: ask, tell.")
+    ] = (None),
+    controller: Annotated[
+        list[str] | None, typer.Option(help="For which controller; repeat for several. Default: all.")
+    ] = (None),
+    as_json: Json = False,
+) -> None:
+    """Make a token and print it; it is shown only this once.
+
+    Example: [bold]holdcourse token make --token-file tokens.json --name scada --controller turbine-1[/]
+    """
+    token, secret = tokens.make(token_file, name, scope or ["ask", "tell"], controller or [tokens.EVERYTHING])
+    if as_json:
+        typer.echo(json.dumps({"id": token.id, "token": secret}))
+    else:
+        typer.echo(secret)
+        allowed = f"{', '.join(token.scopes)} on {', '.join(token.controllers)}"
+        typer.echo(f"Token {token.id} ({allowed}) is shown only this once; keep it secret.", err=True)
+
+
+@token_app.command("list")
+def list_tokens(token_file: TokenFile, as_json: Json = False) -> None:
+    """Which tokens there are.
+
+    Example: [bold]holdcourse token list --token-file tokens.json[/]
+    """
+    known = tokens.read(token_file)
+    if as_json:
+        shown = [
+            {"id": t.id, "name": t.name, "scopes": t.scopes, "controllers": t.controllers, "made": t.made}
+            for t in known
+        ]
+        typer.echo(json.dumps(shown))
+        return
+    table = Table("id", "name", "scopes", "controllers", "made")
+    for token in known:
+        table.add_row(token.id, token.name, ", ".join(token.scopes), ", ".join(token.controllers), token.made)
+    Console().print(table)
+
+
+@token_app.command("revoke")
+def revoke_token(
+    token: Annotated[str, typer.Argument(help="Id of the token, as the list shows it.")], token_file: TokenFile
+) -> None:
+    """Revoke a token; a running server refuses it from the next request on.
+
+    Example: [bold]holdcourse token revoke 1f3a9c2e --token-file tokens.json[/]
+    """
+    gone = tokens.revoke(token_file, token)
+    typer.echo(f"{gone.id} {gone.name} is revoked")

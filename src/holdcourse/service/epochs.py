@@ -1,0 +1,277 @@
+"""Records that continue each other: the first one of a controller, and a new one whenever its problem changes.
+
+A record is written under another name and gets its own when it is whole, so a crash leaves the old state or the new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from holdcourse import recipe
+from holdcourse.controller import Controller, Origin
+from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.history import History
+from holdcourse.limits import Guard, Limits
+from holdcourse.log import Log
+from holdcourse.policy import Learning, Policy, fixed
+from holdcourse.problem import Problem, grid
+from holdcourse.service.ledger import Ledger
+from holdcourse.service.schemas import MAX_ACTIONS
+from holdcourse.service.store import DataFolder
+
+Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
+
+EPOCH_SETTINGS = (  # a change of these begins a new epoch
+    "actions",
+    "labels",
+    "metric",
+    "scale",
+    "fixed_cost",
+    "directed",
+    "rho",
+    "policy",
+    "options",
+    "limits",
+    "guard",
+    "max_pending",
+)
+
+
+def begin(store: DataFolder, config: Mapping[str, Any], history: list[Measured] | None) -> None:
+    """Write the first record of a controller."""
+    problem = problem_of(config)
+    for name in ("start", "fallback"):
+        if config[name] is not None:
+            problem.check_action(config[name])
+    past = _past(history or [])
+    policy = policy_of(config, problem, past)
+    note = {
+        "note": "created",
+        "config": dict(config),
+        "history": history,
+        "start": config["start"],
+        "home": config["start"],
+        "fixed": None if past is None else _best_fixed(problem, past, config),
+    }
+    _write(store, config, policy, note, Origin(), config["start"])
+
+
+def begin_next(store: DataFolder, ledger: Ledger, controller: Controller, config: Mapping[str, Any]) -> None:
+    """Write the record of a new epoch, which knows all that was told before."""
+    old, new = controller.policy.problem, problem_of(config)
+    places = nearest_actions(old, new)
+    moved = {"guard": config["guard"], "fallback": config["fallback"]}
+    if config["guard"] == ledger.config["guard"] and config["guard"] is not None:
+        moved["guard"] = config["guard"] | {"revert_to": places[config["guard"]["revert_to"]]}
+    if config["fallback"] == ledger.config["fallback"] and config["fallback"] is not None:
+        moved["fallback"] = places[config["fallback"]]
+    config = {**config, **moved}
+    if config["fallback"] is not None:
+        new.check_action(config["fallback"])
+    past = _past(told_so_far(store, config["id"], new))
+    carried = ledger.carried()
+    if carried["override"] is not None:
+        carried["override"] = carried["override"] | {"action": places[carried["override"]["action"]]}
+    carried["pending"] = {name: _moved(asked, places, new) for name, asked in carried["pending"].items()}
+    start = places[ledger.place]
+    note = {
+        "note": "epoch",
+        "config": config,
+        "start": start,
+        "home": places[ledger.home],
+        "fixed": None if ledger.fixed is None else places[ledger.fixed],
+        "carried": carried,
+    }
+    previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
+    origin = Origin(controller.round, controller.episode, {"previous": previous})
+    _write(store, config, policy_of(config, new, past), note, origin, start)
+
+
+def _write(
+    store: DataFolder, config: Mapping[str, Any], policy: Policy, note: dict[str, Any], origin: Origin, start: int
+) -> None:
+    recipe.describe(policy)  # raises where the record could not be opened again
+    unfinished, final = store.next_epoch(config["id"])
+    controller = Controller(
+        policy,
+        start,
+        config["seed"],
+        unfinished,
+        limits=limits_of(config),
+        guard=None if config["guard"] is None else Guard(**config["guard"]),
+        max_pending=config["max_pending"],
+        origin=origin,
+    )
+    try:
+        controller.log.index()
+        controller.note(note)
+    finally:
+        controller.close()
+    store.publish(unfinished, final)
+
+
+def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings after a change; of groups of settings, what is not named stays."""
+    result = {**config, **changes}
+    for name in ("limits", "options", "units", "guard"):
+        if isinstance(changes.get(name), Mapping):
+            result[name] = {**(config[name] or {"cool_down": 10}), **changes[name]}
+    return result
+
+
+def recorded_policy(log: Log) -> Policy:
+    """The policy that wrote a record."""
+    return recipe.make(log.about["recipe"])
+
+
+def reopened(path: Path) -> Controller:
+    """A controller as its record describes it."""
+    log = Log.read(path, checked=False)
+    try:
+        identity, policy = log.about["identity"], recorded_policy(log)
+    finally:
+        log.close()
+    guard = identity["guard"]
+    return Controller(
+        policy,
+        identity["start"],
+        identity["seed"],
+        path,
+        limits=Limits(**identity["limits"]),
+        guard=None if guard is None else Guard(**guard),
+        max_pending=identity["max_pending"],
+    )
+
+
+def problem_of(config: Mapping[str, Any]) -> Problem:
+    """Actions and movement costs; the weight `rho` of the service cost divides the latter."""
+    actions, metric, rho = config["actions"], config["metric"], config["rho"]
+    count = len(metric) if actions is None and not isinstance(metric, str) else None
+    if isinstance(actions, dict):
+        count = int(np.prod([len(axis) for axis in actions.values()]))
+        actions = grid(**actions)
+    if count is not None and count > MAX_ACTIONS:
+        raise InvalidInput(f"there are {count} actions; the service takes at most {MAX_ACTIONS}")
+    named = isinstance(metric, str)
+    return Problem(
+        actions,
+        metric if named else np.array(metric, dtype=np.float64) / rho,
+        scale=np.array(config["scale"]) / rho if named else config["scale"],
+        fixed_cost=config["fixed_cost"] / rho,
+        directed=config["directed"],
+        labels=config["labels"],
+    )
+
+
+def limits_of(config: Mapping[str, Any]) -> Limits:
+    """The limits, in the problem's units."""
+    given = config["limits"]
+    step = None if given["max_step"] is None else given["max_step"] / config["rho"]
+    return Limits(**{**given, "max_step": step})
+
+
+def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None) -> Policy:
+    """What decides; `past` is learned before the first round."""
+    name = config["policy"]
+    maker = recipe.MAKERS.get(name)
+    if maker is None:
+        raise InvalidInput(f"policy {name!r} is not known here; there are {sorted(recipe.MAKERS)}")
+    parameters = inspect.signature(maker).parameters
+    learns = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    taken = {*parameters, *(Learning.__annotations__ if learns else ())} - {"problem", "learning", "history"}
+    options = {key: value for key, value in config["options"].items() if value is not None}
+    wrong = sorted(set(options) - taken)
+    if wrong:
+        raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")
+    given = {"policy": name, "problem": problem.describe(), "options": options}
+    changes: dict[str, Any] = {"history": past} if learns and past is not None else {}
+    step = limits_of(config).max_step
+    if step is not None and "max_step" in taken:
+        changes["max_step"] = step
+    try:
+        return recipe.make(given, **changes)
+    except HoldcourseError:
+        raise
+    except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
+        raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
+
+
+def _past(records: list[Measured]) -> History | None:
+    if not records:
+        return None
+    try:
+        return History.from_records([(action, () if c is None else c, y) for action, c, y in records])
+    except ValueError as error:  # ours names the value; numpy's means rows of different lengths
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput("the contexts of the history must all have the same length") from None
+
+
+def maximises(config: Mapping[str, Any]) -> bool:
+    """Whether measurements are gains."""
+    return bool(config["options"]["maximise"])
+
+
+def _best_fixed(problem: Problem, past: History, config: Mapping[str, Any]) -> int:
+    chosen = fixed(problem, past, maximise=maximises(config)).made_by
+    assert chosen is not None
+    return int(chosen[1]["action"])
+
+
+def nearest_actions(old: Problem, new: Problem) -> list[int]:
+    """For each old action the new one of the same label, or else the nearest."""
+    if old.actions.shape[1] != new.actions.shape[1]:
+        raise InvalidInput(
+            f"the actions had {old.actions.shape[1]} coordinates and now have {new.actions.shape[1]}; what was learned "
+            "cannot be carried over. Create another controller"
+        )
+    labels = {label: k for k, label in enumerate(new.labels or ())}
+    places = []
+    for k in range(old.n):
+        away = np.linalg.norm((new.actions - old.actions[k]) * new.scale, axis=1)
+        label = None if old.labels is None else old.labels[k]
+        places.append(labels.get(label, int(np.argmin(away))))
+    return places
+
+
+def told_so_far(store: DataFolder, controller: str, problem: Problem) -> list[Measured]:
+    """History and tells of all epochs, oldest first, about the actions of `problem`."""
+    records: list[Measured] = []
+    for path in store.epochs(controller):
+        log = Log.read(path, checked=False)
+        try:
+            first = next(log.events()).body
+            places = nearest_actions(problem_of(first["config"]), problem)
+            records += [(places[action], context, y) for action, context, y in first.get("history") or ()]
+            records += [(places[action], context, y) for action, context, y in _told(log)]
+        finally:
+            log.close()
+    return records
+
+
+def _told(log: Log) -> Iterator[Measured]:
+    asked: dict[str, Any] = {}
+    for event in log.events(after=1):
+        if event.kind == "ask":
+            asked[f"r{event.body['round']}"] = event.body["request"].get("context")
+        elif event.kind in ("tell", "learn") and event.body["measurement"] is not None:
+            context = event.body["context"] if event.kind == "learn" else asked.pop(event.body["id"])
+            yield event.body["extra"]["taken"], context, event.body["measurement"]
+
+
+def _moved(asked: Mapping[str, Any], places: list[int], problem: Problem) -> dict[str, Any]:
+    """A pending decision in the numbers of the new actions; it was asked in an earlier epoch."""
+    here = {name: places[asked[name]] for name in ("action", "before", "proposed")}
+    return {**asked, **here, "value": problem.value(here["action"]), "earlier": True}
+
+
+def digest(history: list[Measured] | None) -> str | None:
+    """A fingerprint of a history, to recognise the same one."""
+    return None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()

@@ -1,0 +1,330 @@
+"""One controller of the service: what an operator, and the machine's own program, may do to it.
+
+Not safe for several threads at once: the fleet gives each controller one turn at a time. What others look at meanwhile
+is `view`, which is replaced as a whole after every change. Whatever is answered is on disk before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from holdcourse import audit
+from holdcourse.controller import Controller
+from holdcourse.decision import Record
+from holdcourse.decision import Request as Question
+from holdcourse.errors import DamagedFile, HoldcourseError
+from holdcourse.log import Event, Log
+from holdcourse.problem import Problem
+from holdcourse.service import booking, epochs, refusals
+from holdcourse.service.alarms import raised
+from holdcourse.service.ledger import Ledger
+from holdcourse.service.refusals import Refusal
+from holdcourse.service.rows import carried_answer, decision_answer, tell_answer
+from holdcourse.service.schemas import Ask
+from holdcourse.service.shelf import Entry, Shelf
+from holdcourse.service.store import DataFolder
+from holdcourse.service.view import View, of_epoch
+
+
+class Done(NamedTuple):
+    """An answer, and what happened: (kind, data) for those who watch; nothing if it was a repetition."""
+
+    answer: dict[str, Any]
+    happened: list[tuple[str, dict[str, Any]]]
+
+
+class Hosted:
+    """A controller opened from its records."""
+
+    def __init__(self, store: DataFolder, name: str) -> None:
+        self.store, self.id = store, name
+        self._open()
+
+    def _open(self) -> None:
+        paths = self.store.epochs(self.id)
+        self.controller: Controller = epochs.reopened(paths[-1])
+        try:
+            self.shelf = Shelf(paths)
+            self.controller.log.index()
+            self._check_links()
+            self._unchanging = of_epoch(self.id, len(paths), self.controller.policy)
+            self.ledger = Ledger()
+            self._recall()
+        except BaseException:
+            self.controller.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.controller.close()
+        self.shelf.close()
+
+    # -- the machine's program ----------------------------------------------------------------------------------------
+
+    def ask(self, request: Ask, key: str | None) -> Done:
+        """Decide the next round, or say again what was decided."""
+        self._recall()
+        problem, ledger = self.controller.policy.problem, self.ledger
+        question = Question.of(problem, request.context, request.allowed, request.forecast, None)
+        earlier = None if key is None else self.shelf.with_key(key)
+        if earlier is not None:
+            return Done(self._same_decision(self._ask_of(earlier, key), question, request.round), [])
+        number = self._round_meant(request.round, key)
+        if number < self.controller.round:
+            entry = self.shelf.asked(number)
+            if entry is None:
+                raise refusals.unknown("round", str(number), f"the next one is {self.controller.round}")
+            answer = self._same_decision(entry, question, number)
+            if key is not None:  # the key must mean this round from now on, whatever comes
+                self._commit({"note": "repeat", "round": number, "extra": {"key": key}})
+            return Done(answer, [])
+        if number > self.controller.round:
+            raise refusals.conflict(
+                f"round {number} cannot be decided yet; the next one is {self.controller.round}",
+                self.controller.round,
+                number,
+            )
+        waiting = list(ledger.pending)
+        if len(waiting) >= self.controller.max_pending:
+            raise refusals.conflict(
+                f"{', '.join(waiting)} still wait for their measurement; tell or skip them first", waiting, number
+            )
+        with refusals.computing():
+            decision = self.controller.ask(
+                question.context,
+                request.allowed,
+                question.forecast,
+                round=number,
+                extra=lambda record: booking.asked(ledger, problem, record, key),
+            )
+        event = self._catch_up()[-1]
+        answer = self._answers[decision.id] = decision_answer(event, decision.probabilities.tolist())
+        self._publish()
+        return Done(answer, [("decision", answer)])
+
+    def tell(self, decision: str, measurement: float | None, applied: int | None, key: str | None) -> Done:
+        """Take in what was measured (None: nothing was), or say again that it was."""
+        self._recall()
+        earlier = None if key is None else self.shelf.with_key(key)
+        asked = self.ledger.pending.get(decision)
+        if earlier is not None or asked is None:
+            told = earlier or self.shelf.told(decision)
+            if told is None:
+                waiting = list(self.ledger.pending)
+                raise refusals.unknown("decision", decision, f"pending: {', '.join(waiting) or 'none'}")
+            return Done(self._same_tell(told.event, decision, measurement, applied), [])
+        taken = asked["action"] if applied is None else applied
+        self.controller.policy.problem.check_action(taken)
+        with refusals.computing():
+            record = None if asked.get("earlier") else self.controller.record(decision)
+            off = booking.deviations(record, self.controller.model, taken, measurement)
+            extra, notes = booking.told(self.ledger, self.controller.policy.problem, decision, measurement, taken, off)
+            if key is not None:
+                extra["key"] = key
+            if record is None:
+                place = taken if decision == self.ledger.newest and taken != self.controller.action else None
+                self.controller.learn_earlier(
+                    decision, taken, asked["context"], measurement, place, extra=extra, notes=notes
+                )
+            else:
+                other = None if taken == asked["proposed"] else taken
+                self.controller.tell(decision, measurement, other, extra=extra, notes=notes)
+        event = next(event for event in self._catch_up() if event.body.get("id") == decision)
+        del self._answers[decision]
+        self._publish()
+        answer = tell_answer(event)
+        return Done(answer, [("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
+
+    # -- the operator -------------------------------------------------------------------------------------------------
+
+    def set_mode(self, mode: str, reason: str) -> Done:
+        """From now on."""
+        if mode == self.ledger.mode:
+            return Done(self.view.state(), [])
+        self._commit({"note": "mode", "mode": mode, "reason": reason})
+        return Done(self.view.state(), [("mode", {"mode": mode, "reason": reason})])
+
+    def set_override(self, action: int | None, reason: str) -> Done:
+        """Hold the machine at an action, or hand it back."""
+        if action is not None:
+            self.controller.policy.problem.check_action(action)
+        held = self.ledger.override
+        if (None if held is None else (held["action"], held["reason"])) == (
+            None if action is None else (action, reason)
+        ):
+            return Done(self.view.state(), [])
+        self._commit({"note": "override", "action": action, "reason": reason})
+        return Done(self.view.state(), [("override", {"action": action, "reason": reason})])
+
+    def new_episode(self, start: int) -> Done:
+        """End the episode; if no round followed the last one, at the same start, it is the same request again."""
+        self.controller.policy.problem.check_action(start)
+        if self.ledger.fresh_episode == start:
+            return Done(self.view.state(), [])
+        waiting = list(self.ledger.pending)
+        if waiting:
+            raise refusals.conflict(
+                f"{', '.join(waiting)} still wait for their measurement; tell or skip them first", waiting, start
+            )
+        self.controller.new_episode(start)
+        self._catch_up()
+        self._publish()
+        return Done(self.view.state(), [("state", {"episode": self.controller.episode})])
+
+    def change(self, changes: Mapping[str, Any]) -> Done:
+        """Other settings; in a new epoch where decisions depend on them."""
+        config = epochs.merged(self.ledger.config, changes)
+        if config == self.ledger.config:
+            return Done(self.view.state(), [])
+        if any(config[name] != self.ledger.config[name] for name in epochs.EPOCH_SETTINGS):
+            with refusals.computing():
+                epochs.begin_next(self.store, self.ledger, self.controller, config)
+            self.close()
+            self._open()
+        else:
+            if config["fallback"] is not None:
+                self.controller.policy.problem.check_action(config["fallback"])
+            changed = {name: value for name, value in config.items() if value != self.ledger.config[name]}
+            self._commit({"note": "config", "changes": changed})
+        return Done(self.view.state(), [("state", {"epoch": len(self.shelf.paths)})])
+
+    def watch(self, now: datetime) -> Done:
+        """Report decisions that should have been told by now."""
+        late = [name for name in self.ledger.overdue(now) if name not in self.ledger.stale]
+        if not late:
+            return Done({}, [])
+        notes: list[dict[str, Any]] = [{"note": "stale", "decision": name} for name in late]
+        if "stale" not in self.ledger.alarms:
+            seconds = self.ledger.config["deadline_s"]
+            message = f"{', '.join(late)} was not told within {seconds:g} s; the machine should be at its fallback"
+            notes.append(raised("stale", message))
+        self._commit(*notes)
+        return Done({}, [("alarm", {**alarm, "cleared_at": None}) for alarm in self.ledger.alarms.values()])
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def record_of(self, decision: str) -> tuple[Record, Problem]:
+        """A decision with all that explains it, and the problem of its epoch; an old one is rebuilt. Needs no turn."""
+        entry = self.shelf.asked(int(decision[1:]))
+        if entry is None:
+            raise refusals.unknown("decision", decision, f"the next one will be r{self.controller.round}")
+        return self._record(entry)
+
+    def remembers(self, decision: str) -> bool:
+        """Whether explaining a decision needs nothing rebuilt."""
+        with suppress(HoldcourseError):
+            return self.controller.record(decision) is not None
+        return False
+
+    def _record(self, entry: Entry) -> tuple[Record, Problem]:
+        policy = self.controller.policy
+        current = entry.epoch == len(self.shelf.paths)
+        if current:
+            with suppress(HoldcourseError):  # it may no longer be in memory
+                return self.controller.record(f"r{entry.event.body['round']}"), policy.problem
+        log = Log.read(self.shelf.paths[entry.epoch - 1], checked=False)
+        try:
+            policy = policy if current else epochs.recorded_policy(log)
+            return audit.rebuilt(log, policy, entry.event), policy.problem
+        finally:
+            log.close()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _check_links(self) -> None:
+        previous = self.controller.log.about.get("previous")
+        if previous is not None:
+            log = Log.read(self.shelf.paths[-2], checked=False)
+            end = log.chain
+            log.close()
+            if len(self.shelf.paths) < 2 or previous["chain"] != end:
+                raise DamagedFile(f"{self.controller.log.path} does not continue {log.path}; restore from a back-up")
+
+    def _recall(self) -> None:
+        """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""
+        if self._catch_up():
+            self._answers = {name: self._pending_answer(name, asked) for name, asked in self.ledger.pending.items()}
+            self._publish()
+
+    def _catch_up(self) -> list[Event]:
+        events = list(self.controller.log.events(after=self.ledger.seen))
+        for event in events:
+            self.ledger.saw(event)
+        return events
+
+    def _commit(self, *notes: Mapping[str, Any]) -> None:
+        self.controller.note(*notes)
+        self._catch_up()
+        self._publish()
+
+    def _publish(self) -> None:
+        self.view = View.of(self._unchanging, self.controller, self.ledger, list(self._answers.values()))
+
+    def _pending_answer(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        if asked.get("earlier"):
+            return carried_answer(name, asked)
+        entry = self.shelf.asked(asked["round"])
+        assert entry is not None
+        return decision_answer(entry.event, self.controller.record(name).decision.probabilities.tolist())
+
+    def _round_meant(self, number: int | None, key: str | None) -> int:
+        if number is not None:
+            return number
+        if self.controller.max_pending > 1:
+            if key is None:
+                raise Refusal(
+                    422,
+                    "round_needed",
+                    f"several decisions may be pending: say which round is asked, e.g. {self.controller.round}, or "
+                    "send an Idempotency-Key",
+                )
+            return self.controller.round
+        waiting = list(self.ledger.pending.values())
+        return int(waiting[-1]["round"]) if waiting else self.controller.round
+
+    def _ask_of(self, entry: Entry, key: str | None) -> Entry:
+        """The decision that a key stands for."""
+        body = entry.event.body
+        if entry.event.kind == "note":
+            return self.shelf.asked(body["round"]) or entry
+        if entry.event.kind != "ask":
+            raise refusals.conflict(f"the key {key!r} was used to tell {body['id']}", {"told": body["id"]}, "ask")
+        return entry
+
+    def _same_decision(self, entry: Entry, question: Question, number: int | None) -> dict[str, Any]:
+        body = entry.event.body
+        recorded, given = {"round": body["round"], **body["request"]}, {"round": number, **question.describe()}
+        if number is None:
+            given["round"] = body["round"]
+        if recorded != given:
+            raise refusals.conflict(
+                f"round {body['round']} was asked with {recorded}, now with {given}; tell or skip it before asking "
+                "something else",
+                recorded,
+                given,
+            )
+        name = f"r{body['round']}"
+        if name in self._answers and entry.epoch == len(self.shelf.paths):
+            return self._answers[name]
+        return decision_answer(entry.event, self._record(entry)[0].decision.probabilities.tolist())
+
+    def _same_tell(self, told: Event, decision: str, measurement: float | None, applied: int | None) -> dict[str, Any]:
+        if told.kind not in ("tell", "learn"):
+            raise refusals.conflict(f"the key was used to ask {told.body['round']}", told.body["round"], decision)
+        extra = told.body["extra"]
+        taken = extra["default"] if applied is None else applied
+        recorded = {"decision": told.body["id"], "measurement": told.body["measurement"], "applied": extra["taken"]}
+        given = {"decision": decision, "measurement": measurement, "applied": taken}
+        if recorded != given:
+            raise refusals.conflict(
+                f"{told.body['id']} was told {recorded}, now {given}; a measurement is told once", recorded, given
+            )
+        return tell_answer(told)
+
+
+def now() -> datetime:
+    """The time, as records tell it."""
+    return datetime.now(UTC)

@@ -1,0 +1,156 @@
+"""What follows from the events of a record: mode, override, what is pending, the sums, the alarms.
+
+The ledger is a fold over events and nothing else, so a controller that was killed and opened again knows what it knew
+before. It holds no more after a year than after a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from holdcourse.log import Event
+from holdcourse.service.alarms import Watched
+
+
+@dataclass
+class Sums:
+    """Costs so far, in units of what is measured; `staying` and `fixed` are the model's estimates for told rounds."""
+
+    service: float = 0.0
+    movement: float = 0.0
+    staying: float | None = 0.0
+    fixed: float | None = 0.0
+    told: int = 0  # with a measurement
+    asks: int = 0
+    tells: int = 0
+    alarms: int = 0
+
+    def gain(self, alternative: float | None) -> float | None:
+        """What was saved against an alternative; None where that is not known."""
+        return None if alternative is None or self.told == 0 else alternative - self.service - self.movement
+
+
+@dataclass
+class Ledger:
+    """See the module's docstring.
+
+    Attributes
+    ----------
+    config
+        The settings in force, without history.
+    home, fixed
+        The action before the first round, and the best one in the history if there is one: what gains are counted from.
+    place
+        Where the machine is, as far as anybody said.
+    pending
+        Decisions not yet told, by id, oldest first: what was answered, and what is needed to book the tell.
+    alarms
+        Open ones by kind.
+    """
+
+    config: dict[str, Any] = field(default_factory=dict)
+    mode: str = "act"
+    override: dict[str, Any] | None = None
+    home: int = 0
+    fixed: int | None = None
+    place: int = 0
+    newest: str | None = None  # the newest decision
+    pending: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stale: list[str] = field(default_factory=list)  # of the pending ones, those that the watchdog has reported
+    alarms: dict[str, dict[str, Any]] = field(default_factory=dict)
+    watched: Watched = field(default_factory=Watched)
+    sums: Sums = field(default_factory=Sums)
+    fresh_episode: int | None = None  # start of an episode without a round yet
+    last_at: str | None = None
+    seen: int = 0  # number of the last event
+
+    def saw(self, event: Event) -> None:
+        """Take in the next event."""
+        getattr(self, f"_{event.kind}")(event)
+        self.seen = event.number
+        if event.kind != "note":
+            self.last_at = event.at
+
+    def _ask(self, event: Event) -> None:
+        body, extra = event.body, event.body["extra"]
+        name = f"r{body['round']}"
+        self.pending[name] = {**extra, "round": body["round"], "proposed": body["action"], "at": event.at} | {
+            "context": body["request"].get("context")
+        }
+        self.place, self.newest, self.fresh_episode = extra["action"], name, None
+        self.sums.asks += 1
+
+    def _tell(self, event: Event) -> None:
+        extra, name = event.body["extra"], event.body["id"]
+        self.pending.pop(name)
+        self.stale = [other for other in self.stale if other != name]
+        if name == self.newest:
+            self.place = extra["taken"]
+        sums, y = self.sums, event.body["measurement"]
+        sums.tells += 1
+        sums.movement = extra["cumulative_movement"]
+        sums.service = extra["cumulative_service"]
+        if y is not None:
+            sums.told += 1
+            for name in ("staying", "fixed"):
+                before, more = getattr(sums, name), extra[name]
+                setattr(sums, name, None if before is None or more is None else before + more)
+            self.watched = self.watched.after(y, extra["deviations"])
+
+    _learn = _tell
+
+    def _episode(self, event: Event) -> None:
+        self.place = self.fresh_episode = event.body["start"]
+
+    def _note(self, event: Event) -> None:
+        body = event.body
+        match body["note"]:
+            case "created" | "epoch":
+                self._begin(body)
+            case "config":
+                self.config |= body["changes"]
+            case "mode":
+                self.mode = body["mode"]
+            case "override":
+                action = body["action"]
+                self.override = (
+                    None if action is None else {"action": action, "reason": body["reason"], "since": event.at}
+                )
+            case "stale":
+                self.stale.append(body["decision"])
+            case "alarm":
+                self.alarms[body["kind"]] = {"at": event.at, "kind": body["kind"], "message": body["message"]}
+                self.sums.alarms += 1
+            case "cleared":
+                self.alarms.pop(body["kind"], None)
+
+    def _begin(self, body: Mapping[str, Any]) -> None:
+        self.config, self.home, self.fixed = body["config"], body["home"], body["fixed"]
+        self.mode, self.place = body["config"]["mode"], body["start"]
+        carried = body.get("carried")
+        if carried is not None:
+            for name in ("mode", "override", "newest", "pending", "stale", "alarms", "last_at"):
+                setattr(self, name, carried[name])
+            self.watched, self.sums = Watched.from_data(carried["watched"]), Sums(**carried["sums"])
+
+    def carried(self) -> dict[str, Any]:
+        """What the next epoch goes on with."""
+        names = ("mode", "override", "newest", "pending", "stale", "alarms", "last_at")
+        return {name: getattr(self, name) for name in names} | {
+            "watched": self.watched.to_data(),
+            "sums": asdict(self.sums),
+        }
+
+    def overdue(self, now: datetime) -> list[str]:
+        """Pending decisions that should have been told by now."""
+        deadline = self.config["deadline_s"]
+        if deadline is None:
+            return []
+        return [
+            name
+            for name, asked in self.pending.items()
+            if (now - datetime.fromisoformat(asked["at"])).total_seconds() > deadline
+        ]

@@ -1,0 +1,139 @@
+"""Looking at a controller: rows, reasons, the learned field, whether its record is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdcourse import audit
+from holdcourse.costs import CostModel
+from holdcourse.errors import HoldcourseError
+from holdcourse.history import check_context
+from holdcourse.log import Log
+from holdcourse.service.hosted import Hosted
+from holdcourse.service.rows import finite, plain_value, row
+from holdcourse.service.shelf import Entry
+
+FIELD_CONTEXTS = 48
+FIELD_ROUNDS = 480  # newest rounds whose contexts the field may show
+DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when that is asked for
+
+
+def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
+    """Rounds after `after`, or the newest ones."""
+    shelf = hosted.shelf
+    entries = shelf.newest_asks(limit + 1) if after is None else shelf.asks_after(after, limit + 1)
+    kept = entries[-limit:] if after is None else entries[:limit]
+    told = {name: shelf.told(name) for name in (f"r{entry.event.body['round']}" for entry in kept)}
+
+    def one(entry: Entry) -> dict[str, Any]:
+        tell = told[f"r{entry.event.body['round']}"]
+        return row(entry.epoch, entry.event, None if tell is None else tell.event)
+
+    return {"decisions": [one(entry) for entry in kept], "more": len(entries) > limit}
+
+
+def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
+    """Why a decision was taken, in words and numbers."""
+    record, problem = hosted.record_of(decision)
+    found, taken = record.explain(problem), record.decision
+    columns = {
+        "bounds": found.bounds,
+        "expected": found.expected,
+        "mean": found.mean,
+        "std": found.std,
+        "probabilities": found.probabilities,
+        "movement": found.movement,
+    }
+    data: dict[str, Any] = {
+        name: None if column is None else [finite(number) for number in column.tolist()]
+        for name, column in columns.items()
+    }
+    data |= {
+        "action": taken.action,
+        "value": plain_value(taken.value),
+        "wanted": taken.wanted,
+        "limited_by": taken.limited_by,
+        "before": record.before,
+        "expected_cost": finite(taken.expected_cost),
+        "movement_cost": taken.movement,
+        "request": record.request.describe(),
+        "values": [plain_value(problem.value(action)) for action in range(problem.n)],
+    }
+    return {"decision": decision, "words": found.words, "data": data}
+
+
+def field_contexts(hosted: Hosted) -> list[list[float]]:
+    """Contexts that came up lately, few enough to look at, in order."""
+    asked = [entry.event.body["request"].get("context") for entry in hosted.shelf.newest_asks(FIELD_ROUNDS)]
+    vectors = [check_context(context, None) for context in asked]
+    if not vectors:
+        return []
+    alike = np.array([vector for vector in vectors if len(vector) == len(vectors[-1])])
+    distinct = np.unique(alike, axis=0) if alike.size else alike[:1]
+    if len(distinct) > FIELD_CONTEXTS:
+        distinct = distinct[np.linspace(0, len(distinct) - 1, FIELD_CONTEXTS).round().astype(int)]
+    return [list(vector) for vector in distinct.tolist()]
+
+
+def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any]) -> dict[str, Any]:
+    """The learned cost of every action in these contexts."""
+    try:
+        found = [model.estimate(context) for context in contexts]
+    except HoldcourseError:  # nothing is learned, or about other contexts
+        found, contexts = [], []
+    deviations = [estimate.std for estimate in found]
+    known = [std.tolist() for std in deviations if std is not None]
+    return {
+        "contexts": contexts,
+        "mean": [estimate.expected.tolist() for estimate in found],
+        "std": known if len(known) == len(found) else None,
+        "values": values,
+    }
+
+
+def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
+    """Whether the records are whole and continue each other; and, if wanted or short, decided again."""
+    events, decisions, end = 0, 0, None
+    try:
+        for path in paths:
+            log = Log.read(path)
+            log.close()
+            previous = log.about.get("previous")
+            if (None if previous is None else previous["chain"]) != end:
+                return _verdict(False, events, paths, f"{path.name} does not continue the record before it")
+            events, end = events + log.last, log.chain
+        decisions = _decisions(paths)
+        if full is False or (full is None and decisions > DECIDED_AGAIN):
+            words = (
+                f"every event is as it was written; its {decisions} decisions were not decided again (full=true does)"
+            )
+            return _verdict(True, events, paths, words)
+        for path in paths:
+            found = audit.verify(path)
+            if not found.verified:
+                return _verdict(False, events, paths, f"{path.name}: {'; '.join(found.differences[:3])}")
+    except HoldcourseError as error:
+        return _verdict(False, events, paths, str(error))
+    words = f"every event is as it was written, and all {decisions} decisions come out the same again"
+    return _verdict(True, events, paths, words)
+
+
+def _decisions(paths: list[Path]) -> int:
+    newest = [log_and_last for path in paths if (log_and_last := _newest_round(path)) is not None]
+    return max(newest, default=-1) + 1
+
+
+def _newest_round(path: Path) -> int | None:
+    log = Log.read(path, checked=False)
+    try:
+        found = log.find("round", 0, 2**62, newest=True)
+        return int(found[0].body["round"]) if found else None
+    finally:
+        log.close()
+
+
+def _verdict(ok: bool, events: int, paths: list[Path], message: str) -> dict[str, Any]:
+    return {"ok": ok, "events": events, "epochs": len(paths), "message": message}

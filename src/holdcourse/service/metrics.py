@@ -1,0 +1,64 @@
+"""Figures for Prometheus, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Latency:
+    """How long answers took: counts by upper bound, and their sum."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more answer."""
+        place = next((k for k, bound in enumerate(BUCKETS_S) if seconds <= bound), len(BUCKETS_S))
+        self.counts[place] += 1
+        self.total += seconds
+
+
+def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str], Latency]) -> str:
+    """The page that Prometheus reads.
+
+    Parameters
+    ----------
+    rows
+        Of each controller: its id, and the fields of the families below as far as they are known.
+    latencies
+        By controller and "ask" or "tell".
+    """
+    rows = list(rows)
+    lines: list[str] = []
+
+    def family(name: str, kind: str, about: str, field: str) -> None:
+        lines.extend([f"# HELP holdcourse_{name} {about}", f"# TYPE holdcourse_{name} {kind}"])
+        for row in rows:
+            if row.get(field) is not None:
+                lines.append(f'holdcourse_{name}{{controller="{row["id"]}"}} {float(row[field]):.17g}')
+
+    family("decisions_total", "counter", "Decisions taken.", "decisions")
+    family("tells_total", "counter", "Decisions told or skipped.", "tells")
+    family("alarms_total", "counter", "Alarms raised.", "alarms_raised")
+    family("alarms_open", "gauge", "Alarms that are open.", "alarms")
+    family("stale", "gauge", "1 while a decision has not been told within its deadline.", "stale")
+    family("broken", "gauge", "1 if the record could not be opened.", "broken")
+    family("seconds_since_last_event", "gauge", "Since the last decision or tell.", "seconds_since")
+    family("service_cost", "gauge", "Measured cost so far.", "service")
+    family("movement_cost", "gauge", "Movement cost so far.", "movement")
+    name = "holdcourse_request_seconds"
+    lines += [f"# HELP {name} Time to answer, commit included.", f"# TYPE {name} histogram"]
+    seen = {row["id"] for row in rows}
+    for (controller, operation), latency in sorted(latencies.items()):
+        if controller in seen:
+            labels, count = f'controller="{controller}",operation="{operation}"', 0
+            for bound, more in zip((*BUCKETS_S, "+Inf"), latency.counts, strict=True):
+                count += more
+                lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {count}')
+            lines += [f"{name}_sum{{{labels}}} {latency.total:.17g}", f"{name}_count{{{labels}}} {count}"]
+    return "\n".join(lines) + "\n"

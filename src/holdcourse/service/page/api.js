@@ -1,0 +1,67 @@
+// Talking to the service. Addresses are relative, so the page also works behind a proxy that adds a prefix.
+
+import { noteClock } from "./words.js";
+
+const KEY = "holdcourse-token";
+
+/** Kept for this tab only: closing it forgets the token. */
+export const token = {
+  get: () => sessionStorage.getItem(KEY),
+  set: (text) => sessionStorage.setItem(KEY, text),
+  forget: () => sessionStorage.removeItem(KEY),
+};
+
+/** An answer that is not a success. `status` is 0 when the service could not be reached. */
+export class Refused extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export const headers = (more = {}) => (token.get() ? { Authorization: `Bearer ${token.get()}`, ...more } : more);
+
+let askForToken = null;
+/** Set what is called when a token is missing or wrong; it returns a promise that resolves when there is a new one. */
+export const onTokenNeeded = (ask) => (askForToken = ask);
+
+async function refusal(response) {
+  let error = {};
+  try {
+    error = (await response.json()).error ?? {};
+  } catch {
+    // Not JSON: something between us and the service answered.
+  }
+  return new Refused(response.status, error.code ?? "", error.message ?? `The service answered ${response.status}.`);
+}
+
+/** A request that asks for a token when one is needed, and then tries again. */
+export async function send(path, options = {}) {
+  for (;;) {
+    const used = token.get();
+    let response;
+    try {
+      response = await fetch(path, { cache: "no-store", ...options, headers: headers(options.headers) });
+    } catch (problem) {
+      if (options.signal?.aborted) throw problem;
+      throw new Refused(0, "unreachable", "The service cannot be reached.");
+    }
+    if (response.headers.has("Date")) noteClock(response.headers.get("Date"));
+    if (response.ok) return response;
+    if (response.status !== 401) throw await refusal(response);
+    const why = await refusal(response);
+    if (used === token.get()) await askForToken(used ? why.message : null); // else another request got a new one already
+  }
+}
+
+export const get = async (path) => (await send(path)).json();
+
+async function carrying(method, path, body) {
+  const options = { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return (await send(path, options)).json();
+}
+
+export const post = (path, body) => carrying("POST", path, body);
+
+export const pathOf = (id, ...rest) => ["controllers", encodeURIComponent(id), ...rest].join("/");

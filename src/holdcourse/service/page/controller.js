@@ -1,0 +1,151 @@
+// The view of one controller.
+
+import { agoOf, statusBadge } from "./badges.js";
+import { pathOf } from "./api.js";
+import { connect } from "./connection.js";
+import { controls } from "./controls.js";
+import { costChart } from "./cost_chart.js";
+import { decisionTable } from "./decisions.js";
+import { announce, drawn, fill, h } from "./dom.js";
+import { explanation } from "./explain.js";
+import { Feed } from "./feed.js";
+import { fieldChart } from "./field_chart.js";
+import { instruct, instructionPanel } from "./instruction.js";
+import { alarmList, alarmStrip, facts, tiles } from "./panels.js";
+import { pendingPanel } from "./pending.js";
+import { recordPanel } from "./record.js";
+import { keyOf } from "./rows.js";
+import { statusOf } from "./words.js";
+
+const SPANS = [60, 120, 240, 1000];
+
+const section = (id, title, ...children) => h("section", { "aria-labelledby": id }, h("h2", { id }, title), children);
+
+export function controllerView(main, id) {
+  const feed = new Feed(id, () => draw());
+  let span = 120;
+  let picked = null; // the key of the decision explained; null: the newest
+  let spoken = "";
+
+  const title = h("h1", { tabindex: "-1" }, id);
+  const under = h("p", { class: "under" });
+  const parts = {
+    strip: alarmStrip(),
+    instruction: instructionPanel(),
+    controls: controls(() => feed.refresh()),
+    tiles: tiles(),
+    field: fieldChart({ pick: (k) => pick(keyOf(shown()[k])) }),
+    costs: costChart(),
+    why: explanation(id, {
+      follow: () => pick(null),
+      found: (row, { data }) => {
+        const probabilities = row.proposed === null ? null : data.probabilities; // not to be shown while it observes
+        if (row.round === feed.rows.at(-1).round) parts.pending.seen({ ...row, probabilities });
+      },
+    }),
+    pending: pendingPanel(),
+    alarms: alarmList(),
+    facts: facts(),
+    table: decisionTable({ pick: (key) => pick(key, true), earlier: () => feed.loadEarlier() }),
+    record: recordPanel(id),
+  };
+  const spans = h(
+    "select",
+    { onchange: async () => {
+      span = Number(spans.value);
+      while (feed.rows.length < span && feed.more) await feed.loadEarlier();
+      draw();
+    } },
+    SPANS.map((n) => h("option", { value: n }, `last ${n.toLocaleString("en")} rounds`)),
+  );
+  spans.value = String(span);
+
+  const drawTitle = drawn(under, (state) => [
+    statusBadge(state.status),
+    h("span", {}, statusOf(state.status).long),
+    h("span", { class: "small" }, state.last_at ? ["Last heard ", agoOf(state.last_at)] : "Never heard from"),
+  ]);
+
+  const shown = () => feed.rows.slice(-span);
+
+  /** Explain one decision; `far`: the explanation may be out of sight of what was pressed. */
+  function pick(key, far = false) {
+    picked = key;
+    drawPicked();
+    const row = feed.rows.find((r) => keyOf(r) === picked);
+    if (row) parts.why.speakNext();
+    if (row && far) parts.why.show();
+  }
+
+  function drawPicked() {
+    const row = feed.rows.find((r) => keyOf(r) === picked) ?? null;
+    parts.table.select(picked);
+    parts.field.select(row ? shown().indexOf(row) : -1);
+    parts.why.update(row ?? feed.rows.at(-1) ?? null, feed.state, row !== null);
+  }
+
+  function draw() {
+    const { state, rows } = feed;
+    if (!state) return;
+    content.hidden = false;
+    const name = state.name || state.id;
+    if (title.textContent !== name) title.textContent = name;
+    document.title = `${name} · holdcourse`;
+    drawTitle({ status: state.status, last_at: state.last_at });
+    parts.strip.update(state.alarms);
+    parts.instruction.update({ state, rows });
+    parts.controls.update(state);
+    parts.tiles.update(state);
+    parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state });
+    parts.costs.update({ rows: shown(), state });
+    parts.pending.update(state);
+    parts.alarms.update(feed.alarms);
+    parts.facts.update(state);
+    parts.table.update({ rows, state, more: feed.more });
+    drawPicked();
+    const { verb, value } = instruct(state, rows);
+    const trouble = ["stale", "broken"].includes(state.status) ? ` It is ${statusOf(state.status).word}.` : "";
+    const sentence = `${name}: ${verb} ${value}.${trouble}`;
+    if (spoken && sentence !== spoken) announce(sentence); // a change, not every round
+    spoken = sentence;
+  }
+
+  const content = h(
+    "div",
+    { hidden: true }, // until there is something to show
+    parts.strip.node,
+    h("div", { class: "command" }, parts.instruction.node, parts.controls.node),
+    parts.tiles.node,
+    h(
+      "section",
+      { "aria-labelledby": "did" },
+      h("div", { class: "row" }, h("h2", { id: "did" }, "What it did, and why"), h("label", { class: "small" }, "Show ", spans)),
+      h(
+        "div",
+        { class: "split" },
+        h("div", {}, parts.field.node, h("h3", {}, "Paid so far"), parts.costs.node),
+        parts.why.node,
+      ),
+    ),
+    h(
+      "div",
+      { class: "split even" },
+      section("pending", "Pending decision", parts.pending.node),
+      section("limits", "Limits and make-up", parts.facts.node),
+    ),
+    section("recent", "Recent decisions", parts.table.node),
+    h("div", { class: "split even" }, section("alarms", "Alarms", parts.alarms.node), section("record", "Record", parts.record.node)),
+  );
+  fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All controllers")), title, under, content);
+
+  const link = connect(pathOf(id, "events"), () => feed.load(), () => feed.hear());
+  return {
+    title,
+    stop() {
+      link.stop();
+      feed.stop();
+      parts.field.stop();
+      parts.costs.stop();
+    },
+  };
+}

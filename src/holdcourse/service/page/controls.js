@@ -1,0 +1,100 @@
+// What an operator may do: switch the mode, hold the machine at one setting, let go again.
+
+import { pathOf, post } from "./api.js";
+import { ask, field } from "./ask.js";
+import { announce, drawn, h } from "./dom.js";
+import { MODES, modeOf, setting } from "./words.js";
+
+const reasonInput = () => h("input", { name: "reason", maxlength: 500, autocomplete: "off" });
+const reasonField = () => field("Reason", reasonInput(), "Goes into the record. You may leave it empty.");
+const reasonOf = (form) => form.elements.reason.value.trim();
+
+function switchMode(state, mode) {
+  const { word, long } = modeOf(mode);
+  return ask({
+    title: `Switch to ${word}?`,
+    body: [
+      h("p", {}, long),
+      mode === "act" && h("p", { class: "careful" }, "From the next decision on, the machine follows without being asked."),
+      reasonField(),
+    ],
+    confirm: `Switch to ${word}`,
+    act: (form) => post(pathOf(state.id, "mode"), { mode, reason: reasonOf(form) }),
+  });
+}
+
+function takeOver(state) {
+  const unit = state.units?.action;
+  const options = state.actions.map((value, i) => h("option", { value: String(i) }, setting(value, unit)));
+  const select = h("select", { name: "action", autofocus: true }, options);
+  select.value = String(state.override?.action ?? state.instruction?.action ?? state.action ?? 0);
+  return ask({
+    title: "Hold the machine at one setting?",
+    body: [
+      h("p", {}, "It stays there, whatever is decided, until you release it. Decisions and measurements go on being recorded."),
+      field("Setting", select),
+      reasonField(),
+    ],
+    confirm: "Hold it there",
+    act: (form) => post(pathOf(state.id, "override"), { action: Number(select.value), reason: reasonOf(form) }),
+  });
+}
+
+function release(state) {
+  const held = setting(state.actions[state.override.action], state.units?.action);
+  const { word, long } = modeOf(state.mode);
+  return ask({
+    title: "Hand control back?",
+    body: [
+      h("p", {}, `The machine is no longer held at ${held}. The mode is `, h("b", {}, word), `: ${long}`),
+      reasonField(),
+    ],
+    confirm: "Release",
+    act: (form) => post(pathOf(state.id, "override"), { action: null, reason: reasonOf(form) }),
+  });
+}
+
+/** The controls; `done` is called after each change. */
+export function controls(done) {
+  const node = h("div", { class: "controls" });
+  let now = null; // what the dialogs begin with; a new decision must not redraw the button that has the focus
+  const run = async (question, text) => {
+    if ((await question) === null) return;
+    announce(text);
+    await done();
+    // The button that was pressed may be gone: the focus must not be lost to the top of the page.
+    if (document.activeElement === document.body) node.querySelector("button")?.focus();
+  };
+  const draw = drawn(node, (mode, override) => [
+    h(
+      "div",
+      { class: "segments", role: "group", "aria-label": "Mode" },
+      Object.keys(MODES).map((other) =>
+        h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": String(other === mode),
+            title: modeOf(other).long,
+            onclick: () => other !== mode && run(switchMode(now, other), `The mode is now ${other}.`),
+          },
+          modeOf(other).word,
+        ),
+      ),
+    ),
+    h("p", { class: "small" }, modeOf(mode).long),
+    h(
+      "p",
+      { class: "buttons" },
+      h("button", { type: "button", onclick: () => run(takeOver(now), "The machine is held.") }, override ? "Hold elsewhere …" : "Take over …"),
+      override && h("button", { type: "button", class: "primary", onclick: () => run(release(now), "Control is handed back.") }, "Release …"),
+    ),
+  ]);
+  return {
+    node,
+    update(state) {
+      now = state;
+      draw(state.mode, state.override !== null);
+    },
+  };
+}

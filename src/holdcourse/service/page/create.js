@@ -1,0 +1,152 @@
+// Making a controller: from a short form, or from JSON for everything the form leaves out.
+
+import { post } from "./api.js";
+import { ask, field } from "./ask.js";
+import { fill, h } from "./dom.js";
+import { MODES, plural, setting } from "./words.js";
+
+const MOST_FROM_RANGE = 5000;
+
+const HOW_TO_WRITE = "Numbers with commas, or a range: 50 to 300 step 25.";
+const BEYOND = "Also limits, a history to start from, and options of the policy. The fields are described in /openapi.json.";
+
+const POLICIES = [
+  ["recommended", "What we would run. It does best with a history to start from (give it as JSON)."],
+  ["planner", "Learns what each setting costs and plans ahead."],
+  ["gp_md", "Learns what each setting costs and moves with care, by mirror descent."],
+  ["cgp_lcb", "Learns what each setting costs and ignores what moving costs."],
+  ["proximal_lcb", "Learns what each setting costs and prefers to stay near."],
+  ["stationary", "Always stays: to compare with."],
+];
+
+/** "50, 75, 100", or "50 to 300 step 25", or words separated by commas. */
+export function readActions(text) {
+  const range = /^\s*(-?[\d.]+)\s*(?:to|\.\.|…|:)\s*(-?[\d.]+)\s*(?:(?:step|by|:)\s*([\d.]+))?\s*$/i.exec(text);
+  if (range) {
+    const [low, high, step] = [Number(range[1]), Number(range[2]), Number(range[3] ?? 1)];
+    const count = Math.floor((high - low) / step + 1e-9) + 1;
+    if (!(step > 0) || !(count >= 1) || count > MOST_FROM_RANGE) return [];
+    return Array.from({ length: count }, (_, i) => +(low + i * step).toPrecision(12));
+  }
+  const parts = text.split(/[,;\n]+/).map((part) => part.trim()).filter(Boolean);
+  return parts.every((part) => part !== "" && Number.isFinite(Number(part))) ? parts.map(Number) : [];
+}
+
+/** A choice whose hint says what is chosen. */
+function described(label, select, words) {
+  const node = field(label, select, words(select.value));
+  select.addEventListener("change", () => (node.lastChild.textContent = words(select.value)));
+  return node;
+}
+
+function shortForm() {
+  const input = (name, props = {}) => h("input", { name, autocomplete: "off", spellcheck: "false", ...props });
+  const actions = input("actions", { required: true, placeholder: "50 to 300 step 25" });
+  const count = h("span", { class: "small", role: "status" });
+  const start = h("select", { name: "start" });
+  const scale = input("scale", { type: "number", step: "any", min: 0, placeholder: "1" });
+  const deadline = input("deadline_s", { type: "number", step: "any", min: 1, placeholder: "none" });
+  const metric = h("select", { name: "metric" }, ["euclidean", "cityblock", "chebyshev"].map((m) => h("option", {}, m)));
+  const policy = h("select", { name: "policy" }, POLICIES.map(([value]) => h("option", {}, value)));
+  const mode = h("select", { name: "mode" }, Object.entries(MODES).map(([value, { word, long }]) => h("option", { value, title: long }, word)));
+  mode.value = "shadow";
+  const policyField = described("Policy", policy, (name) => Object.fromEntries(POLICIES)[name]);
+  const modeField = described("Mode to begin with", mode, (name) => MODES[name].long);
+
+  const refresh = () => {
+    const values = readActions(actions.value);
+    const kept = start.value;
+    fill(start, values.map((value, i) => h("option", { value: i }, setting(value))));
+    if (kept && Number(kept) < values.length) start.value = kept;
+    count.textContent = actions.value.trim() ? (values.length ? plural(values.length, "setting") : "Write numbers, or a range") : "";
+    actions.setCustomValidity(values.length > 1 ? "" : "Give at least two settings: 50, 75, 100 or 50 to 300 step 25");
+  };
+  actions.addEventListener("input", refresh);
+  const id = input("id", { required: true, pattern: "[a-z0-9_\\-]+", maxlength: 64, autofocus: true });
+  const node = h(
+    "div",
+    { class: "grid" },
+    field("Id", id, "Small letters, digits, - and _. It cannot be changed later."),
+    field("Name", input("name", { maxlength: 200 }), "As you call the machine."),
+    h("div", { class: "whole" }, field("Settings to choose from", actions, HOW_TO_WRITE), count),
+    field("Unit of a setting", input("unit_action", { placeholder: "m" })),
+    field("Unit of a measured cost", input("unit_measurement", { placeholder: "kWh" })),
+    field("Start at", start),
+    field("What a move costs", scale, "Per unit of setting, in the unit of the measured cost."),
+    field("Distance", metric),
+    policyField,
+    modeField,
+    field("Deadline for a measurement (s)", deadline, "Later than that, the controller is stale and falls back."),
+  );
+  const read = (form) => {
+    const text = (name) => form.elements[name].value.trim();
+    const config = {
+      id: text("id"),
+      actions: readActions(text("actions")),
+      metric: text("metric"),
+      policy: text("policy"),
+      start: Number(text("start")),
+      mode: text("mode"),
+    };
+    if (text("name")) config.name = text("name");
+    if (text("scale")) config.scale = Number(text("scale"));
+    if (text("deadline_s")) config.deadline_s = Number(text("deadline_s"));
+    config.units = { action: text("unit_action"), measurement: text("unit_measurement") };
+    return config;
+  };
+  return { node, read };
+}
+
+/** JSON to read: one line per field, lists of numbers not broken. */
+const pretty = (config) => JSON.stringify(config, null, 2).replace(/\[[\s\d.,eE+-]+\]/g, (list) => list.replace(/\s+/g, " "));
+
+function jsonForm() {
+  const text = h("textarea", { name: "json", rows: 14, spellcheck: "false" });
+  const file = h("input", { type: "file", accept: ".json,application/json" });
+  file.addEventListener("change", async () => {
+    if (file.files[0]) text.value = await file.files[0].text();
+  });
+  const node = h("div", {}, field("Configuration as JSON", text, BEYOND), field("Or read it from a file", file));
+  return { node, text };
+}
+
+/** Ask for a controller and make it; resolves to its state, or null. */
+export function createController() {
+  const short = shortForm();
+  const long = jsonForm();
+  const choose = (name, label, checked) =>
+    h("label", {}, h("input", { type: "radio", name: "how", value: name, checked, onchange: () => show(name) }), ` ${label}`);
+  const how = h("fieldset", { class: "how" }, h("legend", {}, "How"), choose("form", "Short form", true), choose("json", "JSON"));
+  const body = h("div", {}, how, short.node, long.node);
+
+  function show(name) {
+    const form = body.closest("form");
+    short.node.hidden = name === "json";
+    long.node.hidden = name !== "json";
+    // What is hidden must not hold the form back.
+    for (const input of short.node.querySelectorAll("input, select")) input.disabled = name === "json";
+    if (name === "json" && form && !long.text.value.trim()) long.text.value = pretty(short.read(form));
+    if (name === "json") {
+      long.text.focus();
+      long.text.setSelectionRange(0, 0);
+    }
+  }
+  show("form");
+
+  return ask({
+    title: "New controller",
+    body,
+    confirm: "Create",
+    wide: true,
+    act: (form) => {
+      if (form.elements.how.value !== "json") return post("controllers", short.read(form));
+      let config;
+      try {
+        config = JSON.parse(long.text.value);
+      } catch (problem) {
+        throw new Error(`This is not JSON: ${problem.message}`);
+      }
+      return post("controllers", config);
+    },
+  });
+}

@@ -1,0 +1,95 @@
+// The table of recent decisions, newest first. Each round's number is a button that explains it.
+
+import { timeOf } from "./badges.js";
+import { drawn, h } from "./dom.js";
+import { keyOf, played, unfollowed } from "./rows.js";
+import { contextWords, decimalsFor, modeOf, number, setting } from "./words.js";
+
+const SHOWN = 12;
+
+const heading = (text, unit) => h("th", { scope: "col" }, text, unit && h("span", { class: "unit" }, ` (${unit})`));
+
+export function decisionTable({ pick, earlier }) {
+  const head = h("tr");
+  const body = h("tbody");
+  const caption = h("caption", {});
+  const less = h("button", { type: "button", onclick: () => show(SHOWN) }, "Fewer");
+  const more = h("button", { type: "button", onclick: () => show(shown + 4 * SHOWN) }, "More");
+  const node = h(
+    "div",
+    {},
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Recent decisions" },
+      h("table", { class: "decisions" }, caption, h("thead", {}, head), body),
+    ),
+    h("p", { class: "buttons" }, more, less),
+  );
+  const made = new Map(); // by key: a row that did not change keeps its element, and its focus
+  let data = null;
+  let shown = SHOWN;
+  let selected = null;
+
+  const drawHead = drawn(head, (units) => [
+    heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.measurement),
+    heading("Movement", units?.measurement), heading("Proposed", units?.action), heading("Context"), heading("Mode"), heading("Time"),
+  ]);
+
+  function cells(row, decimals) {
+    const done = played(row);
+    const props = { type: "button", class: "plain", "aria-label": `Explain round ${row.round}`, onclick: () => pick(keyOf(row)) };
+    const button = h("button", props, String(row.round));
+    return [
+      h("th", { scope: "row" }, button),
+      h("td", {}, h("b", {}, setting(done))),
+      h("td", {}, row.measurement === null ? h("i", {}, row.told_at ? "skipped" : "awaited") : number(row.measurement, decimals)),
+      h("td", {}, number(row.expected_cost, decimals)),
+      h("td", {}, row.movement ? number(row.movement, decimals) : "–"),
+      h("td", {}, row.proposed_value === null ? "–" : unfollowed(row) ? setting(row.proposed_value) : "same"),
+      h("td", {}, contextWords(row.context)),
+      h("td", {}, modeOf(row.mode).word),
+      h("td", {}, timeOf(row.at)),
+    ];
+  }
+
+  function draw() {
+    const { rows, state } = data;
+    const recent = rows.slice(-shown).reverse();
+    const decimals = decimalsFor(recent.flatMap((row) => [row.expected_cost, row.measurement]).filter((v) => v !== null));
+    drawHead(state.units);
+    caption.textContent = rows.length ? `Round ${recent.at(-1).round} to ${recent[0].round}; choose one to see why.` : "No decision yet.";
+    const nodes = recent.map((row) => {
+      const key = keyOf(row);
+      const entry = made.get(key) ?? { node: h("tr"), draw: null };
+      entry.draw ??= drawn(entry.node, cells);
+      entry.draw(row, decimals);
+      entry.node.classList.toggle("selected", key === selected);
+      made.set(key, entry);
+      return entry.node;
+    });
+    const kept = new Set(recent.map(keyOf));
+    for (const key of made.keys()) if (!kept.has(key)) made.delete(key); // a page that stays open for months must not grow
+    for (const old of [...body.children]) if (!nodes.includes(old)) old.remove();
+    nodes.forEach((tr, i) => body.children[i] !== tr && body.insertBefore(tr, body.children[i] ?? null));
+    more.hidden = !(rows.length > shown || data.more);
+    less.hidden = shown <= SHOWN;
+  }
+
+  async function show(count) {
+    shown = count;
+    if (shown > data.rows.length && data.more) await earlier();
+    draw();
+  }
+
+  return {
+    node,
+    update(next) {
+      data = next;
+      draw();
+    },
+    select(key) {
+      selected = key;
+      if (data) draw();
+    },
+  };
+}

@@ -1,0 +1,103 @@
+// What is known of one controller, kept up to date: its state, its newest decisions, and the learned field.
+
+import { get, pathOf, Refused } from "./api.js";
+import { merged } from "./rows.js";
+
+export const PAGE_OF_ROWS = 240;
+const MOST_ROWS = 5000; // a page that stays open for months must not grow
+const NEWEST = 40; // rows looked at again after an event: some may have been measured since
+const REFRESH = 400; // milliseconds: events come faster than anybody reads
+const FIELD_AGE = 8000; // milliseconds: the field costs the service more than the rest
+
+/** Runs `task` after `wait`, once, however often it is called meanwhile. */
+export function calmly(task, wait) {
+  let timer = null;
+  let running = null;
+  const run = async () => {
+    timer = null;
+    running = task();
+    try {
+      await running;
+    } catch {
+      // The connection tells the reader when the service is away.
+    } finally {
+      running = null;
+    }
+  };
+  return {
+    call: () => (timer ??= setTimeout(run, running ? 2 * wait : wait)),
+    stop: () => clearTimeout(timer),
+  };
+}
+
+export class Feed {
+  constructor(id, onChange) {
+    Object.assign(this, { id, onChange, state: null, rows: [], more: false, field: null, fieldNote: "", alarms: [] });
+    this.fieldAt = 0;
+    this.refreshing = calmly(() => this.refresh(), REFRESH);
+  }
+
+  decisions(query) {
+    return get(`${pathOf(this.id, "decisions")}?${new URLSearchParams(query)}`);
+  }
+
+  /** Everything anew: at the start, and after the connection was lost. */
+  async load() {
+    const [state, page] = await Promise.all([get(pathOf(this.id, "state")), this.decisions({ limit: PAGE_OF_ROWS })]);
+    this.state = state;
+    this.rows = merged([], page.decisions);
+    this.more = page.more;
+    this.onChange();
+    await Promise.all([this.loadField(), this.loadAlarms()]);
+    this.onChange();
+  }
+
+  async refresh() {
+    const [state, page] = await Promise.all([get(pathOf(this.id, "state")), this.decisions({ limit: NEWEST })]);
+    const newest = this.rows.at(-1)?.round ?? -1;
+    const gap = page.decisions.length === NEWEST && merged([], page.decisions)[0].round > newest + 1;
+    if (gap || (this.state && state.epoch !== this.state.epoch)) return this.load();
+    const other = JSON.stringify(state.alarms) !== JSON.stringify(this.state?.alarms);
+    this.state = state;
+    this.rows = merged(this.rows, page.decisions).slice(-MOST_ROWS);
+    if (other) await this.loadAlarms();
+    if (Date.now() - this.fieldAt > FIELD_AGE) await this.loadField();
+    this.onChange();
+  }
+
+  async loadField() {
+    this.fieldNote = "Nothing has been learned yet: the colours come with the first measurements.";
+    if (this.rows.length === 0) return;
+    this.fieldAt = Date.now();
+    try {
+      const field = await get(pathOf(this.id, "field"));
+      this.field = field.mean?.length ? field : null;
+      if (this.field) this.fieldNote = "";
+    } catch (problem) {
+      if (!(problem instanceof Refused) || problem.status === 0) throw problem;
+      this.field = null;
+      this.fieldNote = `No learned cost to show: ${problem.message}`;
+    }
+  }
+
+  async loadAlarms() {
+    this.alarms = (await get(pathOf(this.id, "alarms"))).alarms;
+  }
+
+  async loadEarlier() {
+    const first = this.rows[0]?.round ?? 0;
+    const page = await this.decisions({ after: Math.max(first - PAGE_OF_ROWS - 1, -1), limit: PAGE_OF_ROWS });
+    this.rows = merged(page.decisions, this.rows);
+    this.more = this.rows[0].round > 0;
+    this.onChange();
+  }
+
+  /** Something happened. */
+  hear() {
+    this.refreshing.call();
+  }
+
+  stop() {
+    this.refreshing.stop();
+  }
+}

@@ -1,0 +1,137 @@
+// The fleet: every controller in one table; on a narrow screen each row is a card.
+
+import { get, pathOf } from "./api.js";
+import { agoOf, modeBadge, statusBadge, symbol } from "./badges.js";
+import { connect } from "./connection.js";
+import { createController } from "./create.js";
+import { drawn, fill, h } from "./dom.js";
+import { calmly } from "./feed.js";
+import { tone } from "./panels.js";
+import { decimalsFor, plural, setting, signed, withUnit } from "./words.js";
+
+const REFRESH = 700; // milliseconds
+const FIRST = ["broken", "stale", "held"]; // what needs somebody; the others keep their places from round to round
+const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Gain against staying", "Gain against fixed", "Alarms"];
+
+const ABOUT_GAINS =
+  "Gains are estimated: what the learned model says the other way would have cost, less what was paid. " +
+  "Against staying: at the start for ever. Against fixed: at the best single setting of the history.";
+const units = new Map(); // by controller; the overview does not carry them
+
+/** Learn the units of those we do not know yet, one after the other: they hardly ever change. */
+async function learnUnits(all) {
+  for (const { id, status } of all) {
+    if (units.has(id) || status === "broken") continue;
+    units.set(id, (await get(pathOf(id, "state"))).units);
+  }
+}
+
+const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRST.length);
+
+const address = (id) => `#/c/${encodeURIComponent(id)}`;
+
+function gain(value, unit) {
+  return h("span", { class: tone(value) }, withUnit(signed(value, decimalsFor([value])), unit));
+}
+
+function cells(one) {
+  const cell = (k, ...children) => h("td", { role: "cell", "data-label": COLUMNS[k] }, h("span", {}, children));
+  return [
+    h(
+      "th",
+      { scope: "row", role: "rowheader" },
+      h("a", { href: address(one.id) }, one.name),
+      one.name !== one.id && h("span", { class: "small" }, one.id),
+    ),
+    cell(1, statusBadge(one.status), one.message && h("span", { class: "small" }, one.message)),
+    cell(2, one.mode ? modeBadge(one.mode) : "–"),
+    cell(3, h("b", {}, setting(one.value, one.units?.action))),
+    cell(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
+    cell(5, gain(one.against_staying, one.units?.measurement)),
+    cell(6, gain(one.against_fixed, one.units?.measurement)),
+    cell(7, one.alarms ? h("span", { class: "bad with-symbol" }, symbol("stale"), plural(one.alarms, "alarm")) : "none"),
+  ];
+}
+
+function summary(all) {
+  const trouble = all.filter((c) => ["stale", "broken"].includes(c.status) || c.alarms > 0).length;
+  const held = all.filter((c) => c.status === "held").length;
+  const parts = [plural(all.length, "controller"), trouble ? `${trouble} need${trouble === 1 ? "s" : ""} a look` : "all is well"];
+  if (held) parts.push(`${held} held by an operator`);
+  return `${parts.join(", ")}.`;
+}
+
+export function fleetView(main) {
+  document.title = "Fleet · holdcourse";
+  const title = h("h1", { tabindex: "-1" }, "Fleet");
+  const lead = h("p", { class: "lead" });
+  const body = h("tbody", { role: "rowgroup" });
+  const made = new Map();
+  const table = h(
+    "table",
+    { class: "fleet", role: "table", hidden: true }, // until there is something to show
+    h("caption", { class: "unseen" }, "All controllers; those that need somebody come first"),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map((text) => h("th", { scope: "col", role: "columnheader" }, text)))),
+    body,
+  );
+  const empty = h(
+    "div",
+    { class: "empty", hidden: true },
+    h("p", {}, h("b", {}, "No controller yet.")),
+    h("p", {}, "A controller learns what each setting costs, weighs it against the cost of changing, and says what to do."),
+    h("p", {}, "Make the first one here, or with a POST to ", h("code", {}, "/controllers"), "."),
+  );
+
+  function draw(all) {
+    empty.hidden = all.length > 0;
+    table.hidden = all.length === 0;
+    lead.textContent = all.length ? summary(all) : "";
+    const sorted = [...all].sort((a, b) => place(a.status) - place(b.status) || a.id.localeCompare(b.id));
+    const nodes = sorted.map((one) => {
+      const entry = made.get(one.id) ?? { node: h("tr", { role: "row" }) };
+      entry.draw ??= drawn(entry.node, cells);
+      entry.node.className = `is-${one.status}`;
+      const { seconds_since, service, movement, ...rest } = one; // what is not shown must not redraw the row
+      entry.draw({ ...rest, units: units.get(one.id) });
+      made.set(one.id, entry);
+      return entry.node;
+    });
+    const focused = document.activeElement;
+    for (const old of [...body.children]) if (!nodes.includes(old)) old.remove();
+    nodes.forEach((tr, i) => body.children[i] !== tr && body.insertBefore(tr, body.children[i] ?? null));
+    if (focused !== document.activeElement && focused?.isConnected) focused.focus(); // moving an element takes its focus
+  }
+
+  const load = async () => {
+    const { controllers } = await get("controllers");
+    draw(controllers);
+    if (controllers.every(({ id }) => units.has(id))) return;
+    await learnUnits(controllers);
+    draw(controllers);
+  };
+  const refreshing = calmly(load, REFRESH);
+  const create = async () => {
+    const made = await createController();
+    if (made) location.hash = address(made.id);
+  };
+  fill(
+    main,
+    h(
+      "div",
+      { class: "row top" },
+      h("div", {}, title, lead),
+      h("button", { type: "button", class: "primary", onclick: create }, "New controller …"),
+    ),
+    table,
+    empty,
+    h("p", { class: "small foot" }, ABOUT_GAINS),
+  );
+  const link = connect("events", load, () => refreshing.call());
+  return {
+    title,
+    stop() {
+      link.stop();
+      refreshing.stop();
+    },
+  };
+}

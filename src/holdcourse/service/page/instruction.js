@@ -1,0 +1,50 @@
+// What the machine should do now, in large letters.
+
+import { agoOf } from "./badges.js";
+import { drawn, h } from "./dom.js";
+import { played } from "./rows.js";
+import { setting } from "./words.js";
+
+/** The words: { verb, value, note }. */
+export function instruct(state, rows) {
+  const name = (value) => setting(value, state.units?.action);
+  const now = state.instruction ?? { action: state.action, value: state.value, reason: null };
+  const newest = rows.at(-1);
+  const before = rows.length > 1 ? played(rows.at(-2)) : null;
+  const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
+  if (state.override) {
+    const why = state.override.reason ? `: ${state.override.reason}` : "";
+    return { verb: "Hold", value: name(now.value), note: `Held by an operator${why}.` };
+  }
+  if (now.reason === "fallback") {
+    return { verb: state.fallback === null ? "Stay at" : "Fall back to", value: name(now.value), note: "No measurement came in before the deadline." };
+  }
+  if (!newest) return { verb: "Stay at", value: name(now.value), note: "Nothing has been asked yet." };
+  if (state.mode === "act") {
+    const note = same ? "As in the round before." : `It was at ${name(before)} before.`;
+    return { verb: same ? "Stay at" : "Go to", value: name(now.value), note };
+  }
+  if (state.mode === "advise") {
+    return { verb: same ? "Advice: stay at" : "Advice: go to", value: name(newest.proposed_value ?? now.value), note: "The operator decides." };
+  }
+  if (state.mode === "shadow") {
+    const would = newest.proposed_value === null ? "" : ` It would choose ${name(newest.proposed_value)}.`;
+    return { verb: "Stay at", value: name(now.value), note: `Shadow: the machine does not follow.${would}` };
+  }
+  return { verb: "Operator's choice:", value: name(now.value), note: "Observe: it watches and learns." };
+}
+
+export function instructionPanel() {
+  const node = h("div", { class: "instruction" });
+  const draw = drawn(node, ({ verb, value, note }, at, status) => [
+    h("p", { class: "now" }, h("span", { class: "small" }, "Now"), h("span", { class: "order" }, `${verb} `, h("b", {}, value))),
+    h("p", { class: "small" }, note, at ? " Decided " : "", at ? agoOf(at) : "", at ? "." : ""),
+  ]);
+  return {
+    node,
+    update({ state, rows }) {
+      node.className = `instruction is-${state.status}`;
+      draw(instruct(state, rows), rows.at(-1)?.at ?? null, state.status);
+    },
+  };
+}

@@ -1,0 +1,34 @@
+// Which view is shown: "#/" the fleet, "#/c/<id>" one controller.
+
+import { onTokenNeeded } from "./api.js";
+import { keepTime } from "./badges.js";
+import { controllerView } from "./controller.js";
+import { fleetView } from "./fleet.js";
+import { offerTheme } from "./theme.js";
+import { askToken, offerToForget } from "./token.js";
+
+const main = document.getElementById("main");
+let view = null;
+
+function show(first) {
+  if (location.hash === "#main") return; // the skip link, not a view
+  view?.stop();
+  const found = /^#\/c\/(.+)$/.exec(location.hash);
+  view = found ? controllerView(main, decodeURIComponent(found[1])) : fleetView(main);
+  // Whoever reads by ear or keyboard starts at the new view's heading; the first view starts where the browser does.
+  if (!first) {
+    view.title.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
+}
+
+onTokenNeeded(askToken);
+offerToForget();
+offerTheme(document.getElementById("theme"));
+keepTime();
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address belongs to the views
+  main.focus();
+});
+addEventListener("hashchange", () => show(false));
+show(true);

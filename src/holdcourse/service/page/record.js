@@ -1,0 +1,50 @@
+// The record on disk: check it, or save a copy.
+
+import { get, pathOf, send } from "./api.js";
+import { fill, h } from "./dom.js";
+import { plural } from "./words.js";
+
+export function recordPanel(id) {
+  const answer = h("p", { class: "small", role: "status" });
+
+  const busy = (task, words) => async (event) => {
+    const button = event.currentTarget;
+    button.disabled = true;
+    fill(answer, words);
+    try {
+      fill(answer, await task());
+    } catch (refused) {
+      fill(answer, h("span", { class: "problem" }, refused.message));
+    }
+    button.disabled = false;
+    button.focus();
+  };
+
+  const verify = async () => {
+    const found = await get(pathOf(id, "verify"));
+    const size = `${plural(found.events, "event")} in ${plural(found.epochs, "epoch")}`;
+    return found.ok ? `The record is whole, ${size}: ${found.message}.` : h("span", { class: "problem" }, `${found.message} (${size})`);
+  };
+
+  const save = async () => {
+    const copy = await (await send(pathOf(id, "backup"))).blob();
+    const address = URL.createObjectURL(copy);
+    h("a", { href: address, download: `${id}.zip` }).click();
+    URL.revokeObjectURL(address);
+    return "Saved a copy.";
+  };
+
+  const node = h(
+    "div",
+    {},
+    h("p", { class: "small" }, "Every decision, measurement and change is on disk before it is answered, chained so that nothing can be altered unseen."),
+    h(
+      "p",
+      { class: "buttons" },
+      h("button", { type: "button", onclick: busy(verify, "Checking …") }, "Check the record"),
+      h("button", { type: "button", onclick: busy(save, "Copying …") }, "Save a copy"),
+    ),
+    answer,
+  );
+  return { node };
+}

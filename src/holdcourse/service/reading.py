@@ -1,0 +1,86 @@
+"""Reading requests: bodies within their limits, from the first byte on, and tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from anyio.to_thread import run_sync
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from holdcourse.service.refusals import Refusal
+
+Body = TypeVar("Body", bound=BaseModel)
+
+MAX_BODY = 2**20
+MAX_HISTORY_BODY = 2**24
+MAX_DEPTH = 32
+SMALL = 2**16  # bytes; more are checked beside the event loop
+JSON = "application/json"
+STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def reads(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], Awaitable[Body]]:
+    """A dependency that reads a body of this kind."""
+
+    async def read(request: Request) -> Body:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise Refusal(415, "not_json", f"the body must be sent as Content-Type: {JSON}, not {kind or 'nothing'!r}")
+        content = await _content(request, limit)
+        if len(content) <= SMALL:
+            return parsed(model, content)
+        return await run_sync(parsed, model, content)
+
+    return read
+
+
+async def _content(request: Request, limit: int) -> bytes:
+    """The whole body, or a refusal as soon as it is known to be too long."""
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and len(announced) < 19 and int(announced) <= limit:
+        content = bytearray()
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > limit:
+                break
+        else:
+            return bytes(content)
+    raise Refusal(413, "too_large", f"the body is longer than {limit // 2**20} MiB, the most that is taken here")
+
+
+def parsed(model: type[Body], content: bytes) -> Body:
+    """The body as a model; every mistake is named with its place."""
+    if depth(content) > MAX_DEPTH:
+        raise Refusal(
+            422, "too_deep", f"the body is nested deeper than {MAX_DEPTH} levels, the most that is taken here"
+        )
+    try:
+        return model.model_validate_json(content, strict=True)
+    except ValidationError as error:
+        raise Refusal(422, "invalid", in_words(error.errors(include_url=False, include_context=False))) from None
+
+
+def depth(content: bytes) -> int:
+    """How deep brackets are nested, outside of strings."""
+    deepest = level = 0
+    for bracket in STRING.sub(b"", content).translate(None, NO_BRACKETS):
+        level += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, level)
+    return deepest
+
+
+def in_words(mistakes: Any, most: int = 5) -> str:
+    """Mistakes that pydantic found, in one line."""
+    lines = []
+    for mistake in mistakes[:most]:
+        place = ".".join(str(part) for part in mistake["loc"])
+        given = repr(mistake.get("input"))
+        shown = f", got {given if len(given) < 60 else given[:57] + '...'}" if place else ""
+        lines.append(f"{place or 'body'}: {mistake['msg']}{shown}")
+    if len(mistakes) > most:
+        lines.append(f"and {len(mistakes) - most} more")
+    return "; ".join(lines)

@@ -1,0 +1,87 @@
+"""Answers and rows made of events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from holdcourse.log import Event
+
+
+def finite(number: float | None) -> float | None:
+    """The number, or None where JSON could not hold it."""
+    return None if number is None or not math.isfinite(number) else float(number)
+
+
+def plain_value(value: Any) -> Any:
+    """An action in the user's words, as JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def decision_answer(asked: Event, probabilities: list[float] | None) -> dict[str, Any]:
+    """What the client was answered, from the event of its decision."""
+    body, extra = asked.body, asked.body["extra"]
+    hidden = extra["mode"] == "observe"
+    return {
+        "decision": f"r{body['round']}",
+        "round": body["round"],
+        "episode": extra["episode"],
+        "mode": extra["mode"],
+        "act": extra["act"],
+        "action": extra["action"],
+        "value": extra["value"],
+        "proposed": None if hidden else body["action"],
+        "proposed_value": None if hidden else extra["proposed_value"],
+        "probabilities": None if hidden else probabilities,
+        "expected_cost": extra["expected"],
+        "reason": extra["reason"],
+        "at": asked.at,
+    }
+
+
+def carried_answer(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision of an earlier epoch that is still pending, in the numbers of this one."""
+    hidden = asked["mode"] == "observe"
+    kept = {field: asked[field] for field in ("round", "episode", "mode", "act", "action", "value", "reason", "at")}
+    return kept | {
+        "decision": name,
+        "proposed": None if hidden else asked["proposed"],
+        "proposed_value": None if hidden else asked["proposed_value"],
+        "probabilities": None,
+        "expected_cost": asked["expected"],
+    }
+
+
+def row(epoch: int, asked: Event, told: Event | None) -> dict[str, Any]:
+    """A round in the listing."""
+    answer = decision_answer(asked, None)
+    for field in ("probabilities", "act", "reason"):
+        del answer[field]
+    extra = {} if told is None else told.body["extra"]
+    booked = {
+        name: extra.get(name)
+        for name in ("service", "movement", "cumulative_service", "cumulative_movement", "applied_value")
+    }
+    return (
+        answer
+        | booked
+        | {
+            "epoch": epoch,
+            "context": asked.body["request"].get("context"),
+            "applied": extra.get("taken"),
+            "measurement": None if told is None else told.body["measurement"],
+            "told_at": None if told is None else told.at,
+            "key": asked.body["extra"].get("key"),
+        }
+    )
+
+
+def tell_answer(told: Event) -> dict[str, Any]:
+    """What the client was answered, from the event of its tell."""
+    body, extra = told.body, told.body["extra"]
+    return {
+        "decision": body["id"],
+        "told": {"measurement": body["measurement"], "applied": extra["taken"]},
+        "alarms": [{**alarm, "at": told.at, "cleared_at": None} for alarm in extra["raised"]],
+    }

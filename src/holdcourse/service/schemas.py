@@ -1,0 +1,230 @@
+"""What may be asked of the service: every request as a model, with examples. Nothing unknown is accepted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MAX_ACTIONS = 5000
+MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
+MAX_CONTEXT = 256  # numbers in a context
+MAX_FORECAST = 1000  # rounds ahead
+MAX_HISTORY = 500_000  # measurements to start from
+
+Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
+Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS, strict=True)]
+Whole = Annotated[int, Field(ge=0, le=2**53, strict=True)]
+Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
+DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+Words = Annotated[str, Field(max_length=200)]
+Reason = Annotated[str, Field(max_length=500)]
+Point = Annotated[list[Number], Field(min_length=1, max_length=64)]
+Row = Annotated[list[Number], Field(max_length=MAX_ACTIONS)]
+Context: TypeAlias = Annotated[Number | Annotated[list[Number], Field(max_length=MAX_CONTEXT)] | None, Field()]
+Mode: TypeAlias = Literal["observe", "shadow", "advise", "act"]
+PolicyName: TypeAlias = Literal["recommended", "planner", "gp_md", "cgp_lcb", "proximal_lcb", "stationary", "fixed_at"]
+
+
+class Request(BaseModel):
+    """Base of all requests: a field that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitsGiven(Request):
+    """What the machine may do. `max_step` is in units of the movement cost."""
+
+    min_dwell: Annotated[int, Field(ge=1, le=10**6, strict=True)] = 1
+    max_step: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
+    max_moves: Annotated[int, Field(ge=0, le=10**6, strict=True)] | None = None
+    window: Annotated[int, Field(ge=1, le=10**6, strict=True)] | None = None
+
+
+class GuardGiven(Request):
+    """Go to a safe action for a while when a measured cost is too high."""
+
+    threshold: Number
+    revert_to: Action
+    cool_down: Annotated[int, Field(ge=1, le=10**6, strict=True)] = 10
+
+
+class Units(Request):
+    """What the numbers are, for people who look at them."""
+
+    action: Words = ""
+    measurement: Words = ""
+
+
+class Options(Request):
+    """Options of the policy; which of them it takes depends on the policy. See the reference of each."""
+
+    noise_std: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
+    prior_mean: Number | Row | None = None
+    width: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    every: Literal["round", "episode"] | None = None
+    maximise: bool | None = Field(None, description="Measurements are gains, not costs.")
+    method: Literal["auto", "exact", "flat", "temporal"] | None = None
+    contexts: Annotated[list[Point], Field(max_length=1000)] | None = None
+    context_bounds: Annotated[
+        list[Annotated[list[Number], Field(min_length=2, max_length=2)]], Field(max_length=64)
+    ] | (None) = None
+    forgetting: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    kernel: Annotated[str, Field(max_length=100_000)] | None = Field(None, description="As `Kernel.to_json` wrote it.")
+    tau: Annotated[float, Field(gt=4, le=1e6, allow_inf_nan=False)] | None = None
+    kappa: Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)] | None = None
+    tree_seed: Whole | None = None
+    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    context_scale: Positive | Annotated[list[Positive], Field(max_length=64)] | None = None
+    period: Positive | Annotated[list[Positive | None], Field(max_length=64)] | None = None
+    forecasts: Literal["robust", "trust", "ignore"] | None = None
+    capacity: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
+    discount: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+    time: bool | None = None
+    interval: Positive | None = None
+    action: Action | None = Field(None, description="Of `fixed_at`.")
+
+
+class Settings(Request):
+    """What can be changed on a running controller."""
+
+    name: Words = ""
+    actions: (
+        Annotated[list[Number], Field(min_length=1, max_length=MAX_ACTIONS)]
+        | Annotated[list[Point], Field(min_length=1, max_length=MAX_ACTIONS)]
+        | Annotated[dict[Words, Row], Field(min_length=1, max_length=16)]
+        | None
+    ) = Field(None, description="Numbers; points; a grid as axes by name; or null with a matrix as metric.")
+    labels: Annotated[list[Words], Field(max_length=MAX_ACTIONS)] | None = None
+    metric: Literal["euclidean", "cityblock", "chebyshev"] | Annotated[list[Row], Field(max_length=MAX_ACTIONS)] = (
+        Field("euclidean", description="Named, or the matrix of movement costs.")
+    )
+    scale: Positive | Annotated[list[Positive], Field(min_length=1, max_length=64)] = Field(
+        1.0, description="Movement cost per unit of each coordinate."
+    )
+    fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] = 0.0
+    directed: bool = False
+    rho: Positive = Field(
+        1.0,
+        description="Weight of the service cost: movement costs are divided by it. All sums are in units of what is "
+        "measured.",
+    )
+    policy: PolicyName = "recommended"
+    options: Options = Field(default_factory=lambda: Options.model_validate({}))
+    limits: LimitsGiven = LimitsGiven()
+    guard: GuardGiven | None = None
+    max_pending: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
+    deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
+        None, description="A decision not told within so many seconds is stale; null: never."
+    )
+    fallback: Action | None = Field(None, description="Where the machine shall be when stale; null: where it is.")
+    units: Units = Units()
+
+
+class Config(Settings):
+    """A controller: what it may do, how it decides, and what it knows from before."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "turbine-1",
+                    "name": "Kite over the north field",
+                    "actions": [100.0, 150.0, 200.0, 300.0],
+                    "scale": 0.01,
+                    "policy": "recommended",
+                    "limits": {"min_dwell": 2, "max_step": 1.5},
+                    "mode": "shadow",
+                    "deadline_s": 900,
+                    "units": {"action": "m", "measurement": "kWh"},
+                    "history": [[0, 7.5, 3.1], [2, 7.5, 2.2]],
+                }
+            ]
+        }
+    )
+
+    id: Id
+    start: Action = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+    mode: Mode = "act"
+    history: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
+        None, description="Past measurements: [action, context, measurement]."
+    )
+
+
+class Changes(Settings):
+    """A part of the settings; what is left out stays as it is. Actions, movement costs, limits or policy begin a new
+    epoch.
+    """  # noqa: D205 - one sentence and a half
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"min_dwell": 4}}]})
+
+
+class Ask(Request):
+    """A question: which action now."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"context": 7.5}, {"context": [7.5, 18.0], "round": 12}]})
+
+    context: Context = None
+    allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
+    forecast: Annotated[list[Number] | list[Annotated[list[Number], Field(max_length=MAX_CONTEXT)]], Field()] | None = (
+        None
+    )
+    round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
+
+    @model_validator(mode="after")
+    def _short(self) -> Ask:
+        if self.forecast is not None and len(self.forecast) > MAX_FORECAST:
+            raise ValueError(f"a forecast reaches at most {MAX_FORECAST} rounds ahead, this one {len(self.forecast)}")
+        return self
+
+
+class Tell(Request):
+    """What was measured, and the action that really ran if it was another."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
+
+    decision: DecisionId
+    measurement: Number
+    applied: Action | None = None
+
+
+class Skip(Request):
+    """Nothing was measured in this round."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12"}]})
+
+    decision: DecisionId
+    applied: Action | None = None
+
+
+class Override(Request):
+    """Hold the machine at an action; null hands it back."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"action": 0, "reason": "inspection"}, {"action": None}]})
+
+    action: Action | None
+    reason: Reason = ""
+
+
+class ModeChange(Request):
+    """From now on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"mode": "advise", "reason": "first week"}]})
+
+    mode: Mode
+    reason: Reason = ""
+
+
+class Episode(Request):
+    """End the episode; the next one begins at `start`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"start": 0}]})
+
+    start: Action
+
+
+def plain(model: BaseModel, **which: Any) -> dict[str, Any]:
+    """A request in JSON values, as the record holds it."""
+    return model.model_dump(mode="json", **which)

@@ -1,0 +1,136 @@
+"""What everybody may look at while a controller works: replaced as a whole after every change, never changed."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from holdcourse import recipe
+from holdcourse.controller import Controller
+from holdcourse.policy import Policy
+from holdcourse.service.ledger import Ledger
+from holdcourse.service.rows import plain_value
+
+
+@dataclass(frozen=True)
+class View:
+    """See the module's docstring. Only what depends on the time is worked out when it is looked at.
+
+    Attributes
+    ----------
+    fixed_part
+        The state but for `status` and `instruction`.
+    due
+        When the oldest pending decision should be told; None if none is pending or there is no deadline.
+    counts
+        Decisions, tells and alarms so far, for metrics.
+    reported
+        How many pending decisions the record already calls stale.
+    config
+        The settings in force, without history.
+    """
+
+    fixed_part: dict[str, Any]
+    due: float | None
+    counts: dict[str, int]
+    reported: int
+    config: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, unchanging: dict[str, Any], controller: Controller, ledger: Ledger, pending: list[dict[str, Any]]
+    ) -> View:
+        """The view of a controller as it is; `unchanging` is what `of_epoch` gave."""
+        config, sums, problem = ledger.config, ledger.sums, controller.policy.problem
+        oldest = min((asked["at"] for asked in ledger.pending.values()), default=None)
+        deadline = config["deadline_s"]
+        due = None if oldest is None or deadline is None else datetime.fromisoformat(oldest).timestamp() + deadline
+        fixed_part = unchanging | {
+            "name": config["name"] or unchanging["id"],
+            "mode": ledger.mode,
+            "round": controller.round,
+            "episode": controller.episode,
+            "action": ledger.place,
+            "value": plain_value(problem.value(ledger.place)),
+            "pending": list(pending),
+            "override": ledger.override,
+            "deadline_s": deadline,
+            "fallback": config["fallback"],
+            "limits": config["limits"],
+            "alarms": [{**alarm, "cleared_at": None} for alarm in ledger.alarms.values()],
+            "last_at": ledger.last_at,
+            "policy": config["policy"],
+            "units": config["units"],
+            "service": sums.service,
+            "movement": sums.movement,
+            "against_staying": sums.gain(sums.staying),
+            "against_fixed": None if ledger.fixed is None else sums.gain(sums.fixed),
+            "rounds_told": sums.told,
+        }
+        counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
+        return cls(fixed_part, due, counts, len(ledger.stale), dict(config))
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a decision should have been told by now."""
+        return self.due is not None and datetime.now(UTC).timestamp() > self.due
+
+    @property
+    def has_unreported(self) -> bool:
+        """Whether the watchdog should look more closely."""
+        return self.is_stale and self.reported < len(self.fixed_part["pending"])
+
+    def status(self) -> str:
+        """In one word."""
+        if self.fixed_part["override"] is not None:
+            return "held"
+        if self.is_stale:
+            return "stale"
+        if self.fixed_part["pending"]:
+            return "waiting"
+        return "ok" if self.counts["decisions"] else "new"
+
+    def state(self) -> dict[str, Any]:
+        """The whole state, now."""
+        return self.fixed_part | {"status": self.status(), "instruction": self._instruction()}
+
+    def seconds_since(self) -> float | None:
+        """How long ago the last decision or tell was."""
+        last = self.fixed_part["last_at"]
+        return None if last is None else datetime.now(UTC).timestamp() - datetime.fromisoformat(last).timestamp()
+
+    def summary(self) -> dict[str, Any]:
+        """One line of the overview."""
+        names = ("id", "name", "mode", "round", "action", "value", "last_at", "service", "movement")
+        kept = {name: self.fixed_part[name] for name in (*names, "against_staying", "against_fixed")}
+        return kept | {
+            "status": self.status(),
+            "message": None,
+            "seconds_since": self.seconds_since(),
+            "alarms": len(self.fixed_part["alarms"]),
+        }
+
+    def _instruction(self) -> dict[str, Any]:
+        state = self.fixed_part
+        if state["override"] is not None:
+            action, reason = state["override"]["action"], "override"
+        elif self.is_stale:
+            action, reason = state["fallback"], "fallback"
+            action = state["action"] if action is None else action
+        else:
+            action, reason = state["action"], "decision" if self.counts["decisions"] else "place"
+        return {"action": action, "value": state["actions"][action], "reason": reason}
+
+
+def of_epoch(name: str, epoch: int, policy: Policy) -> dict[str, Any]:
+    """The part of the state that stays the same within an epoch; there may be thousands of actions."""
+    maker = "" if policy.made_by is None else policy.made_by[0]
+    described = inspect.getdoc(recipe.MAKERS[maker]) or ""
+    return {
+        "id": name,
+        "epoch": epoch,
+        "explains_itself": policy.explanation or described.partition("\n\n")[0].replace("\n", " "),
+        "actions": [plain_value(policy.problem.value(action)) for action in range(policy.problem.n)],
+    }

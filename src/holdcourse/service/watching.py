@@ -1,0 +1,198 @@
+"""Addresses that only look: the service, its controllers, their decisions, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+import holdcourse as hc
+from holdcourse.service import answers, files, looking, metrics
+from holdcourse.service.access import Administers, DecisionId, Id, Reads, Ships, Who, authorised, reply
+from holdcourse.service.description import refused
+from holdcourse.service.fleet import Fleet
+
+router = APIRouter()
+
+LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
+
+
+@router.get("/healthz", response_model=answers.Health)
+async def healthz() -> Response:
+    """Whether the process runs."""
+    return reply(answers.Health, {"status": "ok", "version": hc.__version__})
+
+
+@router.get("/readyz", response_model=answers.Readiness, responses={503: {"model": answers.Readiness}})
+async def readyz(fleet: Ships) -> Response:
+    """Whether all controllers are open and there is room on the disk."""
+    opening, count = fleet.opening, len(fleet.berths)
+    said: dict[str, Any] = {"status": "ready", "message": "", "controllers": count, "broken": fleet.broken}
+    if opening:
+        said |= {"status": "opening", "message": f"{len(opening)} of {count} controllers are still being opened"}
+    elif await fleet.beside(fleet.store.free) < LEAST_FREE:
+        said |= {"status": "full", "message": f"there is no room left on the disk of {fleet.store.path}"}
+    return reply(answers.Readiness, said, 200 if said["status"] == "ready" else 503)
+
+
+@router.get("/metrics", response_class=Response, responses=refused("metrics"))
+async def prometheus(fleet: Ships, token: Who) -> Response:
+    """Figures for Prometheus, of the controllers that the token may see."""
+    rows = []
+    for name, berth in list(fleet.berths.items()):
+        if token.sees(name):
+            row: dict[str, Any] = {"id": name, "broken": berth.broken is not None}
+            if berth.hosted is not None:
+                view = berth.hosted.view
+                counted = {"decisions": view.counts["decisions"], "tells": view.counts["tells"]}
+                counted["alarms_raised"] = view.counts["alarms"]
+                row |= view.summary() | counted | {"stale": view.is_stale}
+            rows.append(row)
+    return Response(metrics.as_text(rows, fleet.latencies), media_type=metrics.CONTENT_TYPE)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """The description of this service."""
+    return JSONResponse(request.app.openapi())
+
+
+@router.get("/events", response_class=StreamingResponse, responses=refused("stream"))
+async def all_events(fleet: Ships, token: Who, request: Request) -> Response:
+    """What happens on all controllers that the token may see, as it happens."""
+    return _stream(fleet, request, token.sees)
+
+
+@router.get(
+    "/controllers/{id}/events",
+    response_class=StreamingResponse,
+    responses=refused("stream"),
+    dependencies=[Reads],
+)
+async def events(name: Id, fleet: Ships, request: Request) -> Response:
+    """What happens on one controller, as it happens."""
+    fleet.berth(name)
+    return _stream(fleet, request, lambda other: other == name)
+
+
+def _stream(fleet: Fleet, request: Request, wants: Callable[[str], bool]) -> Response:
+    def still_allowed() -> bool:
+        return authorised(request) is not None
+
+    stream = fleet.hub.watch(wants, still_allowed)
+    return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+@router.get("/controllers", response_model=answers.Summaries, responses=refused("list"))
+async def controllers(fleet: Ships, token: Who) -> Response:
+    """All controllers that the token may see."""
+    found = []
+    for name, berth in sorted(fleet.berths.items()):
+        if not token.sees(name) or (berth.hosted is None and berth.broken is None and name not in fleet.opening):
+            continue  # not for this token, or still in the making
+        if berth.hosted is not None:
+            found.append(berth.hosted.view.summary())
+        else:
+            empty = dict.fromkeys(answers.Summary.model_fields) | {"id": name, "name": name, "alarms": 0}
+            status = "new" if berth.broken is None else "broken"
+            found.append(empty | {"status": status, "message": berth.broken or "it is being opened"})
+    return reply(answers.Summaries, {"controllers": found})
+
+
+@router.get("/controllers/{id}/state", response_model=answers.State, responses=refused("look"), dependencies=[Reads])
+async def state(name: Id, fleet: Ships) -> Response:
+    """Everything about a controller at this moment."""
+    return reply(answers.State, (await fleet.opened(name)).view.state())
+
+
+@router.get(
+    "/controllers/{id}/config", response_model=answers.ConfigAnswer, responses=refused("look"), dependencies=[Reads]
+)
+async def config(name: Id, fleet: Ships, history: bool = False) -> Response:
+    """Its settings now; with `history` also the measurements that it started from."""
+    hosted = await fleet.opened(name)
+    past = await fleet.beside(hosted.shelf.history) if history else None
+    return reply(answers.ConfigAnswer, {**hosted.view.config, "history": past})
+
+
+@router.get("/controllers/{id}/decisions", response_model=answers.Rows, responses=refused("look"), dependencies=[Reads])
+async def decisions(
+    name: Id,
+    fleet: Ships,
+    after: Annotated[int | None, Query(ge=-1, le=2**53)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Rounds after `after`, oldest first; without it the newest ones."""
+    hosted = await fleet.opened(name)
+    return reply(answers.Rows, await fleet.beside(partial(looking.rows, hosted, after, limit)))
+
+
+@router.get(
+    "/controllers/{id}/explain/{decision}",
+    response_model=answers.Explanation,
+    responses=refused("look"),
+    dependencies=[Reads],
+)
+async def explain(name: Id, decision: DecisionId, fleet: Ships) -> Response:
+    """Why a decision was taken."""
+    hosted = await fleet.opened(name)
+    found = await fleet.beside(partial(looking.explanation, hosted, decision), heavy=not hosted.remembers(decision))
+    return reply(answers.Explanation, found)
+
+
+@router.get(
+    "/controllers/{id}/field", response_model=answers.CostField, responses=refused("look"), dependencies=[Reads]
+)
+async def field(name: Id, fleet: Ships) -> Response:
+    """The learned cost of every action in contexts that came up lately."""
+    contexts = await fleet.beside(partial(looking.field_contexts, await fleet.opened(name)))
+    model, values = await fleet.borrow(
+        name, lambda hosted: (hosted.controller.model.copy(), hosted.view.state()["actions"])
+    )
+    return reply(
+        answers.CostField, await fleet.beside(partial(looking.cost_field, model, contexts, values), heavy=True)
+    )
+
+
+@router.get("/controllers/{id}/alarms", response_model=answers.Alarms, responses=refused("look"), dependencies=[Reads])
+async def alarms(name: Id, fleet: Ships) -> Response:
+    """Alarms, newest last; open ones have no `cleared_at`."""
+    hosted = await fleet.opened(name)
+    return reply(answers.Alarms, {"alarms": await fleet.beside(hosted.shelf.alarms)})
+
+
+@router.get(
+    "/controllers/{id}/verify", response_model=answers.Verification, responses=refused("look"), dependencies=[Reads]
+)
+async def verify(name: Id, fleet: Ships, full: bool | None = None) -> Response:
+    """Whether the record is whole; `full` decides every round again, which is the default for short records."""
+    fleet.berth(name)
+    paths = fleet.store.epochs(name)
+    return reply(answers.Verification, await fleet.beside(partial(looking.verified, paths, full), heavy=True))
+
+
+@router.get(
+    "/controllers/{id}/backup", response_class=Response, responses=refused("backup"), dependencies=[Administers]
+)
+async def backup(name: Id, fleet: Ships) -> Response:
+    """A consistent copy of the records as a zip, taken while the controller runs; unpacked, it is a data folder."""
+    fleet.berth(name)
+    return await fleet.beside(partial(files.backup, fleet.store, name), heavy=True)
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/", include_in_schema=False)
+async def page() -> Response:
+    """The page to watch them on."""
+    return files.page_file("index.html")
+
+
+@router.get("/page/{name}", include_in_schema=False)
+async def page_file(name: str) -> Response:
+    """A file of the page."""
+    return files.page_file(name)

@@ -1,0 +1,135 @@
+"""Servers to test against: in a thread of this process, or as a process of its own that can be killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import uvicorn
+from sklearn.gaussian_process.kernels import RBF
+
+import holdcourse as hc
+from holdcourse.service.app import create_app
+
+KERNEL = hc.Kernel(RBF(1.0), RBF(0.5))
+QUICK = {  # nothing is fitted, so a round takes about as long as its commit
+    "id": "quick",
+    "actions": [0.0, 1.0, 2.0, 3.0],
+    "scale": 0.1,
+    "seed": 3,
+    "policy": "gp_md",
+    "options": {"kernel": KERNEL.to_json(), "noise_std": 0.1, "context_bounds": [[0.0, 1.0]]},
+}
+
+
+class Client(httpx.Client):
+    """An HTTP client with words for what tests do most."""
+
+    def __init__(self, url, token=None):
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        super().__init__(base_url=url, headers=headers, timeout=30.0, trust_env=False, verify=False)
+
+    def create(self, status=201, **config):
+        return self._checked(self.post("/controllers", json=QUICK | config), status)
+
+    def do(self, name, what, status=200, key=None, **body):
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self._checked(self.post(f"/controllers/{name}/{what}", json=body, headers=headers), status)
+
+    def see(self, name, what, status=200, **query):
+        return self._checked(self.get(f"/controllers/{name}/{what}", params=query), status)
+
+    def change(self, controller, status=200, **settings):
+        return self._checked(self.patch(f"/controllers/{controller}", json=settings), status)
+
+    def round(self, name, context, measurement, **body):
+        """Ask and tell; returns the decision."""
+        decision = self.do(name, "ask", context=context)
+        self.do(name, "tell", decision=decision["decision"], measurement=measurement, **body)
+        return decision
+
+    def _checked(self, response, status):
+        assert response.status_code == status, response.text
+        found = response.json()
+        if status >= 400:
+            assert set(found) == {"error"}
+            assert found["error"]["code"]
+            assert found["error"]["message"]
+            return found["error"]
+        return found
+
+
+@contextmanager
+def served(data, token_file=None):
+    """A server in a thread; yields its address."""
+    app = create_app(data, token_file)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, ws="none"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_for(lambda: server.started, "the server to start")
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        app.state.fleet.hub.close()
+        server.should_exit = True
+        thread.join()
+
+
+class Process:
+    """A server as a user runs it."""
+
+    def __init__(self, data, *options, port=0, ready=True, environment=None):
+        self.command = [sys.executable, "-c", "from holdcourse.cli import main; main()", "serve", "--data", str(data)]
+        self.command += ["--port", str(port), *options]
+        self.started = subprocess.Popen(
+            self.command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "NO_COLOR": "1", **(environment or {})},
+        )
+        line = self.started.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        if found is None:
+            raise AssertionError(f"the server did not start: {line}{self.started.stderr.read()}")
+        self.url = found[0]
+        if ready:
+            with Client(self.url) as client:
+                wait_for(lambda: client.get("/readyz").status_code == 200, "the controllers to be opened")
+
+    def kill(self):
+        """As a power cut."""
+        self.started.kill()
+        return self._ended()
+
+    def stop(self):
+        """As a service manager does."""
+        self.started.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def _ended(self):
+        _, errors = self.started.communicate(timeout=30)
+        return self.started.returncode, errors
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.started.poll() is None:
+            self.kill()
+        for pipe in (self.started.stdout, self.started.stderr):
+            pipe.close()
+
+
+def wait_for(condition, what, seconds=30.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"waited {seconds} s for {what}"
+        time.sleep(0.01)

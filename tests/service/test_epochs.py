@@ -1,0 +1,146 @@
+"""Changes to a running controller: its data are kept, in a new epoch of the record where decisions depend on them."""
+
+from __future__ import annotations
+
+import pytest
+from service.running import Client, served
+
+from holdcourse import audit
+from holdcourse.log import Log
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def own(folder):
+    """A server that is this test's only."""
+    with served(folder) as url, Client(url) as client:
+        yield client
+
+
+def test_what_decisions_do_not_depend_on_changes_in_place(client, name):
+    client.create(id=name)
+    state = client.change(name, name="South field", deadline_s=60.0, fallback=2, units={"measurement": "kWh"})
+    assert (state["name"], state["deadline_s"], state["fallback"], state["epoch"]) == ("South field", 60.0, 2, 1)
+    assert state["units"] == {"action": "", "measurement": "kWh"}
+    assert client.change(name, fallback=None)["fallback"] is None
+    client.change(name, fallback=7, status=422)
+    client.change(name, mode="act", status=422)
+    assert client.see(name, "config")["name"] == "South field"
+
+
+def test_limits_begin_a_new_epoch_and_what_is_not_named_stays(client, name):
+    client.create(id=name, limits={"min_dwell": 3})
+    for t in range(4):
+        client.round(name, 0.1 * t, 1.0)
+    state = client.change(name, limits={"max_step": 0.1})
+    assert (state["epoch"], state["round"]) == (2, 4)
+    assert (state["limits"]["min_dwell"], state["limits"]["max_step"]) == (3, 0.1)
+    assert client.change(name, limits={"max_step": 0.1})["epoch"] == 2
+    assert state["service"] == 4.0
+    decision = client.round(name, 0.5, 1.0)
+    assert decision["decision"] == "r4"
+    rows = client.see(name, "decisions")["decisions"]
+    assert [(row["round"], row["epoch"]) for row in rows] == [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2)]
+    assert [row["round"] for row in client.see(name, "decisions", after=2)["decisions"]] == [3, 4]
+    assert client.see(name, "explain/r1")["decision"] == "r1"
+    found = client.see(name, "verify", full=True)
+    assert found["ok"], found
+    assert found["epochs"] == 2
+
+
+def test_other_actions_keep_what_was_learned(client, name):
+    client.create(id=name, history=[[3, 0.5, 4.0]] * 3, policy="proximal_lcb", start=3)
+    for _ in range(5):
+        client.round(name, 0.5, 4.0, applied=3)
+    state = client.change(name, actions=[0.0, 1.5, 3.1])
+    assert (state["action"], state["value"]) == (2, 3.1)
+    field = client.see(name, "field")
+    assert field["mean"][0][2] == pytest.approx(4.0, abs=0.3)  # what was measured at 3.0 counts for 3.1
+    client.round(name, 0.5, 2.0)
+    found = client.see(name, "verify", full=True)
+    assert found["ok"], found
+    client.change(name, actions=[[0.0, 1.0], [1.0, 1.0]], status=422)
+    assert client.see(name, "state")["epoch"] == 2
+
+
+def test_a_pending_decision_is_carried_over(client, name):
+    client.create(id=name, policy="fixed_at", options={"action": 3}, deadline_s=100.0)
+    asked = client.do(name, "ask", context=0.5, key="k")
+    state = client.change(name, actions=[1.0, 3.0], policy="stationary", options={"action": None})
+    (pending,) = state["pending"]
+    assert (pending["decision"], pending["action"], pending["value"]) == ("r0", 1, 3.0)
+    assert client.do(name, "ask", context=0.5, key="k") == asked
+    assert client.do(name, "ask", context=0.5) == asked
+    client.do(name, "ask", context=0.6, status=409)
+    told = client.do(name, "tell", decision="r0", measurement=2.0, applied=0)
+    assert told["told"] == {"measurement": 2.0, "applied": 0}
+    assert client.do(name, "tell", decision="r0", measurement=2.0, applied=0) == told
+    client.do(name, "tell", decision="r0", measurement=3.0, applied=0, status=409)
+    state = client.see(name, "state")
+    assert (state["action"], state["rounds_told"], state["pending"]) == (0, 1, [])
+    assert client.do(name, "ask", context=0.6)["action"] == 0  # stays where the operator brought it
+    row = client.see(name, "decisions")["decisions"][0]
+    assert (row["measurement"], row["applied_value"]) == (2.0, 1.0)
+    found = client.see(name, "verify", full=True)
+    assert found["ok"], found
+
+
+def test_mode_override_and_alarms_are_carried_over(client, name):
+    client.create(id=name)
+    client.do(name, "mode", mode="advise")
+    client.do(name, "override", action=3, reason="storm")
+    state = client.change(name, actions=[0.0, 3.0], guard={"threshold": 9.0, "revert_to": 1})
+    assert state["mode"] == "advise"
+    assert (state["override"]["action"], state["override"]["reason"]) == (1, "storm")
+    assert client.see(name, "config")["guard"] == {"threshold": 9.0, "revert_to": 1, "cool_down": 10}
+    assert client.change(name, guard={"threshold": 8.0, "revert_to": 1})["epoch"] == 3
+    assert client.change(name, actions=[3.0, 0.0])["override"]["action"] == 0
+    assert client.see(name, "config")["guard"]["revert_to"] == 0
+    assert client.change(name, guard=None)["epoch"] == 5
+
+
+def test_keys_of_earlier_epochs_still_count(client, name):
+    client.create(id=name)
+    first = client.do(name, "ask", context=0.5, key="old")
+    client.do(name, "tell", decision="r0", measurement=1.0, key="told")
+    client.change(name, limits={"min_dwell": 2})
+    assert client.do(name, "ask", context=0.5, key="old") == first
+    assert client.do(name, "tell", decision="r0", measurement=1.0, key="told")["decision"] == "r0"
+    assert client.do(name, "ask", context=0.5, key="new")["decision"] == "r1"
+
+
+def test_epochs_are_chained(own, folder):
+    own.create(id="a")
+    own.round("a", 0.5, 1.0)
+    own.change("a", limits={"min_dwell": 2})
+    own.round("a", 0.5, 1.0)
+    paths = sorted((folder / "controllers" / "a").glob("epoch-*.db"))
+    first, second = (Log.read(path) for path in paths)
+    assert second.about["previous"] == {"file": "epoch-0001.db", "events": first.last, "chain": first.chain}
+    first.close()
+    second.close()
+    assert all(audit.verify(path).verified for path in paths)
+
+
+def test_an_epoch_that_does_not_continue_the_one_before_is_refused(folder):
+    with served(folder) as url, Client(url) as client:
+        for name in ("whole", "cut"):
+            client.create(id=name)
+            client.round(name, 0.5, 1.0)
+        client.change("cut", limits={"min_dwell": 2})
+        client.round("cut", 0.5, 1.0)
+    (folder / "controllers" / "cut" / "epoch-0001.db").write_bytes(
+        (folder / "controllers" / "whole" / "epoch-0001.db").read_bytes()
+    )
+    with served(folder) as url, Client(url) as client:
+        assert client.do("cut", "ask", context=0.5, status=503)["code"] == "broken"
+        assert not client.see("cut", "verify")["ok"]
+        rows = {row["id"]: row for row in client.get("/controllers").json()["controllers"]}
+        assert (rows["cut"]["status"], rows["whole"]["status"]) == ("broken", "ok")
+        assert "does not continue" in rows["cut"]["message"]
+        assert client.get("/readyz").json()["broken"] == ["cut"]
+        client.round("whole", 0.5, 1.0)

@@ -1,0 +1,153 @@
+"""Modes, override, watchdog and alarms: who decides, and who is told when something is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from service.running import wait_for
+
+from holdcourse.service.alarms import CLEARED_AT, ENOUGH, RAISED_AT, STILL, WINDOW, Watched, notes_of
+
+GOES_TO_2 = {"policy": "fixed_at", "options": {"action": 2}, "start": 0}
+
+
+def test_act(client, name):
+    client.create(id=name, **GOES_TO_2)
+    decision = client.do(name, "ask", context=0.5)
+    assert (decision["act"], decision["action"], decision["proposed"], decision["reason"]) == (True, 2, 2, None)
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    assert client.see(name, "state")["action"] == 2
+
+
+def test_advise(client, name):
+    client.create(id=name, mode="advise", **GOES_TO_2)
+    decision = client.do(name, "ask", context=0.5)
+    assert (decision["act"], decision["action"], decision["mode"]) == (False, 2, "advise")
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    assert client.see(name, "state")["action"] == 2  # the advice was followed
+    client.do(name, "ask", context=0.5)
+    client.do(name, "tell", decision="r1", measurement=1.0, applied=3)
+    assert client.see(name, "state")["action"] == 3
+
+
+def test_shadow_leaves_the_machine_where_it_is(client, name):
+    client.create(id=name, mode="shadow", **GOES_TO_2)
+    decision = client.do(name, "ask", context=0.5)
+    assert (decision["act"], decision["action"], decision["proposed"]) == (False, 0, 2)
+    told = client.do(name, "tell", decision="r0", measurement=1.0)
+    assert told["told"]["applied"] == 0
+    state = client.see(name, "state")
+    assert (state["action"], state["movement"]) == (0, 0.0)
+    client.do(name, "ask", context=0.5)
+    client.do(name, "tell", decision="r1", measurement=1.0, applied=1)  # the operator moved it
+    assert client.do(name, "ask", context=0.5)["action"] == 1
+    assert client.see(name, "verify")["ok"]
+
+
+def test_shadow_with_several_pending(client, name):
+    client.create(id=name, mode="shadow", max_pending=2, **GOES_TO_2)
+    asked = [client.do(name, "ask", context=0.5, round=k) for k in range(2)]
+    assert [decision["action"] for decision in asked] == [0, 0]
+    for decision in ("r1", "r0"):
+        assert client.do(name, "tell", decision=decision, measurement=1.0)["told"]["applied"] == 0
+    assert client.see(name, "state")["movement"] == 0.0
+
+
+def test_observe_does_not_show_the_proposal(client, name):
+    client.create(id=name, mode="observe", **GOES_TO_2)
+    decision = client.do(name, "ask", context=0.5)
+    assert (decision["act"], decision["action"], decision["reason"]) == (False, 0, "observe")
+    assert decision["proposed"] is decision["proposed_value"] is decision["probabilities"] is None
+    client.do(name, "tell", decision="r0", measurement=1.0, applied=1)
+    row = client.see(name, "decisions")["decisions"][0]
+    assert (row["proposed"], row["proposed_value"], row["applied"]) == (None, None, 1)
+
+
+def test_a_change_of_mode_counts_from_the_next_question(client, name):
+    client.create(id=name, **GOES_TO_2)
+    first = client.do(name, "ask", context=0.5)
+    assert client.do(name, "mode", mode="shadow", reason="trying")["mode"] == "shadow"
+    assert client.do(name, "ask", context=0.5) == first
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    assert client.do(name, "ask", context=0.5)["act"] is False
+    client.do(name, "mode", mode="shadow")
+    client.do(name, "mode", mode="drive", status=422)
+
+
+def test_override_holds_the_machine_until_it_is_released(client, name):
+    client.create(id=name, **GOES_TO_2)
+    state = client.do(name, "override", action=3, reason="storm")
+    assert state["status"] == "held"
+    assert (state["override"]["action"], state["override"]["reason"]) == (3, "storm")
+    assert state["instruction"] == {"action": 3, "value": 3.0, "reason": "override"}
+    decision = client.do(name, "ask", context=0.5)
+    assert (decision["act"], decision["action"], decision["proposed"], decision["reason"]) == (True, 3, 2, "override")
+    assert client.do(name, "tell", decision="r0", measurement=1.0)["told"]["applied"] == 3
+    assert client.see(name, "state")["movement"] == pytest.approx(0.3)
+    state = client.do(name, "override", action=None)
+    assert (state["override"], state["status"]) == (None, "ok")
+    assert client.do(name, "ask", context=0.5)["action"] == 2
+    assert client.see(name, "verify")["ok"]
+    client.do(name, "override", action=4, status=422)
+
+
+def test_the_watchdog(client, name):
+    client.create(id=name, deadline_s=0.3, fallback=1, **GOES_TO_2)
+    client.do(name, "ask", context=0.5)
+    assert client.see(name, "state")["status"] == "waiting"
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    state = client.see(name, "state")
+    assert state["status"] == "stale"
+    assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "fallback"}
+    assert [alarm["kind"] for alarm in state["alarms"]] == ["stale"]
+    assert "r0 was not told within 0.3 s" in state["alarms"][0]["message"]
+    assert len(state["pending"]) == 1
+    assert f'holdcourse_stale{{controller="{name}"}} 1' in client.get("/metrics").text.splitlines()
+    client.do(name, "tell", decision="r0", measurement=1.0)  # late is better than never
+    state = client.see(name, "state")
+    assert (state["status"], state["alarms"], state["rounds_told"]) == ("ok", [], 1)
+    (alarm,) = client.see(name, "alarms")["alarms"]
+    assert alarm["kind"] == "stale"
+    assert alarm["cleared_at"] > alarm["at"]
+    assert client.see(name, "verify")["ok"]
+
+
+def test_without_a_fallback_a_stale_machine_stays(client, name):
+    client.create(id=name, deadline_s=0.05, **GOES_TO_2)
+    client.do(name, "ask", context=0.5)
+    wait_for(lambda: client.see(name, "state")["status"] == "stale", "the deadline")
+    assert client.see(name, "state")["instruction"]["action"] == 2
+
+
+def test_a_frozen_sensor_raises_an_alarm_once(client, name):
+    client.create(id=name, **GOES_TO_2)
+    alarms = []
+    for _ in range(STILL + 3):
+        decision = client.do(name, "ask", context=0.5)["decision"]
+        alarms.append([a["kind"] for a in client.do(name, "tell", decision=decision, measurement=1.5)["alarms"]])
+    assert alarms == [[]] * (STILL - 1) + [["sensor"]] + [[]] * 3
+    last = {"decision": f"r{STILL - 1}", "measurement": 1.5}
+    assert client.do(name, "tell", **last)["alarms"][0]["kind"] == "sensor"  # the same answer again
+    assert [alarm["kind"] for alarm in client.see(name, "state")["alarms"]] == ["sensor"]
+    client.round(name, 0.5, 1.6)
+    assert client.see(name, "state")["alarms"] == []
+
+
+def test_a_model_that_is_wrong_too_often_raises_an_alarm(client, name):
+    client.create(id=name)
+    for t in range(ENOUGH + 2):
+        client.round(name, 0.5, 50.0 * (-1) ** t)
+    assert [alarm["kind"] for alarm in client.see(name, "state")["alarms"]] == ["calibration"]
+    assert "outside the band" in client.see(name, "alarms")["alarms"][0]["message"]
+
+
+def test_the_calibration_alarm_does_not_flap():
+    watched, open_kinds, notes = Watched(), [], []
+    for t in range(300):
+        watched = watched.after(float(t), 3.0 if 100 <= t < 140 or t % 22 == 0 else 0.5)
+        for note in notes_of(watched, open_kinds):
+            notes.append((t, note["note"]))
+            open_kinds = ["calibration"] if note["note"] == "alarm" else []
+    assert [kind for _, kind in notes] == ["alarm", "cleared"]
+    assert 100 + RAISED_AT * WINDOW - 3 <= notes[0][0] <= 140
+    assert notes[1][0] > 140 + (1 - 2 * CLEARED_AT) * WINDOW - 5
+    assert Watched.from_data(watched.to_data()) == watched

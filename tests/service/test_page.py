@@ -1,0 +1,300 @@
+"""The operator's page in a real browser, against a real server with real files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from zipfile import ZipFile
+
+import pytest
+from service.browsing import COLOURS, FAINT_TEXT, HEIGHTS, Machine, Server, page_of
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+expect = playwright.expect
+expect.set_options(timeout=15_000)  # a busy machine compiles the first decision for seconds
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("page"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+def controller_page(page, server, name):
+    page.goto(f"{server.url}#/c/{name}")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+
+
+def test_a_controller_is_created_and_its_decisions_arrive_live(server, browser):
+    with page_of(browser, server.token) as page:
+        page.goto(server.url)
+        page.get_by_role("button", name="New controller").click()
+        dialog = page.get_by_role("dialog", name="New controller")
+        dialog.get_by_label("Id").fill("kite-1")
+        dialog.get_by_label("Name").fill("Kite over the north field")
+        dialog.get_by_label("Settings to choose from").fill("50 to 300 step 25")
+        dialog.get_by_label("Unit of a setting").fill("m")
+        dialog.get_by_label("Start at").select_option("100")
+        dialog.get_by_label("What a move costs").fill("0.004")
+        dialog.get_by_label("Policy").select_option("gp_md")
+        dialog.get_by_label("Mode to begin with").select_option("act")
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Kite over the north field")
+        expect(page.locator(".order")).to_have_text("Stay at 100 m")
+        config = server.client.see("kite-1", "config")
+        assert (config["actions"], config["start"], config["policy"]) == (HEIGHTS, 2, "gp_md")
+
+        machine = Machine(server, "kite-1", made=True)
+        told = machine.ask()
+        expect(page.get_by_role("button", name="Explain round 0")).to_be_visible()
+        expect(page.get_by_role("heading", name="Round 0 awaits its measurement")).to_be_visible()
+        machine.tell(told)
+        expect(page.get_by_role("heading", name="Round 0 is done")).to_be_visible()
+        machine.run(4)
+        expect(page.get_by_role("button", name="Explain round 4")).to_be_visible()
+        expect(page.get_by_text("5 measured rounds")).to_be_visible()
+
+        page.get_by_role("link", name="All controllers").click()
+        row = page.get_by_role("row").filter(has_text="Kite over the north field")
+        expect(row).to_contain_text("running")
+        expect(row).to_contain_text("act")
+
+
+def test_a_bad_configuration_is_refused_in_words(server, browser):
+    with page_of(browser, server.token, expected="status of 422") as page:
+        page.goto(server.url)
+        page.get_by_role("button", name="New controller").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("JSON", exact=True).check()
+        text = dialog.get_by_label("Configuration as JSON")
+        text.fill("{ actions: ")
+        dialog.get_by_role("button", name="Create").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("not JSON")
+        text.fill('{"id": "bad", "actions": [1, 2], "colour": "red"}')
+        dialog.get_by_role("button", name="Create").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("colour")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        expect(page.get_by_role("button", name="New controller")).to_be_focused()
+
+
+def test_a_decision_is_explained_by_click_and_by_key(server, browser):
+    machine = Machine(server, "explained")
+    machine.run(8)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "explained")
+        why = page.get_by_role("complementary", name="Why a decision was taken")
+        expect(why.get_by_role("heading")).to_contain_text("in round 7?")
+        page.get_by_role("button", name="Explain round 3").click()
+        expect(why.get_by_role("heading")).to_contain_text("in round 3?")
+        expect(why).to_contain_text("Round 3:")
+        expect(why).to_contain_text("Expected service cost")
+        expect(why.get_by_role("table").get_by_role("row").filter(has_text="chosen")).to_have_count(1)
+
+        machine.run(1)  # what the reader chose stays while others arrive
+        expect(page.get_by_role("button", name="Explain round 8")).to_be_visible()
+        expect(why.get_by_role("heading")).to_contain_text("in round 3?")
+        rounds = page.get_by_role("slider", name="Round")
+        rounds.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(why.get_by_role("heading")).to_contain_text("in round 2?")
+        expect(rounds).to_have_attribute("aria-valuetext", re.compile(r"^Round 2: \d+\sm, measured .*\skWh"))
+        box = rounds.bounding_box()
+        page.mouse.click(box["x"] + 80, box["y"] + 100)
+        expect(why.get_by_role("heading")).to_contain_text("in round 0?")
+        page.get_by_role("button", name="Follow the newest").click()
+        expect(why.get_by_role("heading")).to_contain_text("in round 8?")
+
+
+def test_an_operator_takes_over_and_hands_back(server, browser):
+    machine = Machine(server, "held")
+    machine.run(2)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "held")
+        take_over = page.get_by_role("button", name="Take over")
+        take_over.click()
+        page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        expect(take_over).to_be_focused()
+        assert machine.state()["override"] is None
+
+        take_over.click()
+        dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
+        dialog.get_by_label("Setting").select_option("250 m")
+        dialog.get_by_label("Reason").fill("inspection")
+        dialog.get_by_role("button", name="Hold it there").click()
+        expect(page.locator(".order")).to_have_text("Hold 250 m")
+        expect(page.get_by_text("Held by an operator: inspection.")).to_be_visible()
+        assert (machine.state()["override"]["action"], machine.state()["status"]) == (8, "held")
+
+        page.get_by_role("button", name="Release").click()
+        page.get_by_role("dialog", name="Hand control back?").get_by_role("button", name="Release").click()
+        expect(page.get_by_role("button", name="Release")).to_have_count(0)
+        assert machine.state()["override"] is None
+
+
+def test_the_mode_is_switched(server, browser):
+    machine = Machine(server, "switched", mode="shadow")
+    machine.run(2)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "switched")
+        expect(page.get_by_role("button", name="shadow", pressed=True)).to_be_visible()
+        page.get_by_role("button", name="act", exact=True).click()
+        dialog = page.get_by_role("dialog", name="Switch to act?")
+        expect(dialog).to_contain_text("the machine follows without being asked")
+        dialog.get_by_role("button", name="Switch to act").click()
+        expect(page.get_by_role("button", name="act", pressed=True)).to_be_visible()
+        assert machine.state()["mode"] == "act"
+        server.client.do("switched", "mode", mode="advise", reason="by somebody else")
+        expect(page.get_by_role("button", name="advise", pressed=True)).to_be_visible()
+
+
+def test_the_record_is_checked_and_copied(server, browser):
+    Machine(server, "recorded").run(2)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "recorded")
+        page.get_by_role("button", name="Check the record").click()
+        expect(page.get_by_text("The record is whole")).to_be_visible()
+        with page.expect_download() as copy:
+            page.get_by_role("button", name="Save a copy").click()
+        assert copy.value.suggested_filename == "recorded.zip"
+        with ZipFile(copy.value.path()) as saved:
+            assert saved.testzip() is None
+
+
+def test_a_controller_that_is_not_there_is_said_to_be_missing(server, browser):
+    with page_of(browser, server.token, expected="status of 404") as page:
+        page.goto(f"{server.url}#/c/nobody")
+        expect(page.get_by_text("Nothing to show.")).to_be_visible()
+        page.get_by_role("status").get_by_role("link", name="All controllers").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Fleet")
+        expect(page.get_by_text("live", exact=True)).to_be_visible()
+        expect(page.get_by_text("Nothing to show.")).to_be_hidden()
+
+
+def test_the_server_is_lost_and_regained(server, browser):
+    machine = Machine(server, "surviving")
+    machine.run(3)
+    with page_of(
+        browser, server.token, expected="ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET"
+    ) as page:
+        controller_page(page, server, "surviving")
+        expect(page.get_by_role("button", name="Explain round 2")).to_be_visible()
+        server.kill()
+        expect(page.get_by_text("Connection lost.")).to_be_visible()
+        expect(page.get_by_text("not live")).to_be_visible()
+        page.get_by_role("button", name="Try now").click()
+        expect(page.get_by_text("Connection lost.")).to_be_visible()
+        server.start()
+        machine.run(1)
+        page.evaluate("dispatchEvent(new Event('online'))")  # rather than wait for the next try
+        expect(page.get_by_text("Back.")).to_be_visible(timeout=20_000)
+        expect(page.get_by_role("button", name="Explain round 3")).to_be_visible()
+        machine.run(1)
+        expect(page.get_by_role("button", name="Explain round 4")).to_be_visible()
+
+
+def test_everything_can_be_done_with_the_keyboard(server, browser):
+    Machine(server, "typed").run(3)
+    with page_of(browser, server.token) as page:
+        page.goto(server.url)
+        expect(page.get_by_role("link", name="typed")).to_be_visible()
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("main")).to_be_focused()
+        walk(page, "typed")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_be_focused()
+        expect(page.get_by_text("live", exact=True)).to_be_visible()
+
+        walk(page, "Take over …")
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Setting", exact=True)).to_be_focused()
+        page.keyboard.press("End")
+        page.keyboard.press("Tab")
+        page.keyboard.type("by key")
+        page.keyboard.press("Enter")
+        expect(page.locator(".order")).to_have_text("Hold 300 m")
+        walk(page, "Release …")
+        page.keyboard.press("Enter")
+        walk(page, "Release")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name="Release")).to_have_count(0)
+        walk(page, "Explain round 1")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("complementary")).to_be_focused()
+        expect(page.get_by_role("complementary").get_by_role("heading")).to_contain_text("in round 1?")
+
+
+def walk(page, name):
+    """Press Tab until the element with this name has the focus; every one on the way must show that it has it."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        found, outline, at_the_end = page.evaluate(
+            "() => { const e = document.activeElement;"
+            " const name = e.getAttribute('aria-label') ?? e.textContent.trim();"
+            " return [name, getComputedStyle(e).outlineStyle, e === document.body]; }"
+        )
+        assert outline != "none" or at_the_end, f"nobody sees that {found!r} has the focus"
+        if found == name:
+            return
+    raise AssertionError(f"{name!r} is not reached by the Tab key")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_it_fits_and_can_be_read_in_both_colour_schemes(server, browser, scheme, width):
+    seen = f"seen-{scheme}-{width}"
+    Machine(server, seen, name="Kite that is looked at").run(3)
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
+    with page_of(browser, server.token, **options) as page:
+        for address in ("", f"#/c/{seen}"):
+            page.goto(server.url + address)
+            expect(page.get_by_text("Kite that is looked at").first).to_be_visible()
+            expect(page.get_by_text("live", exact=True)).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(FAINT_TEXT) == []
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 23, 28)"}[scheme]
+        assert page.evaluate(COLOURS) > 40
+
+
+def test_a_service_with_tokens_asks_for_one(server, browser):
+    with page_of(browser, None, expected="status of 401") as page:
+        page.goto(server.url)
+        dialog = page.get_by_role("dialog", name="Access token")
+        dialog.get_by_label("Token").fill("wrong")
+        dialog.get_by_role("button", name="Continue").click()
+        expect(dialog.get_by_role("alert")).to_be_visible()
+        dialog.get_by_label("Token").fill(server.token)
+        dialog.get_by_role("button", name="Continue").click()
+        expect(page.get_by_text("live", exact=True)).to_be_visible()
+        page.reload()
+        expect(page.get_by_text("live", exact=True)).to_be_visible()  # kept for this tab
+        assert page.evaluate("localStorage.length") == 0
+        page.get_by_role("button", name="Forget token").click()
+        expect(dialog).to_be_visible()
+
+
+def test_text_of_an_operator_stays_text(server, browser):
+    evil = "<img src=x onerror=alert(1)>"
+    server.client.create(id="evil", name=evil)
+    server.client.do("evil", "override", action=0, reason=evil)
+    with page_of(browser, server.token) as page:
+        page.on("dialog", lambda _: pytest.fail("a script ran"))
+        controller_page(page, server, "evil")
+        expect(page.get_by_role("heading", level=1)).to_have_text(evil)
+        expect(page.get_by_text(f"Held by an operator: {evil}.")).to_be_visible()

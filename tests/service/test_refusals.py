@@ -1,0 +1,196 @@
+"""What is refused: every wrong request is a 4xx with a message, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+from service.running import QUICK
+
+from holdcourse.service.reading import depth
+
+
+@pytest.fixture(scope="module")
+def ready(url):
+    from service.running import Client
+
+    with Client(url) as client:
+        client.create(id="there", status=201)
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"id": "Up"}, "id: "),
+        ({"id": "../x"}, "id: "),
+        ({"id": "a" * 65}, "id: "),
+        ({"id": ""}, "id: "),
+        ({"actions": []}, "actions"),
+        ({"actions": None}, "actions are missing"),
+        ({"actions": [1.0, 1.0]}, "same coordinates"),
+        ({"actions": [[1.0], [1.0, 2.0]]}, "actions"),
+        ({"actions": list(range(5001))}, "5000"),
+        ({"actions": {"x": list(range(80)), "y": list(range(80))}}, "at most 5000"),
+        ({"metric": "manhattan"}, "metric"),
+        ({"metric": [[0, 1], [1, 0]]}, "one row per action"),
+        ({"metric": [[0, 1], [1]]}, "m"),
+        ({"labels": ["a"]}, "4 actions but 1 labels"),
+        ({"scale": 0.0}, "scale"),
+        ({"scale": [1.0, 2.0]}, "scale must be one number"),
+        ({"rho": -1.0}, "rho"),
+        ({"policy": "md_known"}, "policy"),
+        ({"policy": "os.system"}, "policy"),
+        ({"options": {"width": "wide"}}, "options.width"),
+        ({"options": {"import": "os"}}, "options.import"),
+        ({"options": {"kernel": "rbf"}}, "not a kernel"),
+        ({"policy": "stationary", "options": {"tau": 5.0}}, "does not take the option 'tau'"),
+        ({"options": {"prior_mean": [1.0]}}, "mean"),
+        ({"limits": {"max_moves": 3}}, "max_moves and window"),
+        ({"limits": {"speed": 3}}, "limits.speed"),
+        ({"guard": {"threshold": 1.0, "revert_to": 9}}, "action 9"),
+        ({"start": 4}, "action 4 is not an index 0..3"),
+        ({"start": True}, "start"),
+        ({"start": 1.0}, "start"),
+        ({"fallback": 4}, "action 4"),
+        ({"mode": "drive"}, "mode"),
+        ({"deadline_s": 0}, "deadline_s"),
+        ({"history": [[9, 0.5, 1.0]]}, "action 9"),
+        ({"history": [[0, 0.5]]}, "history.0"),
+        ({"history": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "same length"),
+        ({"unknown": 1}, "unknown: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_config_names_what_is_wrong(ready, change, words):
+    before = ready.get("/controllers").json()["controllers"]
+    response = ready.post("/controllers", json={**QUICK, "id": "wrong", **change})
+    assert response.status_code == 422, response.text
+    assert words in response.json()["error"]["message"]
+    assert [row["id"] for row in ready.get("/controllers").json()["controllers"]] == [row["id"] for row in before]
+
+
+@pytest.mark.parametrize(
+    ("address", "body"),
+    [
+        ("ask", {"context": "warm"}),
+        ("ask", {"context": [[0.5]]}),
+        ("ask", {"context": 1e31}),
+        ("ask", {"context": [0.5, 0.5]}),
+        ("ask", {"round": -1}),
+        ("ask", {"round": 0.5}),
+        ("ask", {"round": True}),
+        ("ask", {"allowed": [1, 0, 1, 1]}),
+        ("ask", {"colour": "red"}),
+        ("ask", []),
+        ("tell", {"decision": "r0"}),
+        ("tell", {"decision": "zero", "measurement": 1.0}),
+        ("tell", {"decision": "r0", "measurement": "1.0"}),
+        ("tell", {"decision": "r0", "measurement": None}),
+        ("skip", {"decision": "r0", "measurement": 1.0}),
+        ("override", {}),
+        ("override", {"action": -1}),
+        ("override", {"action": 1, "reason": "x" * 501}),
+        ("mode", {}),
+        ("episode", {"start": None}),
+    ],
+)
+def test_a_wrong_body_is_refused(ready, address, body):
+    response = ready.post(f"/controllers/there/{address}", json=body)
+    assert response.status_code == 422, response.text
+    assert response.json()["error"]["message"]
+    assert ready.see("there", "state")["round"] == 0
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_what_is_not_a_number_is_refused(ready, number):
+    headers = {"Content-Type": "application/json"}
+    body = f'{{"decision": "r0", "measurement": {number}}}'
+    response = ready.post("/controllers/there/tell", content=body, headers=headers)
+    assert response.status_code == 422
+    assert "finite" in response.json()["error"]["message"]
+    response = ready.post("/controllers/there/ask", content=f'{{"context": [{number}]}}', headers=headers)
+    assert response.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"{", b"\xff\xfe", b'{"context": 0.5}{}', b"[" * 100_000, b'{"a":' * 40]
+)
+def test_what_is_not_json_is_refused(ready, body):
+    response = ready.post("/controllers/there/ask", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    assert response.json()["error"]["code"] in ("invalid", "too_deep")
+
+
+def test_depth_counts_brackets_outside_of_strings():
+    assert depth(b'{"a": [[1], "[[[[", "\\"[["]}') == 3
+    assert depth(b"1") == 0
+    assert depth(json.dumps([[[[]]]]).encode()) == 4
+
+
+def test_another_content_type_is_refused(ready):
+    response = ready.post("/controllers/there/ask", content=b"{}", headers={"Content-Type": "text/plain"})
+    assert response.status_code == 415
+    assert "application/json" in response.json()["error"]["message"]
+    assert ready.post("/controllers/there/ask").status_code == 415
+
+
+def test_a_long_body_is_refused_before_it_is_read(ready, url):
+    long = {"Content-Type": "application/json", "Content-Length": str(50 * 2**20)}
+    with httpx.Client(base_url=url, trust_env=False) as client:
+        response = client.post("/controllers/there/ask", content=_pieces(50), headers=long)
+        assert response.status_code == 413
+        assert "1 MiB" in response.json()["error"]["message"]
+
+
+def test_a_long_body_that_does_not_say_so_is_refused_on_the_way(ready):
+    response = ready.post("/controllers/there/ask", content=_pieces(3), headers={"Content-Type": "application/json"})
+    assert response.status_code == 413
+    response = ready.post("/controllers", content=_pieces(17), headers={"Content-Type": "application/json"})
+    assert response.status_code == 413
+    assert "16 MiB" in response.json()["error"]["message"]
+
+
+def _pieces(mebibytes):
+    for _ in range(mebibytes):
+        yield b" " * 2**20
+
+
+def test_what_is_not_there(ready):
+    for address in ("state", "config", "decisions", "explain/r0", "field", "alarms", "verify", "backup", "events"):
+        assert ready.see("nobody", address, status=404)["code"] == "unknown_controller"
+    assert ready.do("nobody", "ask", context=0.5, status=404)["code"] == "unknown_controller"
+    assert ready.change("nobody", status=404)["code"] == "unknown_controller"
+    assert ready.get("/nowhere").json()["error"]["code"] == "not_found"
+    wrong = ready.delete("/controllers")
+    assert wrong.status_code == 405
+    assert wrong.json()["error"]["code"] == "method_not_allowed"
+    assert wrong.headers["allow"]
+
+
+def test_queries_and_paths_are_checked(ready):
+    ready.see("there", "decisions", limit=0, status=422)
+    ready.see("there", "decisions", after="x", status=422)
+    ready.see("NOBODY", "state", status=422)
+    ready.do("there", "ask", context=0.5, key="two words", status=422)
+    ready.do("there", "ask", context=0.5, key="k" * 201, status=422)
+
+
+def test_numbers_that_cannot_be_computed_with(client, name):
+    client.create(id=name)
+    client.round(name, 0.5, 1e30)
+    response = client.post(f"/controllers/{name}/ask", json={"context": 1e30})
+    assert response.status_code in (200, 422)
+    response = client.post(f"/controllers/{name}/ask", json={"context": -1e30})
+    assert response.status_code in (200, 409, 422)
+
+
+def test_without_tokens_other_sites_are_turned_away(url):
+    with httpx.Client(base_url=url, trust_env=False) as client:
+        for headers in ({"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Sec-Fetch-Site": "cross-site"}):
+            response = client.get("/controllers", headers=headers)
+            assert response.status_code == 403
+            assert "--token-file" in response.json()["error"]["message"]
+            assert response.headers["x-frame-options"] == "DENY"
+        for host in ("localhost:1", "[::1]:8000", "127.0.0.1"):
+            assert client.get("/controllers", headers={"Host": host}).status_code == 200

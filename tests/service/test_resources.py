@@ -1,0 +1,360 @@
+"""Every address of the service, over real HTTP."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import pytest
+from service.running import KERNEL, QUICK, Client, served
+
+import holdcourse as hc
+from holdcourse import audit
+
+
+def test_health_and_readiness(client):
+    assert client.get("/healthz").json() == {"status": "ok", "version": hc.__version__}
+    ready = client.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json()["status"] == "ready"
+
+
+def test_create_is_done_once(client, name):
+    state = client.create(id=name, name="North field", units={"action": "m"}, start=1)
+    assert state["status"] == "new"
+    assert state["name"] == "North field"
+    assert state["actions"] == [0.0, 1.0, 2.0, 3.0]
+    assert state["units"] == {"action": "m", "measurement": ""}
+    assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "place"}
+    again = client.create(id=name, name="North field", units={"action": "m"}, start=1, status=200)
+    assert again == state
+    error = client.create(id=name, name="North field", units={"action": "m"}, start=2, status=409)
+    assert (error["recorded"], error["given"]) == ({"start": 1}, {"start": 2})
+
+
+def test_settings_and_history_can_be_read_back(client, name):
+    history = [[0, 0.5, 1.0], [1, [0.25], 2.0], [2, 0.5, 3.0]]
+    client.create(id=name, history=history, limits={"min_dwell": 2})
+    config = client.see(name, "config")
+    assert config["limits"] == {"min_dwell": 2, "max_step": None, "max_moves": None, "window": None}
+    assert (config["history"], config["history_count"]) == (None, 3)
+    assert client.see(name, "config", history=True)["history"] == history
+    client.create(id=name, history=history, limits={"min_dwell": 2}, status=200)
+    client.create(id=name, history=history[:2], limits={"min_dwell": 2}, status=409)
+
+
+def test_decisions_equal_those_of_a_controller_in_process(client, name):
+    client.create(id=name)
+    problem = hc.Problem(QUICK["actions"], scale=0.1)
+    own = hc.Controller(hc.gp_md(problem, kernel=KERNEL, noise_std=0.1, context_bounds=[[0.0, 1.0]]), seed=3)
+    for t in range(12):
+        context, measurement = 0.1 * (t % 5), 1.0 + 0.2 * (t % 3)
+        theirs, ours = client.do(name, "ask", context=context), own.ask(context)
+        assert (theirs["decision"], theirs["action"], theirs["value"]) == (ours.id, ours.action, ours.value)
+        assert theirs["probabilities"] == ours.probabilities.tolist()
+        assert theirs["expected_cost"] == ours.expected_cost
+        client.do(name, "tell", decision=ours.id, measurement=measurement)
+        own.tell(ours.id, measurement)
+
+
+def test_asking_again_gives_the_same_answer(client, name):
+    client.create(id=name)
+    first = client.do(name, "ask", context=0.5, key="a")
+    assert client.do(name, "ask", context=0.5, key="a") == first
+    assert client.do(name, "ask", context=0.5) == first
+    assert client.do(name, "ask", context=0.5, round=0) == first
+    assert client.do(name, "ask", context=0.5, key="b") == first
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    second = client.do(name, "ask", context=0.7)
+    assert second["decision"] == "r1"
+    for repeat in ({"key": "a"}, {"key": "b"}, {"round": 0}):
+        assert client.do(name, "ask", context=0.5, **repeat) == first
+
+
+def test_asking_something_else_is_a_conflict_that_names_both(client, name):
+    client.create(id=name)
+    client.do(name, "ask", context=0.5, key="a")
+    for change in ({"key": "a"}, {}, {"round": 0}):
+        error = client.do(name, "ask", context=0.6, status=409, **change)
+        assert (error["recorded"], error["given"]) == ({"round": 0, "context": 0.5}, {"round": 0, "context": 0.6})
+    assert client.do(name, "ask", context=0.5, round=1, status=409)["recorded"] == ["r0"]
+    assert client.do(name, "ask", context=0.5, round=2, status=409)["recorded"] == 1
+    masked = client.do(name, "ask", context=0.5, allowed=[True, True, False, True], status=409)
+    assert masked["given"]["allowed"] == [0, 1, 3]
+    assert client.do(name, "ask", context=0.5, round=1, key="a", status=409)["code"] == "conflict"
+
+
+def test_an_old_decision_is_rebuilt_from_the_record(client, name):
+    client.create(id=name)
+    first = client.do(name, "ask", context=0.5, key="first")
+    words = client.see(name, "explain/r0")
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    for t in range(70):
+        client.round(name, 0.1 * (t % 7), 1.0 + 0.1 * (t % 4))
+    assert client.see(name, "explain/r0") == words
+    assert client.do(name, "ask", context=0.5, key="first") == first
+    assert client.do(name, "ask", context=0.5, round=0) == first
+    assert client.do(name, "tell", decision="r0", measurement=1.0)["told"] == {"measurement": 1.0, "applied": 0}
+    client.do(name, "tell", decision="r0", measurement=2.0, status=409)
+
+
+def test_telling_again_is_fine_and_telling_otherwise_is_not(client, name):
+    client.create(id=name)
+    decision = client.do(name, "ask", context=0.5)
+    told = client.do(name, "tell", decision="r0", measurement=1.5)
+    assert told == {"decision": "r0", "told": {"measurement": 1.5, "applied": decision["action"]}, "alarms": []}
+    assert client.do(name, "tell", decision="r0", measurement=1.5) == told
+    assert client.do(name, "tell", decision="r0", measurement=1.5, applied=decision["action"]) == told
+    error = client.do(name, "tell", decision="r0", measurement=2.5, status=409)
+    assert (error["recorded"]["measurement"], error["given"]["measurement"]) == (1.5, 2.5)
+    client.do(name, "skip", decision="r0", status=409)
+    assert client.do(name, "tell", decision="r7", measurement=1.0, status=404)["code"] == "unknown_decision"
+    assert client.do(name, "tell", decision="r7", measurement=1.0, key="t", status=404)
+
+
+def test_a_key_stands_for_one_request(client, name):
+    client.create(id=name)
+    client.do(name, "ask", context=0.5, key="a")
+    assert client.do(name, "tell", decision="r0", measurement=1.0, key="a", status=409)["code"] == "conflict"
+    client.do(name, "tell", decision="r0", measurement=1.0, key="b")
+    client.do(name, "tell", decision="r0", measurement=1.0, key="b")
+    client.do(name, "tell", decision="r0", measurement=1.1, key="b", status=409)
+    assert client.do(name, "ask", context=0.5, key="b", status=409)["recorded"] == {"told": "r0"}
+
+
+def test_several_pending_decisions_are_told_in_any_order(client, name):
+    client.create(id=name, max_pending=3)
+    assert client.do(name, "ask", context=0.1, status=422)["code"] == "round_needed"
+    asked = [client.do(name, "ask", context=0.1 * k, key=f"k{k}") for k in range(3)]
+    assert [decision["round"] for decision in asked] == [0, 1, 2]
+    assert client.do(name, "ask", context=0.1, round=3, status=409)["recorded"] == ["r0", "r1", "r2"]
+    assert client.see(name, "state")["pending"] == asked
+    for decision in ("r1", "r2", "r0"):
+        client.do(name, "tell", decision=decision, measurement=1.0)
+    assert client.see(name, "state")["pending"] == []
+
+
+def test_skipping(client, name):
+    client.create(id=name)
+    client.do(name, "ask", context=0.5)
+    answer = client.do(name, "skip", decision="r0", applied=2)
+    assert answer["told"] == {"measurement": None, "applied": 2}
+    assert client.do(name, "skip", decision="r0", applied=2) == answer
+    state = client.see(name, "state")
+    assert (state["action"], state["rounds_told"], state["service"]) == (2, 0, 0.0)
+    assert state["movement"] == pytest.approx(0.2)
+
+
+def test_rows(client, name):
+    client.create(id=name)
+    for t in range(7):
+        client.round(name, 0.1 * t, 1.0 + t)
+    client.do(name, "ask", context=[0.9], key="last")
+    newest = client.see(name, "decisions", limit=3)
+    assert [row["round"] for row in newest["decisions"]] == [5, 6, 7]
+    assert newest["more"]
+    told, pending = newest["decisions"][1:]
+    assert (pending["key"], pending["measurement"], pending["told_at"], pending["applied"]) == (
+        "last",
+        None,
+        None,
+        None,
+    )
+    assert (told["measurement"], told["cumulative_service"], told["epoch"]) == (7.0, 28.0, 1)
+    assert told["value"] == told["applied_value"]
+    state = client.see(name, "state")
+    assert told["cumulative_movement"] == state["movement"]
+    after = client.see(name, "decisions", after=1, limit=2)
+    assert [row["round"] for row in after["decisions"]] == [2, 3]
+    assert after["more"]
+    assert not client.see(name, "decisions", after=6)["more"]
+    assert client.see(name, "decisions", after=7) == {"decisions": [], "more": False}
+    assert len(client.see(name, "decisions", after=-1)["decisions"]) == 8
+
+
+def test_explanations(client, name):
+    client.create(id=name)
+    client.do(name, "ask", context=0.5, allowed=[True, False, True, True])
+    found = client.see(name, "explain/r0")
+    assert found["words"].startswith("Round 0: ")
+    data = found["data"]
+    assert data["bounds"][1] is None
+    assert sum(data["probabilities"]) == pytest.approx(1.0)
+    assert data["movement"] == pytest.approx([0.0, 0.1, 0.2, 0.3])
+    assert data["values"] == [0.0, 1.0, 2.0, 3.0]
+    assert client.see(name, "explain/r9", status=404)["code"] == "unknown_decision"
+    client.see(name, "explain/9", status=422)
+
+
+def test_the_learned_field(client, name):
+    client.create(id=name)
+    assert client.see(name, "field")["contexts"] == []
+    for t in range(5):
+        client.round(name, [0.1 * t], 1.0)
+    field = client.see(name, "field")
+    assert len(field["contexts"]) == len(field["mean"]) == len(field["std"]) == 5
+    assert all(len(row) == 4 for row in field["mean"] + field["std"])
+    assert field["values"] == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        ("recommended", {}),
+        ("planner", {"noise_std": 0.2, "forecasts": "trust", "period": 24.0}),
+        ("gp_md", {"tau": 6.0, "width": 1.0, **QUICK["options"]}),
+        ("cgp_lcb", {"maximise": True, **QUICK["options"]}),
+        ("proximal_lcb", {"weight": 0.5, **QUICK["options"]}),
+        ("stationary", {}),
+        ("fixed_at", {"action": 2}),
+    ],
+)
+def test_every_policy(client, name, policy, options):
+    client.create(id=name, policy=policy, options=options)
+    for t in range(3):
+        client.round(name, 0.2 * t, 1.0 + t)
+    state = client.see(name, "state")
+    assert state["policy"] == policy
+    assert state["explains_itself"]
+    assert state["service"] == (-6.0 if policy == "cgp_lcb" else 6.0)
+    assert client.see(name, "verify", full=True)["ok"]
+    assert len(client.see(name, "field")["values"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("actions", "more", "values"),
+    [
+        ([[0.0, 1.0], [1.0, 1.0]], {"metric": "cityblock"}, [[0.0, 1.0], [1.0, 1.0]]),
+        ({"x": [1.0, 2.0], "y": [5.0]}, {}, [{"x": 1.0, "y": 5.0}, {"x": 2.0, "y": 5.0}]),
+        (None, {"metric": [[0, 2], [1, 0]], "directed": True, "scale": 1.0}, [0.0, 1.0]),
+        ([1.0, 2.0], {"labels": ["low", "high"], "fixed_cost": 0.5}, ["low", "high"]),
+    ],
+)
+def test_every_kind_of_action(client, name, actions, more, values):
+    config = {"policy": "stationary", "options": {}, **more}
+    assert client.create(id=name, actions=actions, **config)["actions"] == values
+    client.round(name, 0.5, 1.0)
+    assert client.see(name, "decisions")["decisions"][0]["value"] in values
+    assert client.see(name, "verify")["ok"]
+
+
+def test_rho_weighs_the_service_cost_against_movement(client, name):
+    client.create(id=name, rho=4.0, scale=2.0, limits={"max_step": 2.0}, policy="fixed_at", options={"action": 3})
+    decision = client.round(name, 0.5, 1.0)
+    assert decision["action"] == 1  # a step costs 2, in units of what is measured a half
+    assert client.see(name, "state")["movement"] == pytest.approx(0.5)
+
+
+def test_gain_against_staying_and_against_the_best_of_the_history(client, name):
+    history = [[0, 0.5, 5.0], [2, 0.5, 1.0]] * 5
+    client.create(id=name, history=history, policy="proximal_lcb")
+    for _ in range(5):
+        client.round(name, 0.5, 1.0)
+    state = client.see(name, "state")
+    assert state["against_staying"] == pytest.approx(5 * 5.0 - 5.0 - state["movement"], abs=1.0)
+    assert state["against_fixed"] == pytest.approx(-state["movement"], abs=1.0)
+
+
+def test_episodes(client, name):
+    client.create(id=name)
+    client.round(name, 0.5, 1.0)
+    state = client.do(name, "episode", start=3)
+    assert (state["episode"], state["action"]) == (1, 3)
+    assert client.do(name, "episode", start=3)["episode"] == 1  # the same request again
+    client.do(name, "ask", context=0.5)
+    assert client.do(name, "episode", start=2, status=409)["recorded"] == ["r1"]
+    client.do(name, "episode", start=9, status=422)
+
+
+def test_forecasts_and_masks_are_passed_on(client, name):
+    client.create(id=name, policy="planner", options={**QUICK["options"], "noise_std": 0.1})
+    body = {"context": 0.5, "allowed": [False, False, True, False], "forecast": [[0.6], [0.7]]}
+    assert client.do(name, "ask", **body)["action"] == 2
+    assert client.do(name, "ask", **body)["action"] == 2
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    client.do(name, "ask", context=0.5, allowed=[False] * 4, status=422)
+    client.do(name, "ask", context=0.5, allowed=[True] * 3, status=422)
+    client.do(name, "ask", context=0.5, forecast=[[0.6, 0.5, 0.4]], status=422)
+    assert client.see(name, "state")["round"] == 1
+
+
+def test_the_overview(client, name):
+    client.create(id=name)
+    client.round(name, 0.5, 1.0)
+    row = next(row for row in client.get("/controllers").json()["controllers"] if row["id"] == name)
+    assert (row["status"], row["round"], row["service"], row["alarms"]) == ("ok", 1, 1.0, 0)
+    assert 0 <= row["seconds_since"] < 60
+
+
+def test_metrics(client, name):
+    client.create(id=name)
+    client.round(name, 0.5, 1.0)
+    response = client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = response.text.splitlines()
+    assert f'holdcourse_decisions_total{{controller="{name}"}} 1' in lines
+    assert f'holdcourse_tells_total{{controller="{name}"}} 1' in lines
+    assert f'holdcourse_stale{{controller="{name}"}} 0' in lines
+    assert f'holdcourse_request_seconds_bucket{{controller="{name}",operation="ask",le="+Inf"}} 1' in lines
+
+
+def test_events_are_sent_as_they_happen(client, url, name):
+    client.create(id=name)
+    with Client(url) as watcher, watcher.stream("GET", f"/controllers/{name}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        lines = stream.iter_lines()
+        assert next(lines).startswith(":")
+        client.round(name, 0.5, 1.0)
+        client.do(name, "mode", mode="advise")
+        client.do(name, "override", action=1, reason="look")
+        seen = []
+        for line in lines:
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                data = json.loads(line.removeprefix("data: "))
+                assert data["controller"] == name
+                seen.append((kind, data.get("decision") or data.get("mode") or data.get("action")))
+            if len(seen) == 4:
+                break
+    assert seen == [("decision", "r0"), ("tell", "r0"), ("mode", "advise"), ("override", 1)]
+
+
+def test_a_back_up_is_a_data_folder(client, name, tmp_path):
+    client.create(id=name)
+    for t in range(3):
+        client.round(name, 0.1 * t, 1.0)
+    response = client.get(f"/controllers/{name}/backup")
+    assert response.headers["content-type"] == "application/zip"
+    zipfile.ZipFile(io.BytesIO(response.content)).extractall(tmp_path / "restored")
+    assert audit.verify(tmp_path / "restored" / "controllers" / name / "epoch-0001.db").verified
+    with served(tmp_path / "restored") as url, Client(url) as restored:
+        assert restored.see(name, "state") == client.see(name, "state")
+        assert restored.do(name, "ask", context=0.5)["action"] == client.do(name, "ask", context=0.5)["action"]
+
+
+def test_the_page(client):
+    response = client.get("/")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert response.headers["x-content-type-options"] == "nosniff"
+    script = client.get("/page/api.js")
+    assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+    for wrong in ("nothing.js", "..%2fapp.py", "%2e%2e/app.py", "../app.py"):
+        assert client.get(f"/page/{wrong}").status_code == 404
+
+
+def test_the_description_holds_examples(client):
+    found = client.get("/openapi.json").json()
+    parts = found["components"]["schemas"]
+    assert parts["Config"]["examples"][0]["id"] == "turbine-1"
+    for path, operations in found["paths"].items():
+        for operation in operations.values():
+            assert operation["responses"]["200" if path != "/controllers" or "requestBody" not in operation else "201"]
+    for method in ("/docs", "/redoc"):
+        assert client.get(method).status_code == 404

@@ -1,0 +1,203 @@
+"""Tokens: made and revoked on the command line, checked at every address."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import subprocess
+import sys
+
+import pytest
+from service.running import Client, Process, served
+from typer.testing import CliRunner
+
+from holdcourse.cli import app
+from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.service import tokens
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """A server with tokens: its address, the token file, and secrets by name."""
+    folder = tmp_path_factory.mktemp("secured")
+    file = folder / "tokens.json"
+    wanted = {
+        "admin": (["admin"], ["*"]),
+        "asks": (["ask"], ["a"]),
+        "tells": (["tell"], ["a"]),
+        "looks": ([], ["a"]),
+        "other": (["admin"], ["b"]),
+    }
+    secrets = {name: tokens.make(file, name, *rights)[1] for name, rights in wanted.items()}
+    with served(folder / "data", file) as url:
+        with Client(url, secrets["admin"]) as client:
+            client.create(id="a")
+            client.create(id="b")
+        yield url, file, secrets
+
+
+@pytest.fixture
+def as_(secured):
+    url, _, secrets = secured
+    opened = []
+
+    def client(name):
+        opened.append(Client(url, secrets.get(name, name)))
+        return opened[-1]
+
+    yield client
+    for one in opened:
+        one.close()
+
+
+READING = ("state", "config", "decisions", "field", "alarms", "verify", "explain/r0")
+
+
+@pytest.mark.parametrize("token", [None, "hc_wrong", "looks", "x" * 10_000])
+def test_without_a_valid_token_nothing_is_served(secured, token):
+    with Client(secured[0], token) as client:
+        for address in (*READING, "backup", "events"):
+            assert client.see("a", address, status=401)["code"] == "unauthorised"
+        for address in ("/controllers", "/metrics", "/events"):
+            response = client.get(address)
+            assert response.status_code == 401
+            assert response.headers["www-authenticate"] == "Bearer"
+        for what in ("ask", "tell", "skip", "mode", "override", "episode"):
+            client.do("a", what, status=401)
+        client.create(id="c", status=401)
+        client.change("a", status=401)
+        for address in ("/healthz", "/readyz", "/"):
+            assert client.get(address).status_code == 200
+
+
+def test_another_controllers_token_is_refused(as_):
+    other = as_("other")
+    for address in (*READING, "backup", "events"):
+        assert other.see("a", address, status=403)["code"] == "forbidden"
+    other.do("a", "ask", context=0.5, status=403)
+    other.create(id="c", status=403)
+    other.see("nobody", "state", status=403)  # and it does not learn who exists
+    assert [row["id"] for row in other.get("/controllers").json()["controllers"]] == ["b"]
+    assert 'controller="a"' not in other.get("/metrics").text
+    other.see("b", "state")
+    other.create(id="b", status=200)
+
+
+def test_scopes(as_):
+    asks, tells, looks, admin = (as_(name) for name in ("asks", "tells", "looks", "admin"))
+    for client in (tells, looks):
+        assert "needs a token with ask" in client.do("a", "ask", context=0.5, status=403)["message"]
+    asks.do("a", "ask", context=0.5)
+    for client in (asks, looks):
+        client.do("a", "tell", decision="r0", measurement=1.0, status=403)
+        client.do("a", "skip", decision="r0", status=403)
+    tells.do("a", "tell", decision="r0", measurement=1.0)
+    for client in (asks, tells, looks):
+        for what in ("mode", "override", "episode"):
+            client.do("a", what, status=403)
+        client.change("a", status=403)
+        client.see("a", "backup", status=403)
+        for address in READING:
+            client.see("a", address)
+    admin.do("a", "ask", context=0.5)
+    admin.do("a", "skip", decision="r1")
+    admin.do("a", "mode", mode="act")
+
+
+def test_a_revoked_token_is_refused_at_once(secured):
+    url, file, _ = secured
+    token, secret = tokens.make(file, "short", ["ask"], ["a"])
+    with Client(url, secret) as client:
+        client.see("a", "state")
+        tokens.revoke(file, token.id)
+        client.see("a", "state", status=401)
+
+
+def test_the_file_holds_no_secret_and_is_private(secured):
+    _, file, secrets = secured
+    assert not any(secret in file.read_text() for secret in secrets.values())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(next(iter(secrets.values()))) > 40
+
+
+def test_the_description_says_that_tokens_are_needed(as_):
+    found = as_("looks").get("/openapi.json").json()
+    assert found["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
+    assert found["paths"]["/controllers/{id}/ask"]["post"]["security"] == [{"token": []}]
+    assert "security" not in found["paths"]["/healthz"]["get"]
+
+
+def test_wrong_token_files(tmp_path):
+    file = tmp_path / "tokens.json"
+    with pytest.raises(InvalidInput, match="there is no token file"):
+        tokens.Keyring(file)
+    file.write_text("{}")
+    with pytest.raises(DamagedFile, match="damaged or no token file"):
+        tokens.Keyring(file)
+    file.write_text('{"format": 9, "tokens": []}')
+    with pytest.raises(InvalidInput, match="format 9"):
+        tokens.Keyring(file)
+    with pytest.raises(InvalidInput, match="scope 'drive' is not known"):
+        tokens.make(tmp_path / "other", "", ["drive"], ["*"])
+    with pytest.raises(InvalidInput, match="no controller's id"):
+        tokens.make(tmp_path / "other", "", ["ask"], ["../a"])
+
+
+def command(*arguments, code=0):
+    """Run a command in this process; what it raises is what `main` would print."""
+    done = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1"}).invoke(app, arguments)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_the_command_line(tmp_path):
+    file = str(tmp_path / "tokens.json")
+    secret = command("token", "make", "--token-file", file, "--name", "scada", "--controller", "a").stdout.strip()
+    made = json.loads(command("token", "make", "--token-file", file, "--scope", "admin", "--json").stdout)
+    listed = json.loads(command("token", "list", "--token-file", file, "--json").stdout)
+    assert [(t["name"], t["scopes"], t["controllers"]) for t in listed] == [
+        ("scada", ["ask", "tell"], ["a"]),
+        ("", ["admin"], ["*"]),
+    ]
+    assert tokens.Keyring(tmp_path / "tokens.json").find(secret).id == listed[0]["id"]
+    assert "scada" in command("token", "list", "--token-file", file).stdout
+    assert "revoked" in command("token", "revoke", made["id"], "--token-file", file).stdout
+    assert "holds no token" in str(command("token", "revoke", made["id"], "--token-file", file, code=1).exception)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_other_addresses_need_tokens(tmp_path, host):
+    error = command("serve", "--data", str(tmp_path / "data"), "--host", host, code=1).exception
+    assert isinstance(error, InvalidInput)
+    assert "--token-file" in str(error)
+    assert not (tmp_path / "data").exists()
+
+
+def test_serving_on_all_addresses_with_tokens(tmp_path):
+    _, secret = tokens.make(tmp_path / "tokens.json", "", ["admin"], ["*"])
+    options = ("--host", "0.0.0.0", "--token-file", str(tmp_path / "tokens.json"))
+    with (
+        Process(tmp_path / "data", *options) as server,
+        Client(server.url.replace("0.0.0.0", "127.0.0.1"), secret) as c,
+    ):
+        c.create(id="a")
+        assert server.stop()[0] in (0, -15)
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
+    code = "import sys; sys.modules['fastapi'] = None; from holdcourse.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "serve", "--data", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert 'pip install "holdcourse[serve]"' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_in_use_is_an_error_that_says_so(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        error = command("serve", "--data", str(tmp_path / "data"), "--port", port, code=1).exception
+    assert f"cannot listen on 127.0.0.1, port {port}" in str(error)
+    assert not (tmp_path / "data").exists()

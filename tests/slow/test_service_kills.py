@@ -1,0 +1,281 @@
+"""The server killed with SIGKILL at random moments while eight clients ask and tell through it.
+
+Six of the clients are comparable with a run that nobody disturbed: what they ask and measure is a function of the
+round. Four of them have a controller each, of four kinds, and two are twins that ask and tell the same, as a plant with
+a spare program does. The last two share a controller, with two decisions pending; whose turn came first is chance, so
+theirs is compared with a controller that is asked and told in the order of the record.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+
+import httpx
+import pytest
+from service.running import KERNEL
+
+import holdcourse as hc
+from holdcourse.log import Log
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="kills are those of POSIX"),
+]
+
+KILLS = int(os.environ.get("HOLDCOURSE_KILLS", "300"))
+LONGEST_LIFE = 0.8  # seconds, from the moment at which the server is ready
+EARLY = 0.15  # how many servers are killed while they open the records
+ACTIONS, CONTEXTS, NOISE, SCALE = [0.0, 1.0, 2.0, 3.0, 4.0], [[k / 8] for k in range(8)], 0.1, 0.1
+LEARNING = {"noise_std": NOISE, "contexts": CONTEXTS}
+PROBLEM = hc.Problem(ACTIONS, scale=SCALE)
+
+# Policy, its options, limits, and how many decisions may be pending.
+KINDS = {
+    "mirror": ("gp_md", {}, {}, 1),
+    "planner": ("planner", {}, {}, 1),
+    "proximal": ("proximal_lcb", {"weight": 2.0}, {}, 1),
+    "limited": ("gp_md", {}, {"min_dwell": 2, "max_step": 0.25}, 1),
+    "twins": ("gp_md", {}, {}, 1),
+    "shared": ("gp_md", {}, {}, 2),
+}
+CLIENTS = ["mirror", "planner", "proximal", "limited", "twins", "twins", "shared", "shared"]
+
+# It forks one server after the other, so that nothing is imported or compiled anew: a line on its input is a life.
+FORKING = """
+import os, sys
+import uvicorn
+import holdcourse.service.app
+from holdcourse import controller
+from holdcourse.cli import main
+
+controller.SNAPSHOT_EVERY = 12
+sys.argv = ["holdcourse", "serve", "--data", sys.argv[1], "--port", sys.argv[2]]
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        main()
+        os._exit(1)
+    print(child, flush=True)
+    _, status = os.waitpid(child, 0)
+    print("killed" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == 9 else f"ended with {status}", flush=True)
+"""
+
+
+def config(name):
+    policy, options, limits, pending = KINDS[name]
+    learning = LEARNING | {"kernel": KERNEL.to_json()}
+    settings = {"actions": ACTIONS, "scale": SCALE, "seed": 11, "policy": policy, "options": learning | options}
+    return settings | {"id": name, "limits": limits, "max_pending": pending, "start": 2}
+
+
+def undisturbed(name):
+    """The same controller in this process."""
+    policy, options, limits, pending = KINDS[name]
+    if policy == "planner" and limits.get("max_step") is not None:
+        options = options | {"max_step": limits["max_step"]}
+    made = getattr(hc, policy)(PROBLEM, kernel=KERNEL, **LEARNING, **options)
+    return hc.Controller(made, start=2, seed=11, limits=hc.Limits(**limits), max_pending=pending)
+
+
+def context_of(t):
+    return CONTEXTS[t * t % 7 % 8]
+
+
+def measurement_of(t, action):
+    return round(abs(action - (t // 5) % 5) * 0.5 + (t * 37 % 11) * 0.03, 6)
+
+
+class Machine:
+    """A program beside a plant, with the client's retries, which writes down what it was answered."""
+
+    def __init__(self, name, url, ended):
+        self.name, self._ended = name, ended
+        self.asked, self.told = {}, {}
+        self.trouble = None
+        self.service = hc.connect(url, patience=300.0)
+        self.thread = threading.Thread(target=self._live)
+
+    def _live(self):
+        try:
+            remote, t = self.service.controller(self.name), 0
+            while not self._ended.is_set():
+                self._round(remote, t)
+                t += 1
+        except BaseException as error:
+            self.trouble = error
+        finally:
+            self.service.close()
+
+    def _round(self, remote, t):
+        decision = remote.ask(context_of(t), round=t if self.name == "twins" else None)
+        assert decision.round not in self.asked, f"{decision.round} was decided twice"
+        if self.name != "shared":
+            assert decision.round == t
+        self.asked[decision.round] = (decision.action, decision.probabilities.tolist())
+        y = measurement_of(decision.round, decision.action)
+        remote.tell(decision.id, y)
+        self.told[decision.round] = y
+
+
+class Lives:
+    """Servers on one port, one after the other, each killed."""
+
+    def __init__(self, folder, port):
+        self._folder, self.url, self.pid = folder, f"http://127.0.0.1:{port}", None
+        command = [sys.executable, "-c", FORKING, str(folder), str(port)]
+        self._forking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def begin(self):
+        self._forking.stdin.write("live\n")
+        self._forking.stdin.flush()
+        for _ in range(2):  # in either order: which child it is, and that it listens
+            line = self._forking.stdout.readline().strip()
+            if line.isdecimal():
+                self.pid = int(line)
+                return
+        raise AssertionError(f"no server came up: {line}")
+
+    def wait_until_ready(self, seconds=60.0):
+        until = time.monotonic() + seconds
+        with httpx.Client(base_url=self.url, trust_env=False) as client:
+            while True:
+                try:
+                    if client.get("/readyz").status_code == 200:
+                        return
+                except httpx.TransportError:
+                    pass
+                assert time.monotonic() < until, "the server does not become ready"
+                time.sleep(0.01)
+
+    def end(self):
+        os.kill(self.pid, signal.SIGKILL)
+        for line in self._forking.stdout:
+            if "served on" not in line:
+                assert line.strip() == "killed", line
+                break
+        self.pid = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+        self._forking.stdin.close()
+        self._forking.wait(30)
+        self._forking.stdout.close()
+
+
+def test_killed_at_random_moments(tmp_path, unused_port, record_property):
+    chance, ended = random.Random(1), threading.Event()
+    with Lives(tmp_path, unused_port) as lives:
+        lives.begin()
+        lives.wait_until_ready()
+        with hc.connect(lives.url) as service:
+            for name in KINDS:
+                service.create(config(name))
+        machines = [Machine(name, lives.url, ended) for name in CLIENTS]
+        began = time.monotonic()
+        try:
+            for machine in machines:
+                machine.thread.start()
+            early = 0
+            for _ in range(KILLS):
+                if chance.random() < EARLY:
+                    early += 1
+                    time.sleep(chance.uniform(0.0, 0.15))
+                else:
+                    lives.wait_until_ready()
+                    time.sleep(chance.uniform(0.0, LONGEST_LIFE))
+                lives.end()
+                lives.begin()
+        finally:
+            ended.set()
+            for machine in machines:
+                machine.thread.join()
+        seconds = time.monotonic() - began
+        for machine in machines:
+            if machine.trouble is not None:
+                raise machine.trouble
+        lives.wait_until_ready()
+        with hc.connect(lives.url, timeout=300.0) as service:
+            rounds = {name: check(service.controller(name), machines, tmp_path) for name in KINDS}
+    record_property(
+        f"server killed {KILLS} times in {seconds:.0f} s, {early} of them while it opened the records",
+        ", ".join(f"{name} {count} rounds" for name, count in rounds.items()),
+    )
+    assert min(rounds.values()) >= KILLS / 4
+
+
+@pytest.fixture
+def unused_port():
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def check(remote, machines, folder):
+    """What clients were told is in the record, once; it verifies; and the decisions are those of a quiet run."""
+    mine = [machine for machine in machines if machine.name == remote.id]
+    rows = [row for page in pages(remote) for row in page]
+    count = len(rows)
+    assert [row["round"] for row in rows] == list(range(count))
+    recorded = {row["round"]: (row["action"], row["measurement"]) for row in rows}
+    for machine in mine:
+        for t, (action, _) in machine.asked.items():
+            assert recorded[t][0] == action
+        for t, y in machine.told.items():
+            assert recorded[t][1] == y, "an acknowledged tell is lost"
+    assert set().union(*(machine.asked for machine in mine)) == set(recorded)
+    if remote.id == "shared":
+        one, other = mine
+        assert not set(one.asked) & set(other.asked), "a round was given to two clients"
+    found = remote.service.request("GET", f"/controllers/{remote.id}/verify?full=true")
+    assert found["ok"], found["message"]
+    (path,) = (folder / "controllers" / remote.id).glob("epoch-*.db")
+    log = Log.read(path)
+    events = [event for event in log.events() if event.kind in ("ask", "tell")]
+    log.close()
+    assert len({event.body["round"] for event in events if event.kind == "ask"}) == count
+    assert sum(event.kind == "ask" for event in events) == count, "a round was decided twice"
+    assert sum(event.kind == "tell" for event in events) == len({*tells_of(events)}) == told(rows)
+    compare(undisturbed(remote.id), events, {t: said for machine in mine for t, said in machine.asked.items()})
+    return count
+
+
+def pages(remote):
+    after = -1
+    while page := remote.decisions(after=after, limit=1000):
+        after = page[-1]["round"]
+        yield page
+
+
+def tells_of(events):
+    return [event.body["id"] for event in events if event.kind == "tell"]
+
+
+def told(rows):
+    return sum(row["measurement"] is not None for row in rows)
+
+
+def compare(controller, events, answered):
+    """Ask and tell a controller that nobody disturbs; its decisions must be those that clients were given."""
+    for event in events:
+        body = event.body
+        if event.kind == "tell":
+            t = int(body["id"][1:])
+            controller.tell(body["id"], measurement_of(t, answered[t][0]))
+        else:
+            decision = controller.ask(body["request"]["context"], round=body["round"])
+            assert (decision.action, decision.probabilities.tolist()) == answered[body["round"]]
+    rounds = [event.body["round"] for event in events if event.kind == "ask"]
+    assert all(later == earlier + 1 for earlier, later in pairwise(rounds))
