@@ -1,17 +1,90 @@
-"""Configuration of the documentation; built strictly, so that a broken link fails."""
+"""Configuration of the documentation; built strictly, so that a broken link or a missing page fails."""
 
+from __future__ import annotations
+
+import re
 from importlib.metadata import version as installed
+from typing import Any
+
+import latex2mathml.converter
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.ext.napoleon.docstring import GoogleDocstring
+from sphinx.util.docutils import SphinxRole
+
+import holdcourse
 
 project = "holdcourse"
 author = "The holdcourse developers"
 copyright = "2026, the holdcourse developers"  # noqa: A001
 version = release = installed("holdcourse")
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+default_role = "public"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+# By their names: written out they fill half a page.
+ALIASES = ("ArrayLike", "Array", "Indices", "Ints", "Mask", "Arrays", "Metric", "AnyKernel", "PriorMean", "IntervalMap")
+autodoc_type_aliases = {name: name for name in ALIASES}
+python_use_unqualified_type_names = True
+autosummary_generate = False  # the tables of reference/index link to the pages by topic
+napoleon_attr_annotations = False  # types stand in the signature already
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "holdcourse"
+html_static_path = ["_static"]
+html_css_files = ["holdcourse.css"]
 nitpicky = False
+
+
+class Public(SphinxRole):
+    """`name` in a docstring: a link where it is one of ours, and then it must lead somewhere; else plain code."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Make the nodes of one use."""
+        words = nodes.literal(self.text, self.text)
+        target = self.text.removeprefix("holdcourse.")
+        first = target.partition(".")[0]
+        bare = self.text in holdcourse._SUBMODULES  # then a parameter of that name is meant
+        if first not in holdcourse.__all__ or bare:
+            return [words], []
+        if first not in holdcourse._SUBMODULES:  # an attribute or method: the class says what it is
+            target = first
+        where: dict[str, Any] = {"refdomain": "py", "reftype": "obj", "reftarget": f"holdcourse.{target}"}
+        link = addnodes.pending_xref("", words, refdoc=self.env.docname, refexplicit=False, refwarn=True, **where)
+        return [link], []
+
+
+def formula(display: str) -> Any:
+    """What writes a formula as MathML, which browsers show without a script, also offline."""
+
+    def write(translator: Any, node: Any) -> None:
+        text = node.astext().replace(r"\log ", r"\log\,")  # the converter forgets the space
+        if "\\\\" in text and "\\begin" not in text:
+            text = rf"\begin{{aligned}}{text}\end{{aligned}}"
+        mathml = latex2mathml.converter.convert(text, display=display)
+        translator.body.append(f'<div class="math">{mathml}</div>' if display == "block" else mathml)
+        raise nodes.SkipNode
+
+    return write
+
+
+def short_signature(*about: Any) -> tuple[str | None, str | None]:
+    """Names of type aliases without the wrapping that a union puts around them."""
+    return tuple(part and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", part) for part in about[-2:])  # type: ignore[return-value]
+
+
+def setup(app: Any) -> None:
+    """Make the role and the formulas known."""
+    # Otherwise what stands before a colon in a property's first line would be taken for its type.
+    GoogleDocstring._parse_attribute_docstring = lambda self: self._dedent(self._consume_to_end())
+    app.add_role("public", Public())
+    app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
+    app.connect("autodoc-process-signature", short_signature)

@@ -2,125 +2,69 @@
 Hold course unless it pays to change
 ====================================
 
-One landscape of costs over 40 settings drifts for 300 rounds. Running to the cheapest setting every round pays for
-every move, staying pays for every change of the weather. Mirror descent on a random tree knows only the costs seen so
-far, and pays little more than perfect foresight.
+You run an air handler. Every hour the weather sets what each supply temperature would cost you, but you only measure
+the one you run, and every change wears the valves. Which temperature should run now?
+
+Staying pays for every change of the weather. Running to whatever looks cheapest pays for every move. `hc.recommended`
+knows nothing at first either; it weighs what a better setting would save against what it costs to go there.
 """
 
-# sphinx_gallery_thumbnail_number = 1
-from __future__ import annotations
-
-import argparse
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
+from gallery import save
+from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 
-ROUNDS, SETTINGS, START, REPETITIONS = 300, 40, 20, 20
-COLOURS = {
-    "perfect foresight": "#000000",
-    "mirror descent": "#0072b2",
-    "work function": "#009e73",
-    "cheapest each round": "#d55e00",
-    "stay": "#999999",
-}
+DAYS, START = 14, 6
+BELIEFS = {"kernel": hc.Kernel(RBF(5.0), RBF(5.0), variance=20.0), "noise_std": 0.3, "prior_mean": 4.0}
+COLOURS = {"recommended": "#0072B2", "stay": "#777777", "chase the cheapest": "#D55E00"}
 
 
-def drifting_costs(seed: int) -> np.ndarray:
-    """Smooth random costs over settings and time, shape (rounds, settings)."""
-    rng = np.random.default_rng(seed)
+class AirHandler:
+    """Thirteen supply temperatures; a degree of change costs 0.4 kWh."""
 
-    def smooth(size: int, length: float) -> np.ndarray:
-        apart = np.subtract.outer(np.arange(size), np.arange(size)) / length
-        return np.linalg.cholesky(np.exp(-(apart**2) / 2) + 1e-8 * np.eye(size))
+    problem = hc.Problem(np.arange(12.0, 25.0), scale=0.4)
 
-    field = smooth(ROUNDS, 8.0) @ rng.standard_normal((ROUNDS, SETTINGS)) @ smooth(SETTINGS, 6.0).T
-    return 0.15 * (field - field.min())
+    def costs(self, hour, outdoor):
+        """KWh of this hour at every setting: the warmer it is outside, the cooler the air should be."""
+        return 2.0 + 0.1 * (self.problem.actions[:, 0] - (29.0 - 0.6 * float(outdoor[0]))) ** 2
 
-
-def mirror_descent(costs: np.ndarray, problem: hc.Problem, seed: int) -> hc.Path:
-    """The paper's rule when costs are known at the time of choice: descend on a random tree, follow the coupling."""
-    tree = hc.frt_tree(problem, seed=seed)
-    rng = np.random.default_rng(seed)
-    q = hc.mirror.start(tree, START)
-    p = hc.mirror.leaf_probabilities(tree, q)
-    action, actions = START, []
-    for row in costs:
-        q = hc.mirror.descend(tree, q, row)
-        p_next = hc.mirror.leaf_probabilities(tree, q)
-        action = hc.coupling.sample(tree, p, p_next, action, rng.random())
-        actions.append(action)
-        p = p_next
-    return hc.price_path(actions, costs, problem, START)
+    def measure(self, hour, outdoor, action, noise):
+        """The meter, with its noise."""
+        return float(self.costs(hour, outdoor)[action] + 0.3 * noise)
 
 
-def compare(costs: np.ndarray, problem: hc.Problem) -> dict[str, list[hc.Path]]:
-    """Every rule on the same costs; the random one several times."""
-    return {
-        "perfect foresight": [hc.optimal_path(costs, problem, START)],
-        "mirror descent": [mirror_descent(costs, problem, seed) for seed in range(REPETITIONS)],
-        "work function": [hc.work_function(costs, problem, START)],
-        "cheapest each round": [hc.price_path(np.argmin(costs, axis=1), costs, problem, START)],
-        "stay": [hc.price_path(np.full(ROUNDS, START), costs, problem, START)],
+def main() -> plt.Figure:
+    hours, random = np.arange(24 * DAYS), np.random.default_rng(0)
+    front = 3.0 * np.cumsum(random.standard_normal(len(hours))) / np.sqrt(len(hours))
+    outdoor = 18.0 + 5.0 * np.sin(2 * np.pi * (hours - 9) / 24) + front + 1.2 * random.standard_normal(len(hours))
+    world = AirHandler()
+    learning = BELIEFS | {"context_bounds": (outdoor.min(), outdoor.max())}
+    runs = {
+        "chase the cheapest": hc.simulate(hc.cgp_lcb(world.problem, **learning), world, outdoor, START),
+        "recommended": hc.simulate(hc.recommended(world.problem, **learning), world, outdoor, START),
+        "stay": hc.simulate(hc.stationary(world.problem), world, outdoor, START),
     }
+    costs, best = runs["stay"].true_costs(0), runs["stay"].optima[0].actions  # what perfect hindsight would have done
+    least = np.cumsum(costs[hours, best] + world.problem.move_costs(np.append(START, best[:-1]), best))
 
-
-def table(paths: dict[str, list[hc.Path]]) -> Table:
-    """Service, movement and total, and the ratio to perfect foresight."""
-    shown = Table(title=f"{ROUNDS} rounds, {SETTINGS} settings")
-    shown.add_column("rule")
-    for name in ("service", "movement", "total", "of optimum"):
-        shown.add_column(name, justify="right")
-    best = paths["perfect foresight"][0].total
-    for name, runs in paths.items():
-        label = f"{name} (mean of {len(runs)})" if len(runs) > 1 else name
-        means = [np.mean([getattr(run, part) for run in runs]) for part in ("service", "movement", "total")]
-        shown.add_row(label, *(f"{value:.1f}" for value in means), f"{means[2] / best:.2f}")
-    return shown
-
-
-def picture(costs: np.ndarray, problem: hc.Problem, paths: dict[str, list[hc.Path]]) -> Figure:
-    """The settings taken over the field of costs, and the bills growing."""
-    figure, (field, bills) = plt.subplots(
-        2, 1, figsize=(10, 7), sharex=True, height_ratios=[3, 2], layout="constrained"
-    )
-    image = field.imshow(costs.T, aspect="auto", origin="lower", cmap="Greys", extent=(0, ROUNDS, 0, SETTINGS))
-    figure.colorbar(image, ax=field, label="cost of a setting")
-    for name, runs in paths.items():
-        path, colour = runs[0], COLOURS[name]
-        service = costs[np.arange(ROUNDS), path.actions]
-        before = np.append(START, path.actions[:-1])
-        bill = np.cumsum(service + problem.move_costs(before, path.actions))
-        bills.plot(bill, color=colour, label=f"{name}: {bill[-1]:.0f}", lw=2)
-        if name in ("perfect foresight", "mirror descent", "cheapest each round"):
-            thin = name == "cheapest each round"
-            field.step(range(ROUNDS), path.actions + 0.5, color=colour, lw=0.7 if thin else 2, where="mid", label=name)
-    field.set(ylabel="setting", title="Follow the cheap settings, but not every whim")
-    field.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, frameon=False)
-    bills.set(xlabel="round", ylabel="total paid so far", xlim=(0, ROUNDS))
-    bills.legend(loc="upper left", fontsize="small")
+    figure, (field, bills) = plt.subplots(2, 1, figsize=(10, 7.5), sharex=True, height_ratios=[3, 2])
+    look = {"cmap": "Greys", "vmin": 0, "vmax": 20, "extent": (0, DAYS, 11.5, 24.5)}
+    image = field.imshow(costs.T, aspect="auto", origin="lower", **look)
+    figure.colorbar(image, ax=[field, bills], label="what a setting costs, kWh per hour", extend="max", shrink=0.6)
+    for name, run in runs.items():
+        width = 0.9 if name == "chase the cheapest" else 2.2
+        field.step(hours / 24, world.problem.actions[run.actions, 0], where="post", color=COLOURS[name], lw=width)
+        above = np.cumsum(run.service_costs + run.movement_costs) - least
+        bills.plot((hours + 1) / 24, above, color=COLOURS[name])
+        place = -26 if name == "stay" else 4
+        bills.text(DAYS - 0.2, above[-1] + place, f"{name}: {above[-1]:.0f}", color=COLOURS[name], ha="right")
+    field.grid(False)
+    field.set(ylabel="supply temperature, °C", title="Follow the weather, but not every whim of it")
+    bills.set(xlabel="day", ylabel="paid above hindsight, kWh", xlim=(0, DAYS), ylim=(0, None))
     return figure
 
 
-def main(out: Path) -> None:
-    problem = hc.Problem(np.arange(SETTINGS), scale=0.1)
-    costs = drifting_costs(seed=4)
-    paths = compare(costs, problem)
-    Console().print(table(paths))
-    out.mkdir(parents=True, exist_ok=True)
-    picture(costs, problem, paths).savefig(out / "quickstart.png", dpi=120)
-    print(f"picture: {out / 'quickstart.png'}")
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Compare movement rules on one drifting landscape of costs.")
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the picture")
-    main(parser.parse_args().out)
+    save(main())

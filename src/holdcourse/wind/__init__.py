@@ -1,4 +1,11 @@
-"""Airborne wind: from a wind file to what a turbine that changes its altitude would have earned."""
+"""Airborne wind: from a wind file to what a turbine that changes its altitude would have earned.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> hc.wind.bundled("test")
+WindRecord(4416 times 2010-07-01T00:00:00..2010-12-31T23:00:00, 7 heights 10..750 m, 53.32 N, 1.32 E)
+"""
 
 from holdcourse.wind.bundled import bundled
 from holdcourse.wind.load import load

@@ -9,7 +9,7 @@ import numpy as np
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.notes import noted
-from holdcourse.wind.policies import REGISTRY, Setting
+from holdcourse.wind.policies import REGISTRY, Setting, contexts_of
 from holdcourse.wind.result import HINDSIGHT, Array, Backtest, Flight, Indices, Line
 from holdcourse.wind.world import WindWorld
 
@@ -59,7 +59,7 @@ def backtest(
         if progress is not None:
             progress(name)
         policy, notebook = noted(REGISTRY[name](setting))
-        run = hc.simulate(policy, world, world.hours, start=begin, seed=seed, episodes=parts)
+        run = hc.simulate(policy, world, contexts_of(name, world), start=begin, seed=seed, episodes=parts)
         before = _before(run.actions, slices, begin)
         reasons = notebook.reasons(before, run.actions)
         flights[name] = Flight(

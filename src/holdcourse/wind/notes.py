@@ -85,9 +85,9 @@ class Noted:
         self._notebook.add(estimate)
         return estimate
 
-    def costs_at(self, contexts: ArrayLike) -> Array:
+    def costs_at(self, contexts: ArrayLike, **options: Any) -> Array:
         """As the model."""
-        return self._model.costs_at(contexts)
+        return self._model.costs_at(contexts, **options)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """As the model."""

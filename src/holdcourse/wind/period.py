@@ -99,4 +99,4 @@ def past_of(record: WindRecord, altitudes: Array) -> Past:
     if not whole.any():
         raise InvalidInput("no time of the history is complete at these altitudes; choose others or give other history")
     hours = (record.time[whole].astype("datetime64[h]").astype(np.int64) % 24).astype(np.float64)
-    return Past(hours, speed[whole])
+    return Past(hours, speed[whole], record.time[whole].astype("datetime64[s]").astype(np.int64) / 3600.0)

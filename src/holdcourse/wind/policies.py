@@ -23,10 +23,31 @@ FITTED_RECORDS = 4000  # so many measurements of the past are enough to fit a ke
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Wind before the test period, at the altitudes of the test; shapes (t,) and (t, n)."""
+    """Wind before the test period, at the altitudes of the test.
+
+    Parameters
+    ----------
+    hours
+        Hour of the day, UTC, (t,).
+    speed
+        m/s, (t, n).
+    time
+        Hours since 1970, UTC, ascending, (t,). Where it is not given, `hours` are taken to follow each other.
+    """
 
     hours: Array
     speed: Array
+    time: Array | None = None
+
+    @property
+    def moments(self) -> Array | None:
+        """Hours since some midnight, ascending; None where they cannot be told."""
+        if self.time is not None:
+            return self.time
+        steps = np.diff(self.hours) % 24.0
+        if not (steps > 0).all():
+            return None
+        return np.concatenate([self.hours[:1], self.hours[0] + np.cumsum(steps)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +123,28 @@ class Setting:
 
 
 Maker: TypeAlias = Callable[[Setting], hc.Policy]
+ContextKind: TypeAlias = Literal["hour", "time"]
 REGISTRY: dict[str, Maker] = {}
+_CONTEXTS: dict[str, ContextKind] = {}
 
 
-def register(name: str) -> Callable[[Maker], Maker]:
-    """Add a policy to every backtest, under this name."""
+def register(name: str, *, context: ContextKind = "hour") -> Callable[[Maker], Maker]:
+    """Add a policy to every backtest, under this name.
+
+    Its context is the hour of the day, as in the paper, or the time in hours since 1970.
+    """
 
     def add(maker: Maker) -> Maker:
         REGISTRY[name] = maker
+        _CONTEXTS[name] = context
         return maker
 
     return add
+
+
+def contexts_of(name: str, world: WindWorld) -> Array:
+    """What a policy of the registry is shown in each round, (t,)."""
+    return world.moments if _CONTEXTS.get(name) == "time" else world.hours
 
 
 @register("fixed")
@@ -123,6 +155,14 @@ def fixed(setting: Setting) -> hc.Policy:
     world = setting.world
     made = world.curve.power(setting.past.speed).mean(axis=0)
     return hc.fixed_at(world.problem, int(np.argmax(made)))
+
+
+@register("recommended", context="time")
+def recommended(setting: Setting) -> hc.Policy:
+    """A wind filter with a 12-hour plan: moves for what the wind of the next hours promises, and comes back."""
+    from holdcourse.wind.recommended import recommended as make  # compiled code that only this policy needs
+
+    return make(setting)
 
 
 @register("stationary")
@@ -141,6 +181,12 @@ def gp_md(setting: Setting) -> hc.Policy:
 def cgp_lcb(setting: Setting) -> hc.Policy:
     """Flies where the bounds learned promise most, whatever the way costs."""
     return hc.cgp_lcb(setting.world.problem, **setting.learning())
+
+
+@register("planner")
+def planner(setting: Setting) -> hc.Policy:
+    """Plans on what it has learned of every hour of the day."""
+    return hc.planner(setting.world.problem, period=24.0, **setting.learning())
 
 
 @register("md-known")

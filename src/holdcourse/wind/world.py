@@ -116,6 +116,11 @@ class WindWorld:
         return (self.time.astype("datetime64[h]").astype(np.int64) % 24).astype(np.float64)
 
     @cached_property
+    def moments(self) -> Array:
+        """Start of each round in hours since 1970, UTC; shape (t,)."""
+        return np.asarray(self.time.astype("datetime64[s]").astype(np.int64) / 3600.0)
+
+    @cached_property
     def energy_costs(self) -> EnergyCosts:
         """The map from wind speed to cost."""
         return EnergyCosts(self.curve, self.rho * self.step_hours)

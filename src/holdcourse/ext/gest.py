@@ -1,0 +1,333 @@
+"""A generator in the standard of the accelerator community, gest-api (extra ``[gest]``).
+
+Xopt, Optimas and libEnsemble drive generators by `suggest` and `ingest`. `CourseGenerator` is one that follows a
+context and weighs what a better setting saves against what it costs to go there.
+
+What the standard calls        is here
+=============================  =======================================================================================
+variable                       an axis of the grid of settings
+`ContextualVariable`           an axis of the context: observed, never chosen
+the one objective              what is measured: a cost (MINIMIZE) or a gain (MAXIMIZE)
+constant                       handed through
+``_id``                        the round of a decision
+=============================  =======================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from holdcourse import archive
+from holdcourse.decision import Explanation, Record, Request
+from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.limits import Guard, Limits, whole_number
+from holdcourse.policy import Policy
+from holdcourse.problem import Metric, Problem, grid
+from holdcourse.recommendation import recommended
+from holdcourse.session import Session
+
+try:
+    from gest_api.generator import Generator
+    from gest_api.vocs import (
+        VOCS,
+        ContextualVariable,
+        ContinuousVariable,
+        DiscreteVariable,
+        MaximizeObjective,
+        MinimizeObjective,
+    )
+except ImportError as error:
+    raise MissingExtra(
+        f'holdcourse.ext.gest needs gest-api ({error}); install it with: pip install "holdcourse[gest]"'
+    ) from error
+
+Point: TypeAlias = dict[str, Any]
+ContextSource: TypeAlias = Callable[[], Mapping[str, float]]
+
+POINTS = 11  # along a continuous variable, if nothing else is said
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row of results, understood; `record` is that of its suggestion, None for a past evaluation."""
+
+    record: Record | None
+    action: int
+    context: list[float] | None
+    measurement: float | None
+
+    @property
+    def applied(self) -> int | None:
+        """The action, if it was another than the one suggested."""
+        suggested = None if self.record is None else self.record.decision.action
+        return None if self.action == suggested else self.action
+
+
+class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
+    """Suggests the next setting of a machine that pays for every change; see `gest_api.Generator`.
+
+    Continuous variables become a grid, discrete ones must be numbers. Contextual variables are what is known before
+    each suggestion: from `context`, from `observe`, or else from the last row ingested. A suggestion holds them as they
+    were assumed; if a result comes back with others, it is learned there, and if it comes back with other settings, the
+    machine is taken to be at the nearest point of the grid. A result that is NaN counts as "not measured".
+
+    Rows without ``_id`` are past evaluations: they are learned and move nothing.
+
+    Parameters
+    ----------
+    vocs
+        Variables, one objective, constants, observables. Constraints are refused: what must never happen belongs into
+        `limits` or out of the grid.
+    policy
+        Makes the policy, called as ``policy(problem, **options)``; ``maximise=True`` is added where the objective is to
+        be maximised.
+    points
+        Grid points along continuous variables: one number for all, or one by name.
+    metric, scale, fixed_cost, directed
+        What moving costs, in units of the objective; as in `Problem`, with `scale` one number or one by name. A
+        function as metric is given two settings as dicts.
+    start
+        Where the machine is, by name; what is missing is the variable's default value, or the middle of its grid.
+    context
+        Reads the contextual variables, by name; called once for each suggestion.
+    limits, guard, seed
+        As in `Controller`.
+    max_pending
+        How many suggestions may wait for their result; `suggest` refuses more.
+    options
+        Of the policy.
+
+    Examples
+    --------
+    ::
+
+        vocs = VOCS(variables={"k1": [0, 1], "temperature": "CONTEXTUAL"}, objectives={"emittance": "MINIMIZE"})
+        generator = CourseGenerator(vocs, points=21, scale=0.3, context=lambda: {"temperature": read_sensor()})
+        (point,) = generator.suggest(1)
+        generator.ingest([point | {"emittance": measure(point)}])
+    """
+
+    returns_id = True
+
+    def __init__(
+        self,
+        vocs: VOCS,
+        policy: Callable[..., Policy] = recommended,
+        *,
+        points: int | Mapping[str, int] = POINTS,
+        metric: Metric = "euclidean",
+        scale: float | Mapping[str, float] = 1.0,
+        fixed_cost: float = 0.0,
+        directed: bool = False,
+        start: Mapping[str, float] | None = None,
+        context: ContextSource | None = None,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+        max_pending: int = 1,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(vocs)
+        self.vocs = vocs
+        self._axes = {name: _axis(name, axis, points) for name, axis in _settings(vocs).items()}
+        self._contextual = [name for name, axis in vocs.variables.items() if isinstance(axis, ContextualVariable)]
+        (self._objective, objective), *_ = vocs.objectives.items()
+        self._grid = grid(**self._axes)
+        self.problem = Problem(self._grid, metric, scale=self._by_axis(scale), fixed_cost=fixed_cost, directed=directed)
+        maximise = {"maximise": True} if isinstance(objective, MaximizeObjective) else {}
+        self._session = Session(
+            policy(self.problem, **maximise, **options),
+            self._nearest({**_defaults(vocs, self._axes), **(start or {})}),
+            seed,
+            limits=limits,
+            guard=guard,
+            max_pending=max_pending,
+        )
+        self._read = context
+        self._context: dict[str, float] = {
+            name: float(vocs.variables[name].default_value)
+            for name in self._contextual
+            if vocs.variables[name].default_value is not None
+        }
+
+    def _validate_vocs(self, vocs: VOCS) -> None:
+        settings = _settings(vocs)
+        if not settings:
+            raise InvalidInput("vocs must define at least one variable that is not contextual: something to set")
+        if len(vocs.objectives) != 1:
+            raise InvalidInput(f"vocs must define one objective, got {vocs.objective_names}; sum them up with weights")
+        name, objective = next(iter(vocs.objectives.items()))
+        if not isinstance(objective, MinimizeObjective | MaximizeObjective):
+            raise InvalidInput(f"objective {name!r} must be MINIMIZE or MAXIMIZE, got {type(objective).__name__}")
+        if vocs.constraints:
+            raise InvalidInput(
+                f"constraints {vocs.constraint_names} cannot be learned here; keep forbidden settings out of the grid, "
+                "use limits=, or add a penalty to the objective"
+            )
+        for name, axis in settings.items():
+            values = axis.domain if isinstance(axis, ContinuousVariable) else axis.values
+            if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+                raise InvalidInput(f"variable {name!r} must have finite numbers as its values, got {list(values)}")
+
+    @property
+    def policy(self) -> Policy:
+        """What decides."""
+        return self._session.policy
+
+    @property
+    def position(self) -> Point:
+        """Where the machine is, by name."""
+        return self._point(self._session.where.action)
+
+    @property
+    def pending(self) -> list[int]:
+        """Ids of the suggestions that wait for their result, oldest first."""
+        return [record.decision.round for record in self._session.pending]
+
+    def observe(self, **context: float) -> None:
+        """Say what is known now of contextual variables; it holds until something newer is observed or ingested."""
+        unknown = sorted(set(context) - set(self._contextual))
+        if unknown:
+            raise InvalidInput(f"{unknown[0]!r} is no contextual variable; these are {self._contextual}")
+        self._context |= {name: float(value) for name, value in context.items()}
+
+    def suggest(self, num_points: int | None = None) -> list[Point]:
+        """The next settings; one, unless a number is given. Several are to be visited one after the other."""
+        count = 1 if num_points is None else whole_number(num_points, "num_points", 0)
+        free = self._session.max_pending - len(self.pending)
+        if count > free:
+            raise InvalidInput(
+                f"cannot suggest {count} points: max_pending is {self._session.max_pending} and {self.pending} still "
+                "wait for their result; ingest them (NaN if there is none), or raise max_pending"
+            )
+        return [self._suggest() for _ in range(count)]
+
+    def ingest(self, results: Sequence[Mapping[str, Any]]) -> None:
+        """Learn from results: those of suggestions under their ``_id``, past evaluations without. All or none."""
+        found = [self._result(row) for row in results]
+        told = [result.record.decision.round for result in found if result.record is not None]
+        if len(set(told)) < len(told):
+            raise InvalidInput(f"several results have the same _id: {told}")
+        for result in found:
+            if result.record is None:
+                self._session.learn_earlier(result.action, result.context, result.measurement, None)
+            elif result.record.told is None:
+                record, applied = result.record, result.applied
+                where_measured = replace(record, request=replace(record.request, context=result.context))
+                self._session.learn(where_measured, result.measurement, applied)
+                # What was asked stays in the record as it was asked.
+                self._session.records[record.decision.round] = record.with_tell(result.measurement, applied)
+            self._context |= dict(zip(self._contextual, result.context or [], strict=True))
+
+    def explain(self, suggestion: int) -> Explanation:
+        """Why a suggestion was made, by its id; as data and in words."""
+        return self._session.record(f"r{suggestion}").explain(self.problem)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole state to a file, atomically."""
+        state, arrays = self._session.snapshot()
+        archive.write_file(Path(path), archive.pack({**state, "observed": self._context}, arrays))
+
+    def load(self, path: str | Path) -> None:
+        """Go on from a saved state, in a generator made with the same arguments: with bit-identical suggestions."""
+        state, arrays = archive.unpack(archive.read_file(Path(path)), str(path))
+        identity = self._session.identity()
+        saved = state.get("identity") or {}
+        different = [name for name in identity if saved.get(name) != identity[name]]
+        if different:
+            raise InvalidInput(
+                f"{path} was saved by another generator: its {different[0]} is {saved.get(different[0])!r}, here "
+                f"{identity[different[0]]!r}; make it with the same arguments"
+            )
+        self._session.restore(state, arrays)
+        self._context = dict(state["observed"])
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _suggest(self) -> Point:
+        if self._read is not None:
+            self.observe(**self._read())
+        missing = [name for name in self._contextual if name not in self._context]
+        if missing:
+            raise InvalidInput(
+                f"nothing is known of {missing[0]!r} yet; observe({missing[0]}=...), give context=, or ingest a row"
+            )
+        context = [self._context[name] for name in self._contextual] or None
+        choice, record = self._session.decide(Request.of(self.problem, context, None, None, None))
+        self._session.accept(choice, record)
+        seen = {name: self._context[name] for name in self._contextual}
+        constants = {name: constant.value for name, constant in self.vocs.constants.items()}
+        return {**self._point(record.decision.action), **seen, **constants, "_id": record.decision.round}
+
+    def _result(self, row: Mapping[str, Any]) -> Result:
+        for name in (*self.vocs.variables, self._objective):
+            if name not in row:
+                raise InvalidInput(
+                    f"a result must hold all variables and the objective; {name!r} is not in {dict(row)}"
+                )
+        context = [float(row[name]) for name in self._contextual] or None
+        if context is not None and not np.isfinite(context).all():
+            raise InvalidInput(f"contextual variables must be finite, got {dict(row)}")
+        value = float(row[self._objective])
+        measurement = value if math.isfinite(value) else None
+        known = row.get("_id")
+        record = None if known is None else self._session.record(f"r{int(known)}")
+        result = Result(record, self._nearest(row), context, measurement)
+        if record is not None and record.told not in (None, (measurement, result.applied)):
+            raise InvalidInput(f"the result with _id {known} was ingested before and was another: {record.told}")
+        return result
+
+    def _nearest(self, values: Mapping[str, Any]) -> int:
+        """The action nearest to these settings, along each axis."""
+        nearest: dict[str, float] = {}
+        for name, axis in self._axes.items():
+            value = float(values[name])
+            points = np.array(axis, dtype=np.float64)
+            reach = np.diff(points).max() if len(points) > 1 else 0.0
+            if not points[0] - reach / 2 <= value <= points[-1] + reach / 2:
+                raise InvalidInput(f"{name}={value:g} is off the grid, which goes from {points[0]:g} to {points[-1]:g}")
+            nearest[name] = float(points[int(np.argmin(np.abs(points - value)))])
+        return self._grid.index(**nearest)
+
+    def _point(self, action: int) -> Point:
+        places = np.unravel_index(action, self._grid.shape)
+        return {name: axis[int(k)] for (name, axis), k in zip(self._axes.items(), places, strict=True)}
+
+    def _by_axis(self, scale: float | Mapping[str, float]) -> float | list[float]:
+        if not isinstance(scale, Mapping):
+            return scale
+        _check_names("scale", scale, self._axes)
+        return [float(scale.get(name, 1.0)) for name in self._axes]
+
+
+def _settings(vocs: VOCS) -> dict[str, Any]:
+    """The variables that can be set."""
+    return {name: axis for name, axis in vocs.variables.items() if not isinstance(axis, ContextualVariable)}
+
+
+def _axis(name: str, axis: Any, points: int | Mapping[str, int]) -> list[Any]:
+    """Values along a variable, ascending; a discrete one keeps the user's own numbers."""
+    if isinstance(axis, DiscreteVariable):
+        return sorted(axis.values)
+    count = points.get(name, POINTS) if isinstance(points, Mapping) else points
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 2:
+        raise InvalidInput(f"points along {name!r} must be 2 or more, got {count!r}")
+    low, high = axis.domain
+    return [float(value) for value in np.linspace(low, high, count)]
+
+
+def _defaults(vocs: VOCS, axes: Mapping[str, list[Any]]) -> dict[str, float]:
+    given = {name: vocs.variables[name].default_value for name in axes}
+    return {name: axis[len(axis) // 2] if given[name] is None else given[name] for name, axis in axes.items()}
+
+
+def _check_names(what: str, given: Mapping[str, Any], axes: Mapping[str, Any]) -> None:
+    unknown = sorted(set(given) - set(axes))
+    if unknown:
+        raise InvalidInput(f"{what} names {unknown[0]!r}, which is none of the settings {list(axes)}")

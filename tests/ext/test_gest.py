@@ -1,0 +1,279 @@
+"""The generator of the accelerator community's standard."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from gest_api import Generator
+from gest_api.vocs import VOCS, ContextualVariable, ContinuousVariable, DiscreteVariable
+from sklearn.gaussian_process.kernels import RBF
+
+import holdcourse as hc
+from holdcourse.errors import HoldcourseError
+from holdcourse.ext.gest import CourseGenerator
+
+KERNEL = hc.Kernel(RBF(0.3), RBF(0.3))
+VALLEY = VOCS(
+    variables={"k1": [0.0, 1.0], "temperature": "CONTEXTUAL"},
+    objectives={"size": "MINIMIZE"},
+    constants={"charge": 0.5},
+    observables=["current"],
+)
+
+
+def generator(vocs=VALLEY, **options):
+    given = {"policy": hc.gp_md, "kernel": KERNEL, "noise_std": 0.05, "scale": 0.2, "points": 5}
+    return CourseGenerator(vocs, **(given | options))
+
+
+def measured(point, noise=0.0):
+    """The magnet should follow the temperature."""
+    return point | {"size": (point["k1"] - point["temperature"]) ** 2 + noise, "current": 1.0}
+
+
+def drive(found, rounds, seed=0):
+    """Suggest, measure, ingest."""
+    rng = np.random.default_rng(seed)
+    points = []
+    for t in range(rounds):
+        found.observe(temperature=0.5 + 0.4 * math.sin(t / 5))
+        (point,) = found.suggest(1)
+        found.ingest([measured(point, 0.05 * rng.standard_normal())])
+        points.append(point)
+    return points
+
+
+def test_importing_without_the_extra_names_the_command():
+    code = """
+import sys
+sys.modules["gest_api"] = None  # as if it were not installed
+from holdcourse.errors import MissingExtra
+try:
+    import holdcourse.ext.gest
+except MissingExtra as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "holdcourse[gest]"' in done.stdout
+
+
+def test_is_a_generator_of_the_standard():
+    found = generator()
+    assert isinstance(found, Generator)
+    assert found.returns_id
+    found.observe(temperature=0.2)
+    (point,) = found.suggest()
+    assert set(point) == {*VALLEY.variable_names, *VALLEY.constant_names, "_id"}
+    assert all(np.isscalar(value) for value in point.values())
+    assert point["charge"] == 0.5
+    assert found.ingest([measured(point)]) is None
+    assert found.finalize() is None
+
+
+def test_exactly_as_many_points_as_asked_or_an_error():
+    found = generator(max_pending=3)
+    found.observe(temperature=0.2)
+    points = found.suggest(2)
+    assert [point["_id"] for point in points] == [0, 1] == found.pending
+    with pytest.raises(ValueError, match="cannot suggest 2 points"):
+        found.suggest(2)
+    assert found.suggest(0) == []
+    found.ingest([measured(points[1])])  # in any order
+    assert [point["_id"] for point in found.suggest(2)] == [2, 3]
+    with pytest.raises(ValueError, match="num_points"):
+        found.suggest(-1)
+
+
+def test_does_what_a_controller_does():
+    """The same policy asked and told directly takes the same course."""
+    found = generator(start={"k1": 0.0}, seed=4)
+    controller = hc.Controller(found.policy, start=0, seed=4)
+    rng = np.random.default_rng(0)
+    for point in drive(found, 40):
+        decision = controller.ask([point["temperature"]])
+        assert decision.value == {"k1": point["k1"]}
+        controller.tell(decision.id, measured(point, 0.05 * rng.standard_normal())["size"])
+
+
+def test_follows_the_context_by_default():
+    """Recommended, with nothing told about the machine: it finds and follows the valley."""
+    found = CourseGenerator(VALLEY, points=5, scale=0.02)
+    late = drive(found, 80)[40:]
+    bill = np.mean([(point["k1"] - point["temperature"]) ** 2 for point in late])
+    best_fixed = np.mean([(0.5 - point["temperature"]) ** 2 for point in late])
+    assert bill < 0.6 * best_fixed
+
+
+def test_a_gain_is_a_cost_of_the_other_sign():
+    gain = VOCS(variables={"k1": [0.0, 1.0], "temperature": "CONTEXTUAL"}, objectives={"charge": "MAXIMIZE"})
+    cost, profit = generator(), generator(gain)
+    for temperature in np.linspace(0.1, 0.9, 30):
+        for found in (cost, profit):
+            found.observe(temperature=temperature)
+        (one,), (two,) = cost.suggest(1), profit.suggest(1)
+        assert one["k1"] == two["k1"]
+        size = measured(one)["size"]
+        cost.ingest([one | {"size": size}])
+        profit.ingest([two | {"charge": -size}])
+
+
+def test_moving_costs_what_was_said():
+    knobs = VOCS(variables={"a": [0.0, 1.0], "b": {1, 2, 4}}, objectives={"f": "MINIMIZE"})
+    found = generator(knobs, points={"a": 3}, scale={"b": 2.0}, fixed_cost=0.5, metric="cityblock", kernel="auto")
+    assert found.problem.n == 9
+    assert found.problem.distance(0, 8) == pytest.approx(0.5 + 1.0 + 2.0 * 3)
+    directed = generator(
+        knobs, points=3, scale=1.0, metric=lambda x, y: 3.0 * (y["b"] > x["b"]) + (x != y), directed=True
+    )
+    assert directed.problem.distance(0, 2) == 4.0
+    assert directed.problem.distance(2, 0) == 1.0
+
+
+def test_values_are_the_users_own():
+    knobs = VOCS(
+        variables={
+            "a": ContinuousVariable(domain=[0.0, 1.0], default_value=0.1),
+            "b": DiscreteVariable(values={4, 1, 2}),
+            "load": ContextualVariable(domain=[0.0, 1.0], default_value=0.3),
+        },
+        objectives={"f": "MINIMIZE"},
+    )
+    found = CourseGenerator(knobs, hc.stationary, points=3, start={"b": 4})
+    assert found.position == {"a": 0.0, "b": 4}
+    (point,) = found.suggest(1)
+    assert point == {"a": 0.0, "b": 4, "load": 0.3, "_id": 0}
+    assert isinstance(point["b"], int)
+
+
+def test_contexts_are_read_observed_or_taken_from_the_last_row():
+    found = generator()
+    with pytest.raises(ValueError, match="nothing is known of 'temperature'"):
+        found.suggest(1)
+    found.ingest([{"k1": 0.5, "temperature": 0.7, "size": 0.1}])
+    (point,) = found.suggest(1)
+    assert point["temperature"] == 0.7
+    found.ingest([measured(point | {"temperature": 0.8})])
+    assert found.suggest(1)[0]["temperature"] == 0.8
+    read = generator(context=iter([{"temperature": 0.1}, {"temperature": 0.2}]).__next__, max_pending=2)
+    assert [point["temperature"] for point in read.suggest(2)] == [0.1, 0.2]
+    with pytest.raises(ValueError, match="no contextual variable"):
+        found.observe(k1=0.5)
+
+
+def test_past_evaluations_are_learned_and_move_nothing():
+    told, untold = generator(), generator()
+    rows = [{"k1": k1, "temperature": 0.9, "size": (k1 - 0.9) ** 2} for k1 in np.linspace(0, 1, 5) for _ in range(4)]
+    before = told.position
+    told.ingest(rows)
+    assert told.position == before
+    assert told.pending == []
+    for found in (told, untold):
+        found.observe(temperature=0.9)
+    knows = told.explain(told.suggest(1)[0]["_id"])
+    guesses = untold.explain(untold.suggest(1)[0]["_id"])
+    assert knows.std.max() < guesses.std.max() / 2
+    np.testing.assert_allclose(knows.mean, (np.linspace(0, 1, 5) - 0.9) ** 2, atol=0.05)
+
+
+def test_a_result_is_learned_where_it_was_measured():
+    """Other settings than suggested, and another context than assumed."""
+    found = generator()
+    found.observe(temperature=0.2)
+    (point,) = found.suggest(1)
+    found.ingest([measured(point | {"k1": 0.98, "temperature": 0.6})])
+    assert found.position == {"k1": 1.0}
+    found.observe(temperature=0.6)
+    why = found.explain(found.suggest(1)[0]["_id"])
+    assert np.argmin(why.std) == 4
+    assert found.explain(point["_id"]).decision.id == "r0"
+
+
+def test_a_failed_evaluation_is_skipped():
+    found = generator()
+    found.observe(temperature=0.2)
+    (point,) = found.suggest(1)
+    before = found.explain(point["_id"]).std
+    found.ingest([measured(point) | {"size": math.nan}])
+    np.testing.assert_array_equal(found.explain(found.suggest(1)[0]["_id"]).std, before)
+
+
+def test_the_same_result_twice_is_fine_and_another_is_not():
+    found = generator()
+    found.observe(temperature=0.2)
+    (point,) = found.suggest(1)
+    found.ingest([measured(point)])
+    found.ingest([measured(point)])
+    with pytest.raises(ValueError, match="was another"):
+        found.ingest([measured(point, noise=1.0)])
+
+
+def test_wrong_results_are_refused_and_change_nothing():
+    found = generator()
+    found.observe(temperature=0.2)
+    (point,) = found.suggest(1)
+    good = measured(point)
+    for rows, complaint in [
+        ([good, good | {"_id": 7}], "no decision 'r7'"),
+        ([good, good], "the same _id"),
+        ([good, {"k1": 0.5, "size": 1.0}], "'temperature' is not in"),
+        ([good | {"k1": 3.0}], "off the grid"),
+        ([good | {"temperature": math.inf}], "must be finite"),
+    ]:
+        with pytest.raises(ValueError, match=complaint):
+            found.ingest(rows)
+        assert found.pending == [0]
+
+
+@pytest.mark.parametrize(
+    ("vocs", "options", "complaint"),
+    [
+        (VOCS(variables={}, objectives={"f": "MINIMIZE"}), {}, "at least one variable"),
+        (VOCS(variables={"t": "CONTEXTUAL"}, objectives={"f": "MINIMIZE"}), {}, "at least one variable"),
+        (VOCS(variables={"x": [0, 1]}, objectives={}), {}, "one objective"),
+        (VOCS(variables={"x": [0, 1]}, objectives={"f": "MINIMIZE", "g": "MINIMIZE"}), {}, "one objective"),
+        (VOCS(variables={"x": [0, 1]}, objectives={"f": "EXPLORE"}), {}, "MINIMIZE or MAXIMIZE"),
+        (VOCS(variables={"x": {"a", "b"}}, objectives={"f": "MINIMIZE"}), {}, "finite numbers"),
+        (VALLEY, {"points": 1}, "2 or more"),
+        (VALLEY, {"scale": {"k2": 1.0}}, "none of the settings"),
+        (VALLEY, {"start": {"k1": 2.0}}, "off the grid"),
+    ],
+)
+def test_a_problem_that_does_not_fit_is_refused(vocs, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        generator(vocs, **options)
+
+
+def test_constraints_are_refused_with_a_remedy():
+    vocs = VOCS(variables={"x": [0, 1]}, objectives={"f": "MINIMIZE"}, constraints={"c": ["LESS_THAN", 1.0]})
+    with pytest.raises(ValueError, match="cannot be learned here"):
+        generator(vocs)
+
+
+def test_goes_on_where_it_was_saved(tmp_path):
+    whole, first, second = generator(seed=3), generator(seed=3), generator(seed=3)
+    course = drive(whole, 30)
+    rng = np.random.default_rng(0)
+
+    def follow(found, points):
+        for point in points:
+            found.observe(temperature=point["temperature"])
+            (again,) = found.suggest(1)
+            assert again == point
+            found.ingest([measured(again, 0.05 * rng.standard_normal())])
+
+    follow(first, course[:17])
+    first.save(tmp_path / "state")
+    second.load(tmp_path / "state")
+    follow(second, course[17:])
+    with pytest.raises(HoldcourseError, match="its seed is 3"):
+        generator(seed=4).load(tmp_path / "state")
+
+
+def test_limits_hold():
+    found = generator(limits=hc.Limits(max_step=0.2 * 0.25), start={"k1": 0.0})
+    places = [0.0] + [point["k1"] for point in drive(found, 40)]
+    assert max(np.abs(np.diff(places))) <= 0.25 + 1e-12
