@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import version as installed
+from importlib.util import find_spec
 from typing import Any
 
 import latex2mathml.converter
@@ -30,6 +31,9 @@ exclude_patterns = ["_build"]
 default_role = "public"
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
+# The reference describes optional parts also where what they need is not installed.
+OPTIONAL = ("botorch", "distributed", "fastapi", "gest_api", "gpytorch", "gymnasium", "matplotlib", "pandas", "torch")
+autodoc_mock_imports = [name for name in (*OPTIONAL, "uvicorn", "xarray") if find_spec(name) is None]
 # By their names: written out they fill half a page.
 ALIASES = ("ArrayLike", "Array", "Indices", "Ints", "Mask", "Arrays", "Metric", "AnyKernel", "PriorMean", "IntervalMap")
 autodoc_type_aliases = {name: name for name in ALIASES}

@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-COLOURS = 128  # more than any of the pictures needs
+COLOURS = 256  # as many as a small PNG can hold
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -164,8 +165,8 @@ def belief(world: hc.SyntheticWorld) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    here = Path(__file__).parent
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     figures = {"tree": draw_tree, "round": draw_round, "bounds": draw_bounds, "probabilities": draw_probabilities}
     for name, draw in figures.items():
         with drawing():
-            draw().savefig(here / f"algorithm-{name}.svg", metadata={"Date": None}, facecolor="white")
+            draw().savefig(folder / f"algorithm-{name}.svg", metadata={"Date": None}, facecolor="white")

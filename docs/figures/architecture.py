@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 WIDTH, HEIGHT = 980, 690
@@ -92,4 +93,5 @@ def draw() -> str:
 
 
 if __name__ == "__main__":
-    Path(__file__).with_suffix(".svg").write_text(draw(), encoding="utf-8")
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    (folder / "architecture.svg").write_text(draw(), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,6 @@ def draw() -> Figure:
 
 
 if __name__ == "__main__":
-    here = Path(__file__).parent
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     with drawing():
-        draw().savefig(here / "start.svg", metadata={"Date": None}, facecolor="white")
+        draw().savefig(folder / "start.svg", metadata={"Date": None}, facecolor="white")
