@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow bench lint docs clean
+.PHONY: help demo test test-slow bench lint docs gallery clean
 
 help:
 	@echo "make demo       a backtest on the bundled wind site: a table, a report to look at, the answer"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench      speed, as ratios against peers measured in the same run"
 	@echo "make lint       style, types and the import contract only"
 	@echo "make docs       the documentation, strict, into docs/_build"
+	@echo "make gallery    the pictures of the gallery, drawn again into docs/gallery"
 	@echo "make clean      remove the environment and everything built"
 
 # One stamp file per set of extras: pip runs again only when pyproject.toml changes.
@@ -48,6 +49,10 @@ bench: $(VENV)/bench.stamp
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# The pictures of the gallery, as kept in docs/gallery.
+gallery: $(VENV)/test.stamp
+	$(ONE_THREAD) $(BIN)/python docs/make_gallery.py
 
 clean:
 	rm -rf $(VENV) build dist demo docs/_build .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

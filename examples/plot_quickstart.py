@@ -6,7 +6,7 @@ You run an air handler. Every hour the weather sets what each supply temperature
 the one you run, and every change wears the valves. Which temperature should run now?
 
 Staying pays for every change of the weather. Running to whatever looks cheapest pays for every move. `hc.recommended`
-knows nothing at first either; it weighs what a better setting would save against what it costs to go there.
+knows no cost at first either; it weighs what a better setting would save against what it costs to go there.
 """
 
 import matplotlib.pyplot as plt
@@ -50,7 +50,7 @@ def main() -> plt.Figure:
     least = np.cumsum(costs[hours, best] + world.problem.move_costs(np.append(START, best[:-1]), best))
 
     figure, (field, bills) = plt.subplots(2, 1, figsize=(10, 7.5), sharex=True, height_ratios=[3, 2])
-    look = {"cmap": "Greys", "vmin": 0, "vmax": 20, "extent": (0, DAYS, 11.5, 24.5)}
+    look = {"cmap": plt.get_cmap("Greys", 10), "vmin": 0, "vmax": 20, "extent": (0, DAYS, 11.5, 24.5)}
     image = field.imshow(costs.T, aspect="auto", origin="lower", **look)
     figure.colorbar(image, ax=[field, bills], label="what a setting costs, kWh per hour", extend="max", shrink=0.6)
     for name, run in runs.items():

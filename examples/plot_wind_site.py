@@ -6,7 +6,7 @@ Your turbine can fly at any height between 50 and 500 m. It measures the wind on
 out costs energy. Is it worth changing altitude, and when?
 
 Eight weeks of real wind (NORA3 hindcast, bundled), with a metre of altitude priced by physics (0.006 kWh). The kernel,
-a profile that stays plus weather that forgets within a day, was fitted once to the two and a half years before.
+a profile that stays plus weather that forgets within a day, was fitted once to three months of the years before.
 """
 
 import matplotlib.dates as mdates
@@ -43,7 +43,7 @@ def main() -> plt.Figure:
     fixed_net = world.energy[:, fixed]
 
     figure, (sky, gains) = plt.subplots(2, 1, figsize=(11, 7.5), height_ratios=[3, 2])
-    shading = {"cmap": "Blues", "vmin": 0, "vmax": 22, "shading": "nearest"}
+    shading = {"cmap": plt.get_cmap("Blues", 11), "vmin": 0, "vmax": 22, "shading": "nearest"}
     image = sky.pcolormesh(wind.time[SHOWN], ALTITUDES, wind.speed[SHOWN].T, **shading)
     figure.colorbar(image, ax=sky, label="wind speed, m/s", pad=0.01)
     for actions, colour, name in ((best.actions, "#000000", "hindsight"), (ours.actions, "#D55E00", "recommended")):
@@ -51,7 +51,7 @@ def main() -> plt.Figure:
     sky.axhline(ALTITUDES[fixed], color="#777777", lw=1.5, label="fixed", ls="--")
     sky.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3, frameon=False)
     sky.grid(False)
-    sky.set(ylabel="altitude, m", title="High in weak wind, low in strong wind, and no move for a mere gust")
+    sky.set(ylabel="altitude, m", title="High in weak wind, low in strong wind")
     for actions, colour, name in (
         (best.actions, "#000000", "hindsight"),
         (seeing.actions, "#009E73", "mirror descent that sees the wind everywhere"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -10,15 +11,30 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SCRIPTS = sorted((ROOT / "examples").glob("plot_*.py"))
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("plot_*.py")), ids=lambda path: path.stem)
-def test_example_runs_and_draws(script, tmp_path):
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_script_of_the_gallery_is_short_and_says_what_for(script):
+    """They run in `tests/slow/test_gallery.py`."""
+    text = script.read_text()
+    tree = ast.parse(text)
+    assert len(text.splitlines()) < 80
+    title, line, blank, problem = ast.get_docstring(tree).splitlines()[:4]
+    assert set(line) == {"="}
+    assert len(line) == len(title)
+    assert (blank, bool(problem)) == ("", True)
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    assert f"](gallery/{script.stem}.png)" in page
+    assert f"](../examples/{script.name})" in page
+    assert (ROOT / "docs" / "gallery" / f"{script.stem}.png").stat().st_size < 120_000
+
+
+def test_quick_start_runs_and_draws(tmp_path):
+    script = ROOT / "examples" / "plot_quickstart.py"
     done = subprocess.run([sys.executable, script, "--out", tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    pictures = list(tmp_path.glob("*.png"))
-    assert pictures
-    assert all(picture.stat().st_size > 10_000 for picture in pictures)
+    assert (tmp_path / "plot_quickstart.png").stat().st_size > 10_000
 
 
 def test_readme_python_runs():
