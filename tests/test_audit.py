@@ -11,8 +11,9 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
+from holdcourse import audit
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.log import _link
+from holdcourse.log import Log, _link
 
 PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 7))
 LEARNING = {"kernel": hc.Kernel(RBF(0.3), RBF(0.5)), "noise_std": 0.1, "context_bounds": (0, 1)}
@@ -133,3 +134,29 @@ def test_replay_of_nothing(tmp_path):
 def test_replay_of_an_unknown_policy(record):
     with pytest.raises(InvalidInput, match="policy 'magic' is not known"):
         hc.audit.replay(record, "magic")
+
+
+def test_an_old_decision_is_rebuilt_bit_for_bit(record):
+    policy = hc.gp_md(PROBLEM, **LEARNING)
+    with hc.Controller(policy, start=3, seed=5, log=record) as controller:
+        wanted = {name: controller.explain(name) for name in ("r0", "r9", "r36")}
+    log = Log.read(record)
+    for name, explanation in wanted.items():
+        asked = next(e for e in log.events() if e.kind == "ask" and e.body["round"] == int(name[1:]))
+        again = audit.rebuilt(log, policy, asked).explain(PROBLEM)
+        assert again.words == explanation.words
+        for column in ("bounds", "expected", "probabilities"):
+            assert np.array_equal(getattr(again, column), getattr(explanation, column))
+    log.close()
+
+
+def test_notes_do_not_disturb_a_replay(tmp_path):
+    policy = hc.gp_md(PROBLEM, **LEARNING)
+    for name in ("plain", "noted"):
+        with hc.Controller(policy, start=3, seed=5, log=tmp_path / name) as controller:
+            for t in range(6):
+                if name == "noted":
+                    controller.note({"note": "mode", "mode": "act"})
+                controller.tell(controller.ask(0.1 * t).id, 1.0)
+    plain, noted = (repr(audit.replay(tmp_path / name, "stationary")) for name in ("plain", "noted"))
+    assert noted == plain

@@ -19,8 +19,10 @@ from oracles.driving import HISTORY, KERNEL, LINE, POLICIES, crash_copy, half_ro
 
 import holdcourse as hc
 from holdcourse import controller as controller_module
+from holdcourse import log as log_module
+from holdcourse.controller import Origin
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.log import KEPT_SNAPSHOTS, Log, LogError
+from holdcourse.log import KEPT_SNAPSHOTS, SOUGHT, Log, LogError
 from holdcourse.session import Session
 
 NAME = "gp_md exact"
@@ -554,3 +556,110 @@ def test_bodies_are_plain_json(tmp_path):
         bodies = [json.loads(body) for (body,) in connection.execute("SELECT body FROM events")]
     connection.close()
     assert len(bodies) > 20
+
+
+# -- what a service adds ----------------------------------------------------------------------------------------------
+
+
+def with_extras(path, rounds=12):
+    """A record whose events say more than the controller needs."""
+    controller = logged(path)
+    controller.log.index()
+    controller.note({"note": "created", "by": "a test"})
+    for t in range(rounds):
+        decision = controller.ask(
+            **question(NAME, t), extra=lambda record, t=t: {"key": f"k{t}", "from": record.before}
+        )
+        notes = [{"note": "alarm", "kind": "sensor"}] if t % 5 == 0 else []
+        controller.tell(decision.id, 1.0, extra={"key": f"t{t}"}, notes=notes)
+    return controller
+
+
+def test_notes_and_extras_change_no_decision(tmp_path):
+    plain = logged(tmp_path / "plain")
+    for t in range(12):
+        plain.tell(plain.ask(**question(NAME, t)).id, 1.0)
+    noted = with_extras(tmp_path / "noted")
+    assert seen(noted.ask(**question(NAME, 12))) == seen(plain.ask(**question(NAME, 12)))
+    expected = state_of(noted)
+    noted.close()
+    with logged(tmp_path / "noted") as again:
+        assert state_of(again) == expected
+    plain.close()
+    assert hc.audit.verify(tmp_path / "noted").verified
+    assert hc.audit.verify(tmp_path / "noted").tells == 12
+
+
+def test_events_are_found_by_what_they_say(tmp_path):
+    controller = with_extras(tmp_path / "record")
+    log = Log.read(tmp_path / "record", checked=False)
+    assert (log.last, log.chain) == (controller.log.last, controller.log.chain)
+    (asked,) = log.find("key", "k7")
+    assert (asked.kind, asked.body["round"]) == ("ask", 7)
+    assert log.find("round", 7) == [asked]
+    (told,) = log.find("decision", "r7")
+    assert told == log.find("key", "t7")[0]
+    assert log.find("key", "nobody") == []
+    assert [event.body["round"] for event in log.find("round", 3, 100, limit=4)] == [3, 4, 5, 6]
+    assert [event.body["round"] for event in log.find("round", 0, 100, limit=3, newest=True)] == [9, 10, 11]
+    assert len(log.find("note", "alarm", limit=100)) == 3
+    log.close()
+    controller.close()
+
+
+def test_finding_uses_the_indexes(tmp_path):
+    with_extras(tmp_path / "record", rounds=1).close()
+    connection = sqlite3.connect(tmp_path / "record")
+    for name, (place, which) in SOUGHT.items():
+        plan = connection.execute(
+            f"EXPLAIN QUERY PLAN SELECT body FROM events WHERE {which} AND {place} BETWEEN 1 AND 2 "
+            f"ORDER BY {place} DESC, number DESC LIMIT 1"
+        ).fetchall()
+        assert len(plan) == 1
+        assert f"USING INDEX events_by_{name}" in plan[0][3]
+    connection.close()
+
+
+def test_several_events_are_written_together_or_not_at_all(tmp_path):
+    with logged(tmp_path / "record") as controller:
+        before = (controller.log.last, controller.log.chain)
+        with pytest.raises(TypeError):
+            controller.note({"note": "fine"}, {"note": object()})
+        assert (controller.log.last, controller.log.chain) == before
+        first, second = controller.note({"note": "one"}, {"note": "two"})
+        assert (first.number, second.number, first.at) == (1, 2, second.at)
+    assert [event.body["note"] for event in Log.read(tmp_path / "record").events()] == ["one", "two"]
+
+
+def test_some_snapshots_last(tmp_path, often, monkeypatch):
+    monkeypatch.setattr(log_module, "LASTING_EVERY", 30)
+    written(tmp_path / "record", 60)
+    with sqlite3.connect(tmp_path / "record") as connection:
+        numbers = [number for (number,) in connection.execute("SELECT number FROM snapshots ORDER BY number")]
+    connection.close()
+    assert [number // 30 for number in numbers[:-KEPT_SNAPSHOTS]] == [0, 1, 2, 3]
+
+
+def test_a_controller_without_a_record_has_no_notes():
+    with pytest.raises(InvalidInput, match="keeps no record; make it with log="):
+        hc.Controller(POLICIES[NAME]()).note({"note": "x"})
+
+
+def test_a_record_goes_on_from_an_earlier_one(tmp_path):
+    with logged(tmp_path / "one") as first:
+        drive(first, 5)
+        origin = Origin(first.round, 3, {"previous": first.log.chain})
+    second = logged(tmp_path / "two", start=4, origin=origin)
+    assert (second.round, second.episode, second.action) == (5, 3, 4)
+    second.learn_earlier("r4", 2, 0.5, 1.5, place=3, extra={})
+    assert second.action == 3
+    decision = second.ask(0.5)
+    assert (decision.id, decision.episode) == ("r5", 3)
+    second.tell("r5", 1.0)
+    second.learn_earlier("r3", 2, 0.5, None, None, extra={}, notes=[{"note": "late"}])
+    expected = state_of(second)
+    second.close()
+    with logged(tmp_path / "two", start=4) as again:
+        assert state_of(again) == expected
+    assert Log.read(tmp_path / "two").about["previous"] == origin.about["previous"]
+    assert hc.audit.verify(tmp_path / "two").verified

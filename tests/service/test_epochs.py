@@ -144,3 +144,14 @@ def test_an_epoch_that_does_not_continue_the_one_before_is_refused(folder):
         assert "does not continue" in rows["cut"]["message"]
         assert client.get("/readyz").json()["broken"] == ["cut"]
         client.round("whole", 0.5, 1.0)
+
+
+def test_another_policy_begins_with_its_own_options(client, name):
+    client.create(id=name)
+    state = client.change(name, policy="fixed_at", options={"action": 2})
+    assert (state["policy"], state["epoch"]) == ("fixed_at", 2)
+    assert client.round(name, 0.5, 1.0)["action"] == 2
+    assert client.change(name, policy="stationary")["epoch"] == 3
+    client.change(name, policy="stationary", options={"tau": 5.0}, status=422)
+    client.round(name, 0.5, 1.0)
+    assert client.see(name, "verify", full=True)["ok"]

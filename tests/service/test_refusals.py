@@ -34,6 +34,7 @@ def ready(url):
         ({"actions": list(range(5001))}, "5000"),
         ({"actions": {"x": list(range(80)), "y": list(range(80))}}, "at most 5000"),
         ({"metric": "manhattan"}, "metric"),
+        ({"metric": [[0.0]] * 1001}, "metric"),
         ({"metric": [[0, 1], [1, 0]]}, "one row per action"),
         ({"metric": [[0, 1], [1]]}, "m"),
         ({"labels": ["a"]}, "4 actions but 1 labels"),
@@ -45,6 +46,8 @@ def ready(url):
         ({"options": {"width": "wide"}}, "options.width"),
         ({"options": {"import": "os"}}, "options.import"),
         ({"options": {"kernel": "rbf"}}, "not a kernel"),
+        ({"options": {"kernel": '{"parts":' + "[" * 50_000}}, "cannot be made"),
+        ({"options": {"kernel": '{"parts": [{"action": {"kernel": "eval", "with": {}}}]}'}}, "'eval' is not known"),
         ({"policy": "stationary", "options": {"tau": 5.0}}, "does not take the option 'tau'"),
         ({"options": {"prior_mean": [1.0]}}, "mean"),
         ({"limits": {"max_moves": 3}}, "max_moves and window"),
@@ -52,7 +55,8 @@ def ready(url):
         ({"guard": {"threshold": 1.0, "revert_to": 9}}, "action 9"),
         ({"start": 4}, "action 4 is not an index 0..3"),
         ({"start": True}, "start"),
-        ({"start": 1.0}, "start"),
+        ({"start": 1.5}, "start"),
+        ({"start": "1"}, "start"),
         ({"fallback": 4}, "action 4"),
         ({"mode": "drive"}, "mode"),
         ({"deadline_s": 0}, "deadline_s"),
@@ -165,7 +169,7 @@ def test_what_is_not_there(ready):
     wrong = ready.delete("/controllers")
     assert wrong.status_code == 405
     assert wrong.json()["error"]["code"] == "method_not_allowed"
-    assert wrong.headers["allow"]
+    assert wrong.headers["allow"] == "GET, POST"
 
 
 def test_queries_and_paths_are_checked(ready):

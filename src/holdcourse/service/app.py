@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import holdcourse as hc
@@ -145,9 +146,17 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = CODES.get(error.status_code, "refused")
+    code, headers = CODES.get(error.status_code, "refused"), dict(error.headers or {})
+    if error.status_code == 405:  # the framework names the methods of the first address that matches only
+        headers["Allow"] = ", ".join(sorted(_methods(request)))
     message = f"{request.method} {request.url.path}: {error.detail}; the addresses are in /openapi.json"
-    return answered(Refusal(error.status_code, code, message), error.headers)
+    return answered(Refusal(error.status_code, code, message), headers)
+
+
+def _methods(request: Request) -> set[str]:
+    routes = [route for router in (steering.router, watching.router) for route in router.routes]
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in matching for method in getattr(route, "methods", ())}
 
 
 async def _failed(request: Request, error: Exception) -> Response:

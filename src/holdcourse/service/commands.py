@@ -12,13 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from holdcourse.arguments import Json
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.service import tokens
 
 token_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Tokens: who may use the service.")
 
 TokenFile = Annotated[Path, typer.Option("--token-file", help="The file that holds the tokens' hashes.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 GRACE_S = 5  # for requests under way when the server is stopped
 BACKLOG = 2048  # connections that wait to be taken
 OPEN_FILES = 65_536  # a controller holds about ten
@@ -32,9 +32,13 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8000,
     token_file: Annotated[Path | None, typer.Option(help="Tokens that are let in; see: holdcourse token make.")] = None,
 ) -> None:
-    """Run controllers over HTTP, with a page to watch them, until interrupted.
+    """Run controllers over HTTP, with a page to watch them.
 
-    Example: [bold]holdcourse serve --data /var/lib/holdcourse[/]
+    Until interrupted. What was decided and measured is in the folder; the next start goes on from there.
+
+    Example: [bold]holdcourse serve --data fleet[/]
+
+    Example: [bold]holdcourse serve --data fleet --token-file tokens.json --host 0.0.0.0[/]
     """
     try:
         import uvicorn
@@ -100,7 +104,7 @@ def make_token(
     token_file: TokenFile,
     name: Annotated[str, typer.Option(help="Whose it is; shown in the list.")] = "",
     scope: Annotated[
-        list[str] | None, typer.Option(help="ask, tell or admin; repeat for several. Default: ask, tell.")
+        list[str] | None, typer.Option(help="read, ask, tell or admin; repeat for several. Default: ask, tell.")
     ] = (None),
     controller: Annotated[
         list[str] | None, typer.Option(help="For which controller; repeat for several. Default: all.")
@@ -109,7 +113,9 @@ def make_token(
 ) -> None:
     """Make a token and print it; it is shown only this once.
 
-    Example: [bold]holdcourse token make --token-file tokens.json --name scada --controller turbine-1[/]
+    Example: [bold]holdcourse token make --token-file tokens.json --name scada[/]
+
+    Example: [bold]holdcourse token make --token-file tokens.json --scope read[/]
     """
     token, secret = tokens.make(token_file, name, scope or ["ask", "tell"], controller or [tokens.EVERYTHING])
     if as_json:

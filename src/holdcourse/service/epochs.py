@@ -120,6 +120,9 @@ def _write(
 def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings after a change; of groups of settings, what is not named stays."""
     result = {**config, **changes}
+    if result["policy"] != config["policy"]:  # another policy takes other options
+        config = {**config, "options": dict.fromkeys(config["options"])}
+        result["options"] = config["options"]
     for name in ("limits", "options", "units", "guard"):
         if isinstance(changes.get(name), Mapping):
             result[name] = {**(config[name] or {"cool_down": 10}), **changes[name]}
@@ -199,7 +202,7 @@ def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None)
         return recipe.make(given, **changes)
     except HoldcourseError:
         raise
-    except (ArithmeticError, ValueError, TypeError, np.linalg.LinAlgError) as error:
+    except (ArithmeticError, ValueError, TypeError, RecursionError, np.linalg.LinAlgError) as error:
         raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
 
 

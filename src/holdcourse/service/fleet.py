@@ -145,18 +145,24 @@ class Fleet:
     async def create(self, config: Config) -> tuple[dict[str, Any], bool]:
         """A new controller, or the one that was created with the same settings before; whether it is new."""
         settings, name = _settings(config), config.id
-        berth = self.berths.setdefault(name, Berth())
-        async with berth.turn:
-            self.berths.setdefault(name, berth)  # whoever was making it may have failed
-            if berth.hosted is not None or berth.broken is not None:
-                return _existing(berth.open(), settings), False
-            try:
-                berth.hosted = await run_sync(self._make, settings, config, limiter=self._threads)
-            except BaseException:
-                del self.berths[name]
-                raise
-            self.hub.publish(name, "state", {"created": True})
-            return berth.hosted.view.state(), True
+        while True:
+            berth = self.berths.setdefault(name, Berth())
+            async with berth.turn:
+                if self.berths.setdefault(name, berth) is berth:  # else whoever was making it failed, and another tries
+                    return await self._created(name, berth, settings, config)
+
+    async def _created(
+        self, name: str, berth: Berth, settings: Mapping[str, Any], config: Config
+    ) -> tuple[dict[str, Any], bool]:
+        if berth.hosted is not None or berth.broken is not None:
+            return _existing(berth.open(), settings), False
+        try:
+            berth.hosted = await run_sync(self._make, settings, config, limiter=self._threads)
+        except BaseException:
+            del self.berths[name]
+            raise
+        self.hub.publish(name, "state", {"created": True})
+        return berth.hosted.view.state(), True
 
     def _make(self, settings: Mapping[str, Any], config: Config) -> Hosted:
         history = None if config.history is None else plain(config, include={"history"})["history"]

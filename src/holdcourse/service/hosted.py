@@ -41,19 +41,28 @@ class Hosted:
 
     def __init__(self, store: DataFolder, name: str) -> None:
         self.store, self.id = store, name
-        self._open()
+        self.shelf = Shelf()
+        try:
+            self._open()
+        except BaseException:
+            self.shelf.close()
+            raise
 
     def _open(self) -> None:
+        """Go on with the newest record."""
+        self._outdated = True  # until all of this has worked
         paths = self.store.epochs(self.id)
+        self.shelf.take_in(paths)
         self.controller: Controller = epochs.reopened(paths[-1])
         try:
-            self.shelf = Shelf(paths)
             self.controller.log.index()
             self._check_links()
             self._unchanging = of_epoch(self.id, len(paths), self.controller.policy)
             self.ledger = Ledger()
+            self._outdated = False
             self._recall()
         except BaseException:
+            self._outdated = True
             self.controller.close()
             raise
 
@@ -142,6 +151,7 @@ class Hosted:
 
     def set_mode(self, mode: str, reason: str) -> Done:
         """From now on."""
+        self._recall()
         if mode == self.ledger.mode:
             return Done(self.view.state(), [])
         self._commit({"note": "mode", "mode": mode, "reason": reason})
@@ -149,6 +159,7 @@ class Hosted:
 
     def set_override(self, action: int | None, reason: str) -> Done:
         """Hold the machine at an action, or hand it back."""
+        self._recall()
         if action is not None:
             self.controller.policy.problem.check_action(action)
         held = self.ledger.override
@@ -161,6 +172,7 @@ class Hosted:
 
     def new_episode(self, start: int) -> Done:
         """End the episode; if no round followed the last one, at the same start, it is the same request again."""
+        self._recall()
         self.controller.policy.problem.check_action(start)
         if self.ledger.fresh_episode == start:
             return Done(self.view.state(), [])
@@ -176,13 +188,15 @@ class Hosted:
 
     def change(self, changes: Mapping[str, Any]) -> Done:
         """Other settings; in a new epoch where decisions depend on them."""
+        self._recall()
         config = epochs.merged(self.ledger.config, changes)
         if config == self.ledger.config:
             return Done(self.view.state(), [])
         if any(config[name] != self.ledger.config[name] for name in epochs.EPOCH_SETTINGS):
             with refusals.computing():
                 epochs.begin_next(self.store, self.ledger, self.controller, config)
-            self.close()
+            self._outdated = True  # the old record must not be written to any more
+            self.controller.close()
             self._open()
         else:
             if config["fallback"] is not None:
@@ -193,6 +207,7 @@ class Hosted:
 
     def watch(self, now: datetime) -> Done:
         """Report decisions that should have been told by now."""
+        self._recall()
         late = [name for name in self.ledger.overdue(now) if name not in self.ledger.stale]
         if not late:
             return Done({}, [])
@@ -235,17 +250,20 @@ class Hosted:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _check_links(self) -> None:
-        previous = self.controller.log.about.get("previous")
-        if previous is not None:
-            log = Log.read(self.shelf.paths[-2], checked=False)
-            end = log.chain
-            log.close()
-            if len(self.shelf.paths) < 2 or previous["chain"] != end:
-                raise DamagedFile(f"{self.controller.log.path} does not continue {log.path}; restore from a back-up")
+        previous, paths = self.controller.log.about.get("previous"), self.shelf.paths
+        if previous is None:
+            return
+        before = None if len(paths) < 2 else Log.read(paths[-2], checked=False)
+        if before is not None:
+            before.close()
+        if before is None or before.chain != previous["chain"]:
+            raise DamagedFile(f"{paths[-1]} does not continue {previous['file']} as it is; restore from a back-up")
 
     def _recall(self) -> None:
         """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""
-        if self._catch_up():
+        if self._outdated:
+            self._open()
+        elif self._catch_up():
             self._answers = {name: self._pending_answer(name, asked) for name, asked in self.ledger.pending.items()}
             self._publish()
 

@@ -15,7 +15,7 @@ from holdcourse.service.refusals import Refusal
 Body = TypeVar("Body", bound=BaseModel)
 
 MAX_BODY = 2**20
-MAX_HISTORY_BODY = 2**24
+MAX_LONG_BODY = 2**24  # with a history or a matrix
 MAX_DEPTH = 32
 SMALL = 2**16  # bytes; more are checked beside the event loop
 JSON = "application/json"

@@ -14,6 +14,7 @@ import numpy as np
 from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput, NoActionLeft, TooLarge
 from holdcourse.log import LogError
 
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 logger = logging.getLogger("holdcourse.service")
 
 
@@ -47,8 +48,9 @@ def as_refusal(error: HoldcourseError) -> Refusal:
             return Refusal(422, "no_action_left", message)
         case InvalidInput() | TooLarge():
             return Refusal(422, "invalid", message)
-        case LogError() if is_full(error):
-            return Refusal(507, "disk_full", f"{message}; make room, and send the request again")
+        case LogError() if is_full(error) or "make room" in message:
+            remedy = "" if "make room" in message else "; make room, and send the request again"
+            return Refusal(507, "disk_full", message + remedy)
         case DamagedFile():
             return Refusal(503, "broken", message)
         case _:
@@ -63,7 +65,7 @@ def computing() -> Iterator[None]:
         yield
     except HoldcourseError:
         raise
-    except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+    except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError, np.linalg.LinAlgError) as error:
         raise Refusal(422, "cannot_compute", f"these numbers cannot be computed with: {error}") from error
 
 
@@ -71,7 +73,7 @@ def is_full(error: BaseException) -> bool:
     """Whether the disk (or its quota, or a limit on file size) is at the root of an error."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if isinstance(cause, OSError) and cause.errno in FULL:
             return True
         if isinstance(cause, sqlite3.Error) and ("full" in str(cause) or "I/O" in str(cause)):
             return True

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 MAX_ACTIONS = 5000
 MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
+MAX_MATRIX = 1000  # rows of a matrix of movement costs
 MAX_CONTEXT = 256  # numbers in a context
 MAX_FORECAST = 1000  # rounds ahead
 MAX_HISTORY = 500_000  # measurements to start from
 
+
+def _is_whole(given: Any) -> bool:
+    """JSON does not tell 3 from 3.0."""
+    return isinstance(given, float) and given.is_integer()
+
+
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
-Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS, strict=True)]
-Whole = Annotated[int, Field(ge=0, le=2**53, strict=True)]
+AS_WHOLE = BeforeValidator(
+    lambda given: int(given) if _is_whole(given) else given
+)  # last, so that bounds are described
+Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS), AS_WHOLE]
+Whole = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
 Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
 Words = Annotated[str, Field(max_length=200)]
@@ -36,10 +46,10 @@ class Request(BaseModel):
 class LimitsGiven(Request):
     """What the machine may do. `max_step` is in units of the movement cost."""
 
-    min_dwell: Annotated[int, Field(ge=1, le=10**6, strict=True)] = 1
+    min_dwell: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = 1
     max_step: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
-    max_moves: Annotated[int, Field(ge=0, le=10**6, strict=True)] | None = None
-    window: Annotated[int, Field(ge=1, le=10**6, strict=True)] | None = None
+    max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = None
+    window: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = None
 
 
 class GuardGiven(Request):
@@ -47,7 +57,7 @@ class GuardGiven(Request):
 
     threshold: Number
     revert_to: Action
-    cool_down: Annotated[int, Field(ge=1, le=10**6, strict=True)] = 10
+    cool_down: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = 10
 
 
 class Units(Request):
@@ -79,7 +89,7 @@ class Options(Request):
     context_scale: Positive | Annotated[list[Positive], Field(max_length=64)] | None = None
     period: Positive | Annotated[list[Positive | None], Field(max_length=64)] | None = None
     forecasts: Literal["robust", "trust", "ignore"] | None = None
-    capacity: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
+    capacity: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] | None = None
     discount: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
     time: bool | None = None
     interval: Positive | None = None
@@ -97,9 +107,10 @@ class Settings(Request):
         | None
     ) = Field(None, description="Numbers; points; a grid as axes by name; or null with a matrix as metric.")
     labels: Annotated[list[Words], Field(max_length=MAX_ACTIONS)] | None = None
-    metric: Literal["euclidean", "cityblock", "chebyshev"] | Annotated[list[Row], Field(max_length=MAX_ACTIONS)] = (
-        Field("euclidean", description="Named, or the matrix of movement costs.")
-    )
+    metric: (
+        Literal["euclidean", "cityblock", "chebyshev"]
+        | Annotated[list[Annotated[list[Number], Field(max_length=MAX_MATRIX)]], Field(max_length=MAX_MATRIX)]
+    ) = Field("euclidean", description="Named, or the matrix of movement costs.")
     scale: Positive | Annotated[list[Positive], Field(min_length=1, max_length=64)] = Field(
         1.0, description="Movement cost per unit of each coordinate."
     )
@@ -114,7 +125,7 @@ class Settings(Request):
     options: Options = Field(default_factory=lambda: Options.model_validate({}))
     limits: LimitsGiven = LimitsGiven()
     guard: GuardGiven | None = None
-    max_pending: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
+    max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = 1
     deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
         None, description="A decision not told within so many seconds is stale; null: never."
     )
@@ -146,7 +157,7 @@ class Config(Settings):
 
     id: Id
     start: Action = 0
-    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63), AS_WHOLE] = 0
     mode: Mode = "act"
     history: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="Past measurements: [action, context, measurement]."

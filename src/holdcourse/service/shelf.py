@@ -24,10 +24,16 @@ class Entry(NamedTuple):
 class Shelf:
     """Open records, oldest first."""
 
-    def __init__(self, paths: list[Path]) -> None:
-        self.paths = list(paths)
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
         self._lock = Lock()
-        self._logs = [Log.read(path, checked=False) for path in paths]
+        self._logs: list[Log] = []
+
+    def take_in(self, paths: list[Path]) -> None:
+        """Open those that are not open yet; somebody may be reading in the others."""
+        for path in paths[len(self.paths) :]:
+            self._logs.append(Log.read(path, checked=False))
+            self.paths.append(path)
 
     def close(self) -> None:
         """Let go of the files."""

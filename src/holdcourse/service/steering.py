@@ -11,7 +11,7 @@ from holdcourse.service import answers, schemas
 from holdcourse.service.access import Administers, Asks, Id, Key, Ships, Tells, reply, who
 from holdcourse.service.description import body_of, refused
 from holdcourse.service.hosted import Done, Hosted
-from holdcourse.service.reading import MAX_HISTORY_BODY, reads
+from holdcourse.service.reading import MAX_LONG_BODY, reads
 
 router = APIRouter()
 
@@ -24,7 +24,7 @@ router = APIRouter()
     openapi_extra=body_of(schemas.Config),
 )
 async def create(
-    fleet: Ships, request: Request, body: Annotated[schemas.Config, Depends(reads(schemas.Config, MAX_HISTORY_BODY))]
+    fleet: Ships, request: Request, body: Annotated[schemas.Config, Depends(reads(schemas.Config, MAX_LONG_BODY))]
 ) -> Response:
     """A new controller; the same again changes nothing."""
     who(request, "admin", body.id)
@@ -42,7 +42,7 @@ async def create(
 async def change(
     name: Id,
     fleet: Ships,
-    body: Annotated[schemas.Changes, Depends(reads(schemas.Changes))],
+    body: Annotated[schemas.Changes, Depends(reads(schemas.Changes, MAX_LONG_BODY))],
 ) -> Response:
     """Other settings; where decisions depend on them, in a new epoch that knows all that was told."""
     changes = schemas.plain(body, exclude_unset=True)

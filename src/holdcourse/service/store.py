@@ -80,6 +80,8 @@ class DataFolder:
 
     def publish(self, unfinished: Path, final: Path) -> None:
         """Give a whole, closed record its name, for good."""
+        if unfinished.with_name(f"{unfinished.name}-wal").exists():  # the disk was too full to put all into one file
+            raise LogError(f"cannot finish {final}: a part of it could not be written; make room, and try again")
         try:
             unfinished.replace(final)
             for folder in (final.parent, final.parent.parent):

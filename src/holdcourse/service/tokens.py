@@ -1,7 +1,8 @@
 """Tokens: who may do what. The file holds only their hashes.
 
 A token is 256 random bits, so a plain hash of it tells nothing. It carries scopes for some controllers: "ask" and
-"tell" for the machine's program, "admin" for everything; whoever holds a token may look at its controllers.
+"tell" for the machine's program, "admin" for everything. Whoever holds a token may look at its controllers; "read" is
+for those who only look.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from holdcourse.errors import DamagedFile, InvalidInput
 
 Scope: TypeAlias = Literal["read", "ask", "tell", "admin"]
 
-SCOPES = ("ask", "tell", "admin")
+SCOPES = ("read", "ask", "tell", "admin")
 FORMAT = 1
 EVERYTHING = "*"
 
