@@ -781,3 +781,10 @@ def rewritten(path, manifest):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("manifest.json", json.dumps(manifest))
         file.writestr("state.json", "{}")
+
+
+def test_an_explanation_names_settings_as_the_user_does():
+    problem = hc.Problem(hc.grid(speed=[1.0, 2.0], valve=[0.0, 1.0]))
+    controller = hc.Controller(hc.minc_known(problem))
+    decision = controller.ask(None, costs=[3.0, 2.0, 1.0, 0.0])
+    assert "go from speed 1, valve 0 to speed 2, valve 1" in controller.explain(decision.id).words

@@ -280,8 +280,15 @@ def _in_words(record: Record, problem: Problem, movement: Array) -> str:
     decision, before = record.decision, record.before
 
     def name(action: int) -> str:
-        value = problem.value(action)
-        return f"{value:.6g}" if isinstance(value, float) else str(value)
+        match problem.value(action):
+            case float(number):
+                return f"{number:.6g}"
+            case dict(named):
+                return ", ".join(f"{axis} {number:.6g}" for axis, number in named.items())
+            case tuple(point):
+                return f"({', '.join(f'{number:.6g}' for number in point)})"
+            case label:
+                return str(label)
 
     if decision.action == before:
         sentences = [f"Round {decision.round}: stay at {name(before)}."]
