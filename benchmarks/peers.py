@@ -43,7 +43,7 @@ Acquisition = Callable[[SingleTaskGP, torch.Tensor], torch.Tensor]  # the model 
 UCB_BETA = 4.0  # BoTorch's beta is the square of the width
 XOPT_BETA = 2.0  # Xopt's default
 TRAVEL = 0.1  # share of each axis
-CLOSENESS = 0.2  # of the proximal weights: the length scale of the costs
+CLOSENESS = 0.5  # of the proximal weights; 0.2, the length scale of the costs, gets stuck on some landscapes
 ANYWHERE = 1e6  # proximal weight of the context, whose changes cost nothing
 
 

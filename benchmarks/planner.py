@@ -80,7 +80,7 @@ def against_numpy() -> list[Row]:
     rule = Plan(world.problem)
 
     def our_sweep() -> None:
-        rule._backed_up(believed + DISCOUNT * (chances @ arrays["values"]))
+        rule._steps.backed_up(believed + DISCOUNT * (chances @ arrays["values"]))
 
     ours, plain = best_of_each([lambda: play(pilot, world, sequence), plain_decisions])
     our_step, plain_step = best_of_each(

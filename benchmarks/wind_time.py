@@ -1,10 +1,11 @@
 """Wind in time: what policies make of the clairvoyant's net energy, with and without history.
 
-    python -m benchmarks.wind_time                     the half year after the bundled history: 4 windows of 960 h, 3 starts
+    python -m benchmarks.wind_time                     the half year after the bundled history
     python -m benchmarks.wind_time --other-year        learned on 2009 and the first half of 2010, flown in 2008
     python -m benchmarks.wind_time --other-site FILE   two weeks of a record learned, the rest flown
 
-Nothing in the package was tuned on the half year of the first table, nor on the other site.
+The half years are flown in 4 windows of 960 hours, from 3 starts. Nothing in the package was tuned on the half year of
+the first table, nor on the other site.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COLUMNS = ((1.0, "paper"), (4.0, "paper"), (1.0, "physical"), (4.0, "physical"))
 WITH_HISTORY = ("fixed", "recommended", "planner", "gp-md", "cgp-lcb")
 WITHOUT = ("recommended", "gp-md", "cgp-lcb")
 WINDOWS, HOURS = 4, 960
-STARTS = (4, 12, 20)  # of 25 altitudes: low, middle, high
+STARTS = (0, 12, 24)  # of 25 altitudes: the lowest, the middle one, the highest
 HALF_YEAR_SECONDS = 5.0  # that one flight may take
 
 

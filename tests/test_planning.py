@@ -17,6 +17,7 @@ from holdcourse.planning.chain import SAME, Chain, Closeness
 from holdcourse.planning.foresight import LEADS, Record, read_forecast
 from holdcourse.planning.plan import Plan
 from holdcourse.planning.policies import correlation_lengths, planner, planner_known
+from holdcourse.planning.steps import Steps
 from holdcourse.policy import Pilot
 from holdcourse.rules import View
 
@@ -62,17 +63,17 @@ def played(rule, views, start=0):
 )
 def test_a_backup_looks_forward_along_the_directed_costs(problem):
     going_on = np.random.default_rng(1).normal(size=(3, problem.n))
-    backed = Plan(problem)._backed_up(going_on)
+    backed = Steps(problem).backed_up(going_on)
     for row, values in zip(backed, going_on, strict=True):
         np.testing.assert_allclose(row, backup(values, problem.distances), rtol=0, atol=1e-12)
 
 
 @pytest.mark.kernel
 def test_a_backup_within_max_step():
-    rule = Plan(SQUARE, max_step=0.45)
+    steps = Steps(SQUARE, max_step=0.45)
     going_on = np.random.default_rng(2).normal(size=(2, SQUARE.n))
     near = np.where(SQUARE.distances <= 0.45, SQUARE.distances, np.inf)
-    for row, values in zip(rule._backed_up(going_on), going_on, strict=True):
+    for row, values in zip(steps.backed_up(going_on), going_on, strict=True):
         np.testing.assert_allclose(row, backup(values, near), rtol=0, atol=1e-12)
 
 

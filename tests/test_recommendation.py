@@ -183,3 +183,10 @@ def test_errors():
 def test_one_action_is_legal():
     pilot = Pilot(recommended(hc.Problem([3.0])), 0, 0)
     assert pilot.decide(pilot.look(0.1)[1]).action == 0
+
+
+def test_a_prior_mean_per_action_or_of_zero_counts_as_given():
+    problem = hc.Problem([0.0, 1.0, 2.0])
+    for mean in (np.zeros(3), 0.0):
+        policy = hc.recommended(problem, prior_mean=mean)
+        assert "the prior mean" in policy.explanation

@@ -167,7 +167,7 @@ def _fitted(problem: Problem, past: History | None, known: Learning, time: bool)
 
 def _given(known: Learning, count: int, time: bool) -> list[str]:
     names = {"kernel": "a kernel", "noise_std": "the noise", "prior_mean": "the prior mean"}
-    words = [text for name, text in names.items() if not isinstance(known.get(name) or "auto", str)]
+    words = [text for name, text in names.items() if not isinstance(known.get(name, "auto"), str | None)]
     return words + [f"{count} past measurements"] * (count > 0) + ["contexts that are times"] * time
 
 

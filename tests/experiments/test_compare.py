@@ -136,8 +136,9 @@ def test_variants_are_what_their_names_say():
 def test_command_prints_writes_and_goes_on(run, tmp_path):
     options = ("--processes", "walk,drift", "--rho", "1,2", "--seeds", 2, "--rounds", 8, "--workers", 1)
     shown = run("--policies", "stationary,gp-md", *options, "--out", "results")
-    assert "2 cells, landscapes 9000 to 9001: cost over the optimum" in shown.stdout
-    assert "1 harder processes" in shown.stdout
+    assert "cost over the optimum: cells, 2 in all" in shown.stdout
+    assert "harder processes, 1 in all" in shown.stdout
+    assert "landscapes 9000 to 9001; every cell: " in shown.stdout
     assert "12 runs in" in shown.stderr
     with (tmp_path / "results" / "cells.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -9,8 +9,8 @@ from oracles.bellman import backup
 
 import holdcourse as hc
 from holdcourse.planning.chain import Chain, Closeness
-from holdcourse.planning.plan import Plan
 from holdcourse.planning.policies import planner_known
+from holdcourse.planning.steps import Steps
 from holdcourse.rules import RuleState, View
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -105,7 +105,7 @@ def test_backups_equal_the_definition(seed, directed):
     rng = np.random.default_rng(seed)
     problem = problem_of(rng, directed)
     going_on = rng.normal(size=(2, problem.n)) * 10.0 ** rng.integers(-3, 4)
-    for row, values in zip(Plan(problem)._backed_up(going_on), going_on, strict=True):
+    for row, values in zip(Steps(problem).backed_up(going_on), going_on, strict=True):
         np.testing.assert_allclose(row, backup(values, problem.distances), rtol=1e-12, atol=1e-12)
 
 

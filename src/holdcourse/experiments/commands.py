@@ -14,10 +14,11 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from holdcourse.arguments import Json, completing, names_of
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.example import EXAMPLE
 from holdcourse.experiments.explain import explain
-from holdcourse.experiments.policies import check_policy_name
+from holdcourse.experiments.policies import KNOWING, LEARNING, check_policy_name
 from holdcourse.experiments.record_command import backtest_log
 from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
 from holdcourse.experiments.results import Results
@@ -32,24 +33,32 @@ from holdcourse.experiments.wind import WindPlan
 __all__ = ["backtest_log", "reproduce_app", "sweep"]
 
 Plan = TypeVar("Plan", bound=BaseModel)
+SHOWN_IDENTITY = 12  # letters of it in a table
 
 reproduce_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode="rich", help="The paper's experiments: runs, tables, figures, a report."
 )
 
 Numbers = list[str] | None
-Rho = Annotated[Numbers, typer.Option("--rho", help="Weights of the service cost, e.g. 0.5,1,2; default the paper's.")]
+Rho = Annotated[Numbers, typer.Option("--rho", metavar="NUMBERS", help="Weights of the service cost, e.g. 0.5,1,2.")]
 Functions = Annotated[int | None, typer.Option(help="How many random functions; the paper has 25.")]
 Rounds = Annotated[int | None, typer.Option(help="Rounds (hours) of a run; the paper has 500, and 960 for wind.")]
-Policies = Annotated[Numbers, typer.Option("--policies", help="Which policies, e.g. gp-md,cgp-lcb.")]
+Policies = Annotated[
+    Numbers,
+    typer.Option(
+        "--policies",
+        metavar="NAMES",
+        help="Which policies, e.g. gp-md,cgp-lcb.",
+        autocompletion=completing([*LEARNING, *KNOWING]),
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Of everything random.")]
-Workers = Annotated[int | None, typer.Option(help="Processes; default one per processor.")]
+Workers = Annotated[int | None, typer.Option(help="Runs at a time; default one per processor.")]
 Dask = Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address, e.g. tcp://10.0.0.1:8786.")]
 Out = Annotated[Path, typer.Option(help="Folder of the results; the same command goes on where it was stopped.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Remove the results in the folder first.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Small numbers: a look in seconds.")]
 Data = Annotated[Path | None, typer.Option(help="Folder of the paper's own files, ml_2016_MM.netcdf.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @reproduce_app.command("synthetic")
@@ -90,7 +99,11 @@ def reproduce_wind(
     quick: Quick = False,
     as_json: Json = False,
 ) -> None:
-    """Altitude of an airborne turbine: the paper's Figures 1 and 3 and its appendix, on bundled wind or its own files.
+    """Altitude of an airborne turbine: Figures 1 and 3, the appendix.
+
+    On the bundled wind, or on the paper's own files.
+
+    Example: [bold]holdcourse reproduce wind --quick[/]
 
     Example: [bold]holdcourse reproduce wind --data era5 --out results[/]
     """
@@ -225,11 +238,6 @@ def _changed(plan: Plan, changes: dict[str, Any]) -> Plan:
     return made
 
 
-def names_of(texts: Numbers) -> tuple[str, ...] | None:
-    """Comma-separated names, each once."""
-    return None if not texts else tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
-
-
 def numbers_of(texts: Numbers, option: str) -> tuple[float, ...] | None:
     """Comma-separated numbers; `option` is named in the error."""
     names = names_of(texts)
@@ -250,9 +258,11 @@ def sweep(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of sweep files.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run policies against each other on a problem of your own.
+    """Policies against each other on a problem of your own.
 
-    Example: [bold]holdcourse sweep --example > mine.toml; holdcourse sweep mine.toml --dry-run[/]
+    Example: [bold]holdcourse sweep --example > mine.toml[/]
+
+    Example: [bold]holdcourse sweep mine.toml --dry-run[/]
 
     Example: [bold]holdcourse sweep mine.toml --out results --workers 4[/]
     """
@@ -299,5 +309,7 @@ def _list_runs(wanted: Sweep, as_json: bool) -> None:
         return
     table = Table(*rows[0], title=f"{wanted.name}: {len(rows)} runs, {wanted.decisions} decisions; none was done")
     for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+        table.add_row(
+            *(str(value)[:SHOWN_IDENTITY] if name == "identity" else str(value) for name, value in row.items())
+        )
     Console().print(table)

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table
 
 from holdcourse import archive
+from holdcourse.arguments import Json, completing, names_of
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.experiments.cells import EASY, HARD
+from holdcourse.experiments.cells import EASY, HARD, VARIANTS
 from holdcourse.experiments.commands import (
     Dask,
     Fresh,
-    Json,
     Numbers,
     Out,
     Rho,
@@ -29,12 +29,12 @@ from holdcourse.experiments.commands import (
     as_values,
     executor_of,
     finish,
-    names_of,
     numbers_of,
     resumable,
 )
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan
 from holdcourse.experiments.explain import explain
+from holdcourse.experiments.policies import KNOWING, LEARNING
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.style import blank, drawing, label_of, line_of, save, shared_legend
 
@@ -48,10 +48,21 @@ GROUPS = {"cells": EASY, "harder processes": HARD}
 def compare(
     policies: Annotated[
         Numbers,
-        typer.Option("--policies", help="Which, e.g. recommended,gp-md or mine=my_module.py:my_policy; first to beat."),
+        typer.Option(
+            "--policies",
+            metavar="NAMES",
+            help="Which policies, the one to beat first; your own as mine=mine.py:mine.",
+            autocompletion=completing([*LEARNING, *KNOWING, *VARIANTS]),
+        ),
     ] = None,
     processes: Annotated[
-        Numbers, typer.Option("--processes", help="Of contexts, e.g. iid,walk; easy, hard or all (default).")
+        Numbers,
+        typer.Option(
+            "--processes",
+            metavar="NAMES",
+            help="How contexts follow each other, e.g. iid,walk; easy, hard or all (default).",
+            autocompletion=completing([*EASY, *HARD, "easy", "hard", "all"]),
+        ),
     ] = None,
     rho: Rho = None,
     first_seed: Annotated[int | None, typer.Option(help="First landscape; default the published ones.")] = None,
@@ -63,11 +74,15 @@ def compare(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Policies side by side on our benchmark: cost over the clairvoyant optimum, with paired differences.
+    """Policies side by side on our benchmark.
+
+    Their cost over the clairvoyant optimum, with paired differences.
 
     Example: [bold]holdcourse compare --out results[/]
 
-    Example: [bold]holdcourse compare --policies recommended,mine=mine.py:mine --seeds 2 --processes easy[/]
+    Example: [bold]holdcourse compare --policies recommended,mine=mine.py:mine[/]
+
+    Example: [bold]holdcourse compare --processes easy --seeds 2 --rounds 50[/]
     """
     given: dict[str, Any] = {"policies": names_of(policies), "processes": names_of(processes)}
     given |= {"rho": numbers_of(rho, "--rho"), "first_seed": first_seed, "seeds": seeds, "rounds": rounds}
@@ -88,7 +103,7 @@ def compare(
             console = Console()
             for table in tables(found, console.width):
                 console.print(table)
-            typer.echo(f"cells: {out / 'cells.csv'}")
+            typer.echo(f"landscapes {found.seeds[0]} to {found.seeds[-1]}; every cell: {out / 'cells.csv'}")
     finish([report], notes)
 
 
@@ -101,9 +116,8 @@ def groups(found: Comparison) -> dict[str, Comparison]:
 def tables(found: Comparison, width: int) -> list[Table]:
     """For a terminal of this width; a narrow one shows the mean over rho."""
     shown = []
-    landscapes = f"landscapes {found.seeds[0]} to {found.seeds[-1]}" if found.seeds else "no landscape"
     for title, part in groups(found).items():
-        summary = Table("policy", title=f"{len(part.cells)} {title}, {landscapes}: cost over the optimum")
+        summary = Table("policy", title=f"cost over the optimum: {title}, {len(part.cells)} in all")
         for heading in ("mean", "±", f"to {label_of(found.policies[0])}", "±", "worst cell"):
             summary.add_column(heading, justify="right")
         for line in part.lines():

@@ -132,7 +132,7 @@ def _place(ax: Axes | None) -> tuple[Figure, Axes]:
     if ax is None:
         figure, (here,) = blank(size=(8, 5))
         return figure, here
-    return ax.get_figure(root=True), ax  # type: ignore[return-value]
+    return ax.figure.figure, ax  # the whole figure, also where the axes are in a part of it
 
 
 def _band(ax: Axes, rounds: NDArray[np.int64], curves: Array, policy: str) -> None:

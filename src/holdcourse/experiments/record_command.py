@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -29,7 +30,7 @@ def backtest_log(
     fixed_cost: float = 0.0,
     matrix: Path | None = None,
     directed: bool = False,
-    policies: list[str] | None = None,
+    policies: Sequence[str] | None = None,
     rho: float = 1.0,
     seed: int = 0,
     out: Path | None = None,

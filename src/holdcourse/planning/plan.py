@@ -33,13 +33,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse import offline
-from holdcourse._numeric import bellman, minplus
-from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.errors import InvalidInput, plain
 from holdcourse.history import check_context
 from holdcourse.planning.beliefs import Memory, Table
 from holdcourse.planning.chain import Chain, Closeness, alikeness
 from holdcourse.planning.foresight import LEADS, read_forecast
+from holdcourse.planning.steps import Steps, available_after, out_of_plan
 from holdcourse.problem import Problem
 from holdcourse.rules import Choice, RuleState, View
 
@@ -50,7 +49,6 @@ FORECASTS = ("robust", "trust", "ignore")
 FEWEST_ASKED = 5  # rows of the table asked anew each round, at least; fewer begin to cost
 ENTRIES_ASKED = 1000  # and about this many entries where there are few actions
 CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a representative is served by its row
-MASK_MEMORY = 0.8  # an action that was allowed in less than half of the last rounds, by this fading, is out of the plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,20 +139,20 @@ class Plan:
         stops = np.argmin(self._apart(chain, contexts), axis=0) if len(contexts) else np.zeros(0, dtype=np.int64)
         part = self._hope(table, alikeness(apart, 1.0), self._occupancy(chances, chain.here, stops, trust))
 
-        available = MASK_MEMORY * known.available + (1 - MASK_MEMORY) * view.allowed
+        available = available_after(known.available, view.allowed)
         believed = table.expected - part * table.spread
-        out = available < 0.5
-        if out.any() and not out.all():
-            believed = believed + np.where(out, 10.0 * (self._reach + np.ptp(believed)), 0.0)
+        out = out_of_plan(available)
+        if out is not None:
+            believed = believed + np.where(out, 10.0 * (self._steps.reach + np.ptp(believed)), 0.0)
         values = table.values
         for _ in range(self.sweeps):
-            values = self._backed_up(believed + self.discount * (chances @ values))
+            values = self._steps.backed_up(believed + self.discount * (chances @ values))
             values = values - values.min()
         onward = chances[chain.here] @ values
         if len(contexts):
             onward = self._along(contexts, stops, trust, chain, table, part, view, chances, values)
         total = now[0] - part[chain.here] * now[1] + self.discount * onward
-        action = self._best(state.action, total, view)
+        action = self._steps.best(state.action, total, view.allowed)
 
         arrays = Memory(chain, replace(table, values=values), available, record.told(contexts)).arrays()
         probabilities = np.zeros(self.problem.n)
@@ -184,7 +182,8 @@ class Plan:
         assert view.costs_at is not None
         low = view.costs_at(context[None])[0]
         usable = np.isfinite(low)
-        low = np.where(usable, low, low[usable].max(initial=0.0) + 10.0 * self._reach)  # a model may forbid actions
+        # A model may forbid actions.
+        low = np.where(usable, low, low[usable].max(initial=0.0) + 10.0 * self._steps.reach)
         if not self.shared:
             return low, np.zeros_like(low)
         expected = np.where(usable, view.costs_at(context[None], optimism=0.0)[0], low)
@@ -258,50 +257,14 @@ class Plan:
                 expected, spread = table.row(int(stop))
             else:
                 expected, spread = self._row(view, contexts[step])
-            backed = self._backed_up((expected - part[stop] * spread + self.discount * after)[None])[0]
+            backed = self._steps.backed_up((expected - part[stop] * spread + self.discount * after)[None])[0]
             before = chain.here if step == 0 else stops[step - 1]
             after = trust[step] * backed + (1.0 - trust[step]) * (chances[before] @ values)
         return np.asarray(after)
 
-    def _best(self, here: int, total: Array, view: View) -> int:
-        row = self._moves.row(here)
-        reachable = view.allowed if self.max_step is None else view.allowed & (row <= self.max_step)
-        if not reachable.any():
-            raise NoActionLeft(
-                f"no allowed action is within max_step={self.max_step:g} of action {here}; allow it, a nearer one, or "
-                "raise max_step"
-            )
-        costs = np.where(reachable, total, np.inf)
-        return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
-
-    def _backed_up(self, onward_costs: Array) -> Array:
-        """The smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x."""
-        out = np.empty_like(onward_costs)
-        moves = self._moves
-        if isinstance(moves, offline.GridMoves):
-            bellman.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
-        else:
-            bellman.backup_matrix(onward_costs, *self._into, self.max_step is None, out)
-        return out
-
     @cached_property
-    def _moves(self) -> offline.Moves:
-        return offline.movement(self.problem, "auto" if self.max_step is None else "pruned")
-
-    @cached_property
-    def _into(self) -> tuple[Array, Array]:
-        """Movement costs by where they lead, and the cheapest move into each action."""
-        into = self.problem.distances.T.copy()  # the kernels read rows
-        if self.max_step is not None:
-            into[into > self.max_step] = np.inf
-        return into, minplus.nearest_move(into)
-
-    @cached_property
-    def _reach(self) -> float:
-        """No move costs more."""
-        return (
-            2.0 * float(self._moves.row(0).max()) if not self.problem.directed else float(self.problem.distances.max())
-        )
+    def _steps(self) -> Steps:
+        return Steps(self.problem, self.max_step)
 
     # -- contexts ------------------------------------------------------------------------------------------------------
 
