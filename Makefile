@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow bench lint docs gallery clean
+.PHONY: help demo test test-slow bench lint docs gallery dist check-minimum check-newest clean
 
 help:
 	@echo "make demo       a backtest on the bundled wind site: a table, a report to look at, the answer"
@@ -17,6 +17,9 @@ help:
 	@echo "make lint       style, types and the import contract only"
 	@echo "make docs       the documentation, strict, into docs/_build"
 	@echo "make gallery    the pictures of the gallery, drawn again into docs/gallery"
+	@echo "make dist       the sdist and the wheel, built twice and compared, into dist"
+	@echo "make check-minimum, make check-newest"
+	@echo "                the wheel in a clean environment, with the oldest and newest versions of what it needs"
 	@echo "make clean      remove the environment and everything built"
 
 # One stamp file per set of extras: pip runs again only when pyproject.toml changes.
@@ -41,7 +44,7 @@ test: lint
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -q -m kernel --cov --cov-report=
 	$(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 2 --cov --cov-append --cov-report=term
 
-test-slow: $(VENV)/test.stamp
+test-slow: $(VENV)/slow.stamp $(VENV)/release.stamp
 	HYPOTHESIS_PROFILE=slow $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow
 
 bench: $(VENV)/bench.stamp
@@ -53,6 +56,13 @@ docs: $(VENV)/docs.stamp
 # The pictures of the gallery, as kept in docs/gallery.
 gallery: $(VENV)/test.stamp
 	$(ONE_THREAD) $(BIN)/python docs/make_gallery.py
+
+# Of the last commit's time: everybody builds the same bytes.
+dist: $(VENV)/release.stamp
+	@PYTHON=$(BIN)/python .ci/dist
+
+check-minimum check-newest: check-%: dist
+	$(ONE_THREAD) $(PYTHON) .ci/check_wheel.py $*
 
 clean:
 	rm -rf $(VENV) build dist demo docs/_build .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -82,6 +82,7 @@ def test_errors_are_one_line(run, tmp_path, arguments, message):
 
 def test_debug_shows_the_traceback(run):
     assert "Traceback" in run("--debug", "tree", "nowhere.csv", code=1).stderr
+    assert "Traceback" in run("tree", "nowhere.csv", "--debug", code=1).stderr
 
 
 def test_bad_usage_is_code_two(run):

@@ -328,6 +328,18 @@ def test_goes_on_through_a_kill_and_a_restart(tmp_path):
         service.close()
 
 
+def test_answers_are_not_held_back(tmp_path):
+    """Without TCP_NODELAY on the server's side none comes in less than 40 ms."""
+    with Process(tmp_path) as server, hc.connect(server.url) as service:
+        service.controllers()
+        seconds = []
+        for _ in range(40):
+            began = time.perf_counter()
+            service.controllers()
+            seconds.append(time.perf_counter() - began)
+        assert min(seconds) < 0.03
+
+
 def test_gives_up_when_patience_runs_out():
     service = hc.connect(f"http://127.0.0.1:{free_port()}", patience=0.4)
     began = time.monotonic()

@@ -70,6 +70,16 @@ def test_a_horizon_of_one_looks_at_this_round_only():
     assert far.step(far.begin(0, 0), view_of(table)).action == 1
 
 
+def test_it_says_what_a_move_is_expected_to_save():
+    table = np.array([[2.0, 0.0, 9.0], [2.0, 0.0, 9.0]])
+    rule = hc.Lookahead(LINE, horizon=2, caution=1.5)
+    moved = rule.step(rule.begin(0, 0), view_of(table))
+    assert moved.action == 1
+    assert "expects to save 2 by moving now" in moved.words  # this round's 2; the way would be paid next round otherwise
+    assert "nothing that pays" in rule.step(rule.begin(1, 0), view_of(table)).words
+    assert "could not stay" in rule.step(rule.begin(0, 0), view_of(table, allowed=[False, True, True])).words
+
+
 def test_without_predictions_the_present_costs_are_taken_to_last():
     rule, view = hc.Lookahead(LINE, horizon=4), View(np.array([0.5, 0.0, 9.0]), 1.0, np.ones(3, dtype=bool))
     assert rule.step(rule.begin(0, 0), view).action == 1

@@ -2,6 +2,7 @@
 
 Conventions of every command: `--json` where a table is printed; errors in one line with the remedy (`--debug` shows
 the traceback); exit code 0, 1 (failed) or 2 (bad usage); progress on standard error, quiet when that is no terminal.
+Help fits 80 columns, and its examples are one line each, to be copied.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 import holdcourse as hc
-from holdcourse import audit
+from holdcourse import audit, recipe
+from holdcourse.arguments import Json, completing, names_of
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.commands import reproduce_app, sweep
 from holdcourse.experiments.compare_command import compare
+from holdcourse.experiments.policies import KNOWING, LEARNING
 from holdcourse.experiments.record_command import backtest_log
 from holdcourse.service.commands import serve, token_app
 from holdcourse.wind import commands as wind_commands
@@ -39,9 +42,10 @@ app = typer.Typer(
 )
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.")]
-Matrix = Annotated[Path | None, typer.Option(help="CSV with the full matrix of movement costs, instead of --metric.")]
+SITE, RUNNING, RESEARCH = "Would it have paid off?", "A running system", "Research"
+METRICS = ("euclidean", "cityblock", "chebyshev")
+Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.", autocompletion=completing(METRICS))]
+Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
 Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
 
 
@@ -55,7 +59,9 @@ class WindOrRecord(TyperCommand):
         return super().make_context(info_name, args, parent, **extra)
 
 
-plant_app = typer.Typer(rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]})
+plant_app = typer.Typer(
+    add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
+)
 
 
 @plant_app.command()
@@ -70,15 +76,26 @@ def plant_backtest(
     fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
     matrix: Matrix = None,
     directed: Directed = False,
-    policy: Annotated[list[str] | None, typer.Option(help="Policy to compare; repeat for several.")] = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policies",
+            metavar="NAMES",
+            help="Which policies, e.g. recommended,gp-md.",
+            autocompletion=completing([*LEARNING, *KNOWING]),
+        ),
+    ] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for backtest.json.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare policies on a plant's own record. Every number is by a model of the record, and says so.
+    """Would it have paid off at your plant? Policies on its own record.
 
-    Example: [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
+    Every number is by a model of the record, and says so.
+
+    Example:
+    [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
     backtest_log(
         log,
@@ -91,7 +108,7 @@ def plant_backtest(
         fixed_cost=fixed_cost,
         matrix=matrix,
         directed=directed,
-        policies=policy,
+        policies=names_of(policies),
         rho=rho,
         seed=seed,
         out=out,
@@ -101,22 +118,27 @@ def plant_backtest(
 
 PLANT_RECORD = typer.main.get_command(plant_app)
 
-app.command(cls=WindOrRecord, epilog="For a plant's own record: holdcourse backtest --log plant.csv --help")(backtest)
-app.command()(demo)
-app.add_typer(reproduce_app, name="reproduce")
-app.command()(sweep)
-app.command()(compare)
-app.add_typer(wind_commands.app, name="wind")
-app.command()(serve)
-app.add_typer(token_app, name="token")
+app.command(rich_help_panel=SITE)(demo)
+app.command(
+    cls=WindOrRecord,
+    epilog="For a plant's own record: holdcourse backtest --log plant.csv --help",
+    rich_help_panel=SITE,
+)(backtest)
+app.add_typer(wind_commands.app, name="wind", rich_help_panel=SITE)
+app.command(rich_help_panel=RUNNING)(serve)
+app.add_typer(token_app, name="token", rich_help_panel=RUNNING)
+app.command(rich_help_panel=RESEARCH)(compare)
+app.command(rich_help_panel=RESEARCH)(sweep)
+app.add_typer(reproduce_app, name="reproduce", rich_help_panel=RESEARCH)
 
 
 def main() -> None:
     """Run the command line; errors that we raise on purpose become one line."""
+    given = sys.argv[1:]
     try:
-        app()
+        app([word for word in given if word != "--debug"])  # it may stand anywhere
     except HoldcourseError as error:
-        if "--debug" in sys.argv:
+        if "--debug" in given:
             raise
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(1)
@@ -131,17 +153,30 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Hold course unless it pays to change.
 
-    Decisions that follow changing conditions when every change costs something.
+    Decisions that follow changing conditions when every change costs something:
+    learn what each setting costs, see the conditions, move only when it pays.
+
+    You have a year of data. Would it have paid off?
+    Example: [bold]holdcourse backtest lidar.csv[/]
+
+    You run a system. What should it do now, this hour and for months?
+    Example: [bold]holdcourse serve --data fleet[/]
+
+    You do research. Is your policy better than ours?
+    Example: [bold]holdcourse compare --policies recommended,mine=mine.py:mine[/]
+
+    New here: [bold]holdcourse demo[/]. Each command has examples in its own --help.
+    The documentation begins at docs/index.md in the source.
     """
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def tree(
     actions: Annotated[Path, typer.Argument(help="CSV, one action a row, its coordinates as columns.")],
     metric: Metric = "euclidean",
@@ -151,7 +186,7 @@ def tree(
     seed: Annotated[int, typer.Option(help="Which random tree.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Draw the random tree that stands for the movement metric, with its stretch.
+    """The random tree that stands for a metric, and its stretch.
 
     Example: [bold]holdcourse tree altitudes.csv --seed 3[/]
     """
@@ -168,7 +203,7 @@ def tree(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=SITE)
 def optimum(
     costs: Annotated[Path, typer.Argument(help="CSV, one round a row, the cost of each action as columns.")],
     actions: Annotated[Path | None, typer.Option(help="CSV of action coordinates; default 0, 1, 2, ...")] = None,
@@ -178,7 +213,7 @@ def optimum(
     start: Annotated[int | None, typer.Option(help="Action before the first round; default: free.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What perfect foresight would have paid, and what simple rules would have.
+    """What perfect foresight would have paid, and simple rules.
 
     Example: [bold]holdcourse optimum costs.csv --actions altitudes.csv --start 0[/]
     """
@@ -198,12 +233,14 @@ def optimum(
     Console().print(_bill_table(bills, best.total, f"{len(table)} rounds, {problem.n} actions"))
 
 
-@app.command()
+@app.command(rich_help_panel=RUNNING)
 def verify(
     log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
     as_json: Json = False,
 ) -> None:
-    """Decide every recorded round again and compare to the last bit; exit code 1 if anything differs.
+    """Decide every recorded round again and compare bit by bit.
+
+    Exit code 1 if anything differs.
 
     Example: [bold]holdcourse verify turbine.log[/]
     """
@@ -221,17 +258,26 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=RUNNING)
 def replay(
     log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
-    policy: Annotated[str, typer.Option(help="The other policy: gp_md, cgp_lcb, proximal_lcb, stationary, ...")],
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The other policy: gp-md, cgp-lcb, proximal-lcb, stationary, ...",
+            autocompletion=completing([name.replace("_", "-") for name in recipe.MAKERS]),
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
-    """What another policy would have done in the recorded contexts, by the record's own model.
+    """What another policy would have done in a recorded run.
 
-    Example: [bold]holdcourse replay turbine.log --policy cgp_lcb[/]
+    In the same contexts, by the record's own model.
+
+    Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
-    found = audit.replay(log, policy)
+    found = audit.replay(log, policy.replace("-", "_"))
     bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = f"Estimates: every cost is the recorded model's, learned from {count} measurements (sum {total:.6g})."
@@ -252,8 +298,12 @@ def _bill_table(bills: dict[str, hc.Path], best: float, title: str) -> Table:
         shown.add_column(name, justify="right")
     for name, path in bills.items():
         ratio = f"{path.total / best:.2f}" if best > 0 else ""
-        shown.add_row(name, f"{path.service:.4g}", f"{path.movement:.4g}", f"{path.total:.4g}", ratio)
+        shown.add_row(name, *(_amount(cost) for cost in (path.service, path.movement, path.total)), ratio)
     return shown
+
+
+def _amount(cost: float) -> str:
+    return f"{cost:,.0f}" if 1e3 <= abs(cost) < 1e9 else f"{cost:.4g}"
 
 
 def _problem(actions: Path | None, metric: str, matrix: Path | None, directed: bool, columns: int = 0) -> hc.Problem:

@@ -51,7 +51,8 @@ def north_sea():
 def test_reference_figures(north_sea, rho, record_property):
     world = wind_world(north_sea[0], ALTITUDES, north_sea[1], rho=rho)
     setting = Setting(world, prior_mean=8.5)
-    flown = [backtest(setting, start=start) for start in range(0, 25, 4)]
+    papers = ("stationary", "gp-md", "cgp-lcb", "md-known", "minc-known")
+    flown = [backtest(setting, papers, start=start) for start in range(0, 25, 4)]
     mean = {name: np.mean([found.line(name).net for found in flown]) for name in flown[0].flights}
     record_property(f"wind, rho {rho:g}: net kWh", ", ".join(f"{name} {net:.0f}" for name, net in mean.items()))
     for name, net in PROTOTYPE[rho].items():
@@ -217,6 +218,16 @@ def test_conclusions(ours, verdict, words):
     assert "than staying at 100 m, the altitude chosen on history" in found.conclusion
     assert ("weeks" in found.conclusion or "week " in found.conclusion) == (verdict == "too few")
     assert any(("nothing about a year" if verdict == "too few" else "seasons") in text for text in found.warnings)
+
+
+def test_the_answer_is_about_the_recommended_policy():
+    found = made([100.0] * 10, [110.0] * 10)
+    ours = replace(found.flights["gp-md"], policy="recommended", gross=np.full(1680, 105 / 168))
+    both = replace(found, flights=found.flights | {"recommended": ours})
+    assert both.judged.policy == "recommended"
+    assert both.flyable[0].policy == "gp-md"
+    assert both.conclusion.startswith("recommended would have made 5.0 % more")
+    assert "; gp-md: +10.0 %)" in both.conclusion
 
 
 def test_a_gain_over_a_poor_altitude_is_said_to_be_one():

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from holdcourse.errors import HoldcourseError, MissingExtra
 from holdcourse.wind import backtest_command, bundled
 
-POLICIES = ("--policy", "fixed", "--policy", "cgp-lcb", "--what-if", "none", "--count", "4")
+POLICIES = ("--policies", "fixed,cgp-lcb", "--what-if", "none", "--count", "4")
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_machine_of_ones_own(run, wind):
     ("options", "message"),
     [
         (("nowhere.csv",), "no file matches 'nowhere.csv'"),
-        (("west.csv", "--policy", "magic"), "policy 'magic' is not known"),
+        (("west.csv", "--policies", "magic"), "policy 'magic' is not known"),
         (("west.csv", "--climb", "1"), "--climb and --sink go together"),
         (("west.csv", "--climb", "1", "--sink", "1", "--movement", "physical"), "replace --movement"),
         (("west.csv", "--movement", "cheap"), "movement 'cheap' is not known"),

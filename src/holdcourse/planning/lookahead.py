@@ -112,14 +112,16 @@ class Lookahead:
         out = out_of_plan(available)
         if out is not None:
             table[1:, out] += 10.0 * (self._steps.reach + float(np.ptp(table)))
-        action = self._steps.best(state.action, self._onward(table), view.allowed)
+        onward = self._onward(table)
+        action = self._steps.best(state.action, onward, view.allowed)
 
         arrays = {"available": available}
         if heard is not None:
             arrays |= heard.taken(now, action, self.interval).arrays()
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
-        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
+        words = self._in_words(state.action, action, onward, bool(view.allowed[state.action]))
+        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, words)
 
     def describe(self) -> dict[str, Any]:
         """What the rule is, in JSON values."""
@@ -167,6 +169,16 @@ class Lookahead:
             values = self._steps.backed_up((costs + self.discount * values)[None])[0]
             values -= values.min()
         return np.asarray(table[0] / self._scale + self.discount * values)
+
+    def _in_words(self, before: int, action: int, onward: Array, may_stay: bool) -> str:
+        """What the plan expects of the move."""
+        ahead = f"plan over {self.horizon} round{'s' * (self.horizon != 1)}"
+        if action == before:
+            return f"The {ahead} finds nothing that pays for a move."
+        if not may_stay:
+            return f"The {ahead} could not stay and takes the cheapest way on."
+        saved = self._scale * float(onward[before] - onward[action] - self._steps.moves.row(before)[action])
+        return f"The {ahead} expects to save {saved:.3g} by moving now, the way included."
 
     @cached_property
     def _steps(self) -> Steps:

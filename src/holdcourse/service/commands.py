@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
-from holdcourse.arguments import Json
+from holdcourse.arguments import Json, completing, names_of
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.service import tokens
 
@@ -34,7 +34,7 @@ def serve(
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
-    Until interrupted. What was decided and measured is in the folder; the next start goes on from there.
+    Until interrupted; the next start goes on from the records in the folder.
 
     Example: [bold]holdcourse serve --data fleet[/]
 
@@ -82,11 +82,14 @@ def serve(
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise InvalidInput(
             f"cannot listen on {host}, port {port}: {error.strerror or error}; stop what runs there, or use --port"
         ) from None
+    # asyncio does this for sockets that it made itself; without it every answer waits 40 ms for an acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    return listener
 
 
 def _allow_many_files() -> None:
@@ -104,11 +107,16 @@ def make_token(
     token_file: TokenFile,
     name: Annotated[str, typer.Option(help="Whose it is; shown in the list.")] = "",
     scope: Annotated[
-        list[str] | None, typer.Option(help="read, ask, tell or admin; repeat for several. Default: ask, tell.")
-    ] = (None),
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="read, ask, tell or admin, e.g. ask,tell (default).",
+            autocompletion=completing(tokens.SCOPES),
+        ),
+    ] = None,
     controller: Annotated[
-        list[str] | None, typer.Option(help="For which controller; repeat for several. Default: all.")
-    ] = (None),
+        list[str] | None, typer.Option(metavar="NAMES", help="For which controllers; default all.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a token and print it; it is shown only this once.
@@ -117,7 +125,9 @@ def make_token(
 
     Example: [bold]holdcourse token make --token-file tokens.json --scope read[/]
     """
-    token, secret = tokens.make(token_file, name, scope or ["ask", "tell"], controller or [tokens.EVERYTHING])
+    token, secret = tokens.make(
+        token_file, name, names_of(scope) or ("ask", "tell"), names_of(controller) or (tokens.EVERYTHING,)
+    )
     if as_json:
         typer.echo(json.dumps({"id": token.id, "token": secret}))
     else:
@@ -140,9 +150,9 @@ def list_tokens(token_file: TokenFile, as_json: Json = False) -> None:
         ]
         typer.echo(json.dumps(shown))
         return
-    table = Table("id", "name", "scopes", "controllers", "made")
+    table = Table("id", "name", "scopes", "controllers", Column("made", no_wrap=True))
     for token in known:
-        table.add_row(token.id, token.name, ", ".join(token.scopes), ", ".join(token.controllers), token.made)
+        table.add_row(token.id, token.name, ", ".join(token.scopes), ", ".join(token.controllers), token.made[:10])
     Console().print(table)
 
 

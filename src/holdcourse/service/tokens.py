@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,7 +106,7 @@ def read(path: Path) -> list[Token]:
         raise DamagedFile(f"{path} is damaged or no token file: {error}; restore it from a back-up") from None
 
 
-def make(path: Path, name: str, scopes: list[str], controllers: list[str]) -> tuple[Token, str]:
+def make(path: Path, name: str, scopes: Sequence[str], controllers: Sequence[str]) -> tuple[Token, str]:
     """Add a token to the file, which is made if needed; returns it with its secret, which is not kept."""
     for scope in scopes:
         if scope not in SCOPES:

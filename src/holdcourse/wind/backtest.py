@@ -9,7 +9,7 @@ import numpy as np
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.notes import noted
-from holdcourse.wind.policies import REGISTRY, Setting, contexts_of
+from holdcourse.wind.policies import REGISTRY, Setting, contexts_of, flown_by_default
 from holdcourse.wind.result import HINDSIGHT, Array, Backtest, Flight, Indices, Line
 from holdcourse.wind.world import WindWorld
 
@@ -33,7 +33,8 @@ def backtest(
     setting
         The world, and the past that policies may learn from.
     policies
-        Names in the registry; default all that the setting allows. Hindsight is always added.
+        Names in the registry; default all that the setting allows and that do not wait for a request. Hindsight is
+        always added.
     start
         Altitude (index) before the first round; default the middle one.
     lengths
@@ -42,7 +43,7 @@ def backtest(
         Called with each policy's name before it is flown.
     """
     world = setting.world
-    wanted = list(REGISTRY) if policies is None else list(policies)
+    wanted = flown_by_default() if policies is None else list(policies)
     unknown = [name for name in wanted if name not in REGISTRY]
     if unknown:
         raise InvalidInput(f"policy {unknown[0]!r} is not known; there are {sorted(REGISTRY)}")
@@ -62,9 +63,9 @@ def backtest(
         run = hc.simulate(policy, world, contexts_of(name, world), start=begin, seed=seed, episodes=parts)
         before = _before(run.actions, slices, begin)
         reasons = notebook.reasons(before, run.actions)
-        flights[name] = Flight(
-            name, run.actions, before, _made(world, run.actions), run.movement_costs, run.probabilities, reasons
-        )
+        made = _made(world, run.actions)
+        said = policy.explanation
+        flights[name] = Flight(name, run.actions, before, made, run.movement_costs, run.probabilities, reasons, said)
     for name in HINDSIGHT:
         if progress is not None:
             progress(name)

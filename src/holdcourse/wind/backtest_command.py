@@ -12,11 +12,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from holdcourse.arguments import Json, completing, names_of
 from holdcourse.errors import MissingExtra
 from holdcourse.wind import backtest_options as options
 from holdcourse.wind.backtest_options import SiteFiles
 from holdcourse.wind.bundled import bundled
 from holdcourse.wind.pictures import check_pictures
+from holdcourse.wind.policies import REGISTRY
 from holdcourse.wind.report import write_report
 from holdcourse.wind.run import Plan, SiteResult, run_backtest
 from holdcourse.wind.tables import as_data, screen_tables
@@ -72,8 +74,15 @@ def backtest(
         float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
-    policy: Annotated[
-        list[str] | None, typer.Option(help="Policy to fly; repeat. Default: all.", rich_help_panel=FLYING)
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policies",
+            metavar="NAMES",
+            help="Which policies, e.g. fixed,gp-md; default most.",
+            autocompletion=completing(REGISTRY),
+            rich_help_panel=FLYING,
+        ),
     ] = None,
     start: Annotated[
         float | None, typer.Option(help="Altitude before the first hour, m.", rich_help_panel=FLYING)
@@ -89,7 +98,7 @@ def backtest(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of policies that draw.", rich_help_panel=FLYING)] = 0,
     what_if: Annotated[
-        str | None, typer.Option(help="Other rho to try: 1,2,4, or none.", rich_help_panel=FLYING)
+        str | None, typer.Option(metavar="NUMBERS", help="Other rho to try: 1,2,4, or none.", rich_help_panel=FLYING)
     ] = None,
     out: Annotated[
         Path | None,
@@ -98,19 +107,21 @@ def backtest(
     pictures: Annotated[
         bool | None, typer.Option(help="PNG files too; default if possible.", rich_help_panel=OUTPUT)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, no table.", rich_help_panel=OUTPUT)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
-    """Would altitude control have paid off? Every policy on your own record of the wind.
+    """Would altitude control have paid off? Every policy on your wind.
 
-    For example:
+    Without other history, the first quarter of the record is taken for it.
 
-    [bold]holdcourse backtest lidar.csv[/]  the first quarter is taken as history
+    Example: [bold]holdcourse backtest lidar.csv[/]
 
-    [bold]holdcourse backtest 'era5-2023-*.nc' --history 'era5-2022-*.nc' --lat 53 --lon -10[/]
+    Example: [bold]holdcourse backtest 2023.nc --history 2022.nc --lat 53 --lon -10[/]
 
-    [bold]holdcourse backtest site.csv --from 2023-01-01 --curve machine.csv --climb 0.02 --sink 0.005 --price 0.09[/]
+    Example: [bold]holdcourse backtest lidar.csv --curve machine.csv --price 0.09[/]
 
-    [bold]holdcourse backtest west.csv east.csv --each --out sites[/]  two sites in one table
+    Example: [bold]holdcourse backtest west.csv east.csv --each --out sites[/]
     """
     plan = Plan(
         low=low,
@@ -125,7 +136,7 @@ def backtest(
         hyperparameters=hyperparameters,
         prior_mean=prior_mean,
         start_altitude=start,
-        policies=tuple(policy) if policy else None,
+        policies=names_of(policies),
         max_gap=max_gap,
         hourly=hourly,
         seed=seed,
@@ -139,9 +150,11 @@ def backtest(
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """A backtest on bundled data: half a year in the North Sea, with the two and a half years before it as history.
+    """A backtest on bundled wind: half a year in the North Sea.
+
+    With the two and a half years before it as history.
 
     Example: [bold]holdcourse demo --out demo[/]
     """

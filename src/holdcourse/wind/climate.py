@@ -42,6 +42,7 @@ BLOCKS = 10  # that are left out in turn to choose among them
 EXPLAINED = 0.999  # share of the variance that the modes kept explain
 MOST_MODES = 6
 SHORTEST_HISTORY = 7 * DAY  # hours; from less, no covariance is learned
+FEWEST_PAIRS = 48  # of times a lag apart; fewer tell no correlation
 CORRELATIONS = (0.05, 0.9995)  # over an hour; what lies outside is chance
 ARRAYS = ("altitudes", "waves", "usual", "modes", "variances", "time_scales", "unexplained", "period")
 
@@ -245,8 +246,11 @@ def _time_scales(hours: Array, scores: Array, step: float) -> Array:
     later = np.searchsorted(hours, hours + lag - 0.01 * step)
     found = later < len(hours)
     found[found] = np.abs(hours[later[found]] - hours[found] - lag) < 0.02 * step
-    if found.sum() < 2:
-        raise InvalidInput(f"no two times of the history are {lag:g} hours apart, so it says nothing about persistence")
+    if found.sum() < FEWEST_PAIRS:
+        raise InvalidInput(
+            f"only {found.sum()} times of the history have another {lag:g} hours later, so it says nothing about how "
+            f"long wind lasts; {FEWEST_PAIRS} are needed"
+        )
     now, then = scores[found], scores[later[found]]
     correlation = (now * then).sum(axis=0) / np.sqrt((now**2).sum(axis=0) * (then**2).sum(axis=0))
     return np.asarray(-lag / np.log(np.clip(correlation, *CORRELATIONS)))

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from holdcourse.arguments import Json
 from holdcourse.wind.info import describe, draw, strips
 from holdcourse.wind.load import load
 from holdcourse.wind.record import WindRecord
@@ -50,13 +51,15 @@ def info(
     max_missing: MaxMissing = 0.3,
     max_gap: MaxGap = 3.0,
     out: Annotated[Path | None, typer.Option(help="Folder for wind.json and the picture wind.png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """What a wind file holds: layout, heights, period, step, gaps, and the profile over time.
+    """What a wind file holds.
 
-    Example: [bold]holdcourse wind info era5_levels.nc era5_surface.nc --lat 53 --lon -10[/]
+    Layout, heights, period, step, gaps, and the profile over time.
 
-    Example: [bold]holdcourse wind info 'lidar/*.csv' --timezone Europe/Oslo --out report[/]
+    Example: [bold]holdcourse wind info levels.nc surface.nc --lat 53 --lon -10[/]
+
+    Example: [bold]holdcourse wind info 'lidar/*.csv' --timezone UTC --out report[/]
     """
     record = load(
         files,

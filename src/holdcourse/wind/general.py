@@ -1,8 +1,8 @@
 """The wind where there is no history: what holds nearly everywhere, in numbers that need not be right.
 
-The wind grows with height by a power law around a mean; it deviates from that by a profile that stays (the site), one
-that lasts a day or two (weather systems) and one that lasts some hours (fronts, stability). All are smooth in the
-logarithm of height. The static part is how the site is learned as measurements come in.
+The wind grows with height by a power law until it levels off. It deviates from that by a profile that stays (the
+site), one that lasts a day or two (weather systems) and one that lasts some hours (fronts, stability). All are smooth
+in the logarithm of height. The profile that stays is how the site is learned as measurements come in.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import holdcourse as hc
 
 Array: TypeAlias = NDArray[np.float64]
 
-SHEAR = 1 / 7  # exponent of the power law, the textbook value
+SHEAR = 0.2  # exponent of the power law, as in the normal wind profile of IEC 61400-1
+LEVELS_OFF = 300.0  # m; above, the ground is hardly felt
 SITE, SLOW, FAST = (1.5, None), (3.5, 30.0), (2.5, 8.0)  # deviation in m/s, and the hours that it lasts
-HEIGHT_SCALE = 1.5  # logarithm of height over which deviations change
+HEIGHT_SCALE = 1.75  # logarithm of height over which deviations change
 GAUGE = 0.3  # m/s, deviation of a measurement from an hour's mean
 
 
@@ -47,8 +48,9 @@ class GeneralWind:
     def _profile(self) -> Array:
         if np.ndim(self.mean) == 1:
             return np.asarray(self.mean, dtype=np.float64)
-        middle = float(np.exp(np.log(self.altitudes).mean()))
-        return np.asarray(self.mean * (self.altitudes / middle) ** SHEAR)
+        felt = np.minimum(self.altitudes, LEVELS_OFF)
+        middle = min(float(np.exp(np.log(self.altitudes).mean())), LEVELS_OFF)
+        return np.asarray(self.mean * (felt / middle) ** SHEAR)
 
     def posterior(self, problem: hc.Problem) -> hc.Posterior:
         """The deviations from it, as a process over altitudes and time."""

@@ -12,6 +12,7 @@ from holdcourse.wind.result import KNOWING, Backtest
 _COLOURS = {
     "fixed": "#737a82",
     "stationary": "#4a96a3",
+    "recommended": "#c4455d",
     "gp-md": "#0077bb",
     "cgp-lcb": "#d55e00",
     "md-known": "#cc6f9e",
@@ -19,7 +20,7 @@ _COLOURS = {
     "best-fixed": "#a07020",
     "clairvoyant": "#009e73",
 }
-_OTHERS = ("#c4455d", "#5f8f00", "#3f78d8", "#b06000", "#9a5bd0", "#2f9a88")
+_OTHERS = ("#5f8f00", "#3f78d8", "#b06000", "#9a5bd0", "#2f9a88")
 _HINDSIGHT_SAYS = {
     "best-fixed": "The one altitude that would have made most; known only afterwards.",
     "clairvoyant": "Perfect hindsight: the best way through all the wind, known in advance.",
@@ -47,6 +48,7 @@ def look(policy: str) -> Look:
 
 
 def worth_showing(found: Backtest) -> list[str]:
-    """The few policies that the page shows at first: fixed, the best that could be flown, and hindsight."""
-    wanted = ["fixed", *(row.policy for row in found.flyable[:1]), "clairvoyant"]
+    """The few policies that the page shows at first: fixed, the one that the answer is about, and hindsight."""
+    judged = found.judged
+    wanted = ["fixed", *([] if judged is None else [judged.policy]), "clairvoyant"]
     return [name for name in wanted if name in found.flights]

@@ -10,7 +10,7 @@ import numpy as np
 
 from holdcourse.errors import MissingExtra
 from holdcourse.wind.looks import look
-from holdcourse.wind.result import Backtest
+from holdcourse.wind.result import REFERENCE, Backtest
 from holdcourse.wind.run import SiteResult
 
 INK, SOFT, GRID = "#14202b", "#55636f", "#d5dce2"
@@ -59,10 +59,17 @@ def _figure(height: float, rows: int = 1) -> tuple[Any, Any]:
     return figure, figure.subplots(rows, sharex=True, squeeze=False)[:, 0]
 
 
+def _beside_each_other(found: Backtest) -> list[str]:
+    """The controller that the answer is about, and the paper's or else the next best one."""
+    wanted = [] if found.judged is None else [found.judged.policy]
+    wanted += [REFERENCE] * (REFERENCE in found.flights) + [row.policy for row in found.flyable]
+    return list(dict.fromkeys(wanted))[:2]
+
+
 def _altitudes(result: SiteResult) -> Any:
     """One panel for each: lines over each other would hide one another wherever somebody moves often."""
     found, world = result.backtest, result.backtest.world
-    names = [row.policy for row in found.flyable[:2]] + ["clairvoyant"]
+    names = [*_beside_each_other(found), "clairvoyant"]
     figure, panels = _figure(2.7 * len(names) + 1.0, len(names))
     image = None
     for axes, name in zip(panels, names, strict=True):

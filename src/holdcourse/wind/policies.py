@@ -126,20 +126,32 @@ Maker: TypeAlias = Callable[[Setting], hc.Policy]
 ContextKind: TypeAlias = Literal["hour", "time"]
 REGISTRY: dict[str, Maker] = {}
 _CONTEXTS: dict[str, ContextKind] = {}
+_ON_REQUEST: set[str] = set()
 
 
-def register(name: str, *, context: ContextKind = "hour") -> Callable[[Maker], Maker]:
+def register(name: str, *, context: ContextKind = "hour", on_request: bool = False) -> Callable[[Maker], Maker]:
     """Add a policy to every backtest, under this name.
 
-    Its context is the hour of the day, as in the paper, or the time in hours since 1970.
+    Parameters
+    ----------
+    context
+        What it is shown: the hour of the day, as in the paper, or the time in hours since 1970.
+    on_request
+        Fly it only where it is asked for by name.
     """
 
     def add(maker: Maker) -> Maker:
         REGISTRY[name] = maker
         _CONTEXTS[name] = context
+        (_ON_REQUEST.add if on_request else _ON_REQUEST.discard)(name)
         return maker
 
     return add
+
+
+def flown_by_default() -> list[str]:
+    """The policies of a backtest where nobody names any, in the order of the registry."""
+    return [name for name in REGISTRY if name not in _ON_REQUEST]
 
 
 def contexts_of(name: str, world: WindWorld) -> Array:
@@ -183,7 +195,7 @@ def cgp_lcb(setting: Setting) -> hc.Policy:
     return hc.cgp_lcb(setting.world.problem, **setting.learning())
 
 
-@register("planner")
+@register("planner", on_request=True)  # slow, and the hour of the day says little about the wind
 def planner(setting: Setting) -> hc.Policy:
     """Plans on what it has learned of every hour of the day."""
     return hc.planner(setting.world.problem, period=24.0, **setting.learning())

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import holdcourse as hc
+from holdcourse.errors import InvalidInput
 from holdcourse.wind.climate import SHORTEST_HISTORY, Climate, learn_climate
 from holdcourse.wind.filter import POINTS, WEIGHTS, ExpectedEnergy, WindModel
 from holdcourse.wind.general import GeneralWind
@@ -48,7 +49,10 @@ def recommended(setting: Setting) -> hc.Policy:
     times = None if past is None else past.moments
     if past is None or times is None or len(times) * _step(times) < SHORTEST_HISTORY:
         return _without_history(setting)
-    climate = _climate(past, tuple(world.altitudes.tolist()))
+    try:
+        climate = _climate(past, tuple(world.altitudes.tolist()))
+    except InvalidInput:  # a history that no climate can be learned from, such as one of single hours
+        return _without_history(setting)
     home = best_altitude(world.curve, past.speed)
     trial = choose_caution(world, times, past.speed)
     ending = ANCHOR * trial.caution * world.problem.distances[:, home]
@@ -68,12 +72,13 @@ def _without_history(setting: Setting) -> hc.Policy:
     ending: Array | None = None
     if past is not None:
         mean, home = past.speed.mean(axis=0), best_altitude(world.curve, past.speed)
-        known = "the short history gives its mean profile and where to begin"
+        known = "what there is gives its mean profile and where to begin"
         ending = ANCHOR * GENERAL_CAUTION * world.problem.distances[:, home]
     policy = _policy(world, GeneralWind(world.altitudes, mean), GENERAL_CAUTION, ending)
     words = (
         f"Recommended: a wind filter that learns the site as it goes, with a {PLAN_HOURS:g}-hour plan. There is no "
-        f"history to learn from: {known}. A move has to promise {GENERAL_CAUTION:g} times what the way costs."
+        f"history that a climate could be learned from: {known}. A move has to promise {GENERAL_CAUTION:g} times what "
+        "the way costs."
     )
     return hc.Policy(policy.name, policy.rule, policy.costs, policy.problem, explanation=words)
 
@@ -134,7 +139,8 @@ class Trial:
         said = f"Replayed over {self.rounds} rounds of history it made this more than staying, by caution: {tried}"
         if self.caution == STAY:
             return f"{said}; none beats staying, so it stays."
-        return f"{said}; a move has to promise {self.caution:g} times what the way costs."
+        times = "" if self.caution == 1.0 else f"{self.caution:g} times "
+        return f"{said}; a move has to promise {times}what the way costs."
 
 
 def choose_caution(world: WindWorld, hours: Array, speed: Array) -> Trial:
@@ -145,9 +151,10 @@ def choose_caution(world: WindWorld, hours: Array, speed: Array) -> Trial:
     stayed, rounds = 0.0, 0
     for a, b in pairwise(edges.tolist()):
         rest = np.r_[0:a, b : len(hours)]
-        if len(rest) * step < SHORTEST_HISTORY:
+        try:
+            climate = learn_climate(hours[rest], speed[rest], world.altitudes)
+        except InvalidInput:  # two thirds are too little to learn from
             return Trial(GENERAL_CAUTION, {}, 0)
-        climate = learn_climate(hours[rest], speed[rest], world.altitudes)
         home = best_altitude(world.curve, speed[rest])
         for part in _windows(hours[a:b], step, REPLAYED_ROUNDS // FOLDS):
             wind, begin = speed[a:b][part], float(hours[a:b][part][0])

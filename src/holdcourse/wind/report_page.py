@@ -71,13 +71,13 @@ def _table(results: Sequence[SiteResult]) -> str:
     for result in results:
         if len(results) > 1:
             rows.append(f"<tr class='site'><td colspan='{len(columns) + 1}'>{escape(result.site)}</td></tr>")
-        flyable = result.backtest.flyable
+        judged = result.backtest.judged
         for row in result.backtest.lines:
             shown = look(row.policy)
             swatch = f"<span class='swatch{' know' * shown.knowing}' style='border-top-color:{shown.colour}'></span>"
             name = f"{swatch}{escape(row.policy)}{' *' * shown.knowing}"
             numbers = "".join(f"<td>{cell}</td>" for cell in cells(row, result))
-            best = " class='best'" if flyable and row.policy == flyable[0].policy else ""
+            best = " class='best'" if judged is not None and row.policy == judged.policy else ""
             rows.append(f"<tr{best} title='{escape(shown.says, quote=True)}'><td>{name}</td>{numbers}</tr>")
     return f"<div class='scroll'><table>{''.join(rows)}</table></div>"
 
@@ -116,7 +116,7 @@ def _site(result: SiteResult) -> dict[str, Any]:
     top = float(np.quantile(world.speed, 0.995))
     largest = int(np.ceil(world.speed.max() * 100))
     curve = world.curve.power(np.arange(largest + 1) / 100)
-    focus = found.flyable[0].policy if found.flyable else next(iter(found.flights))
+    focus = found.judged.policy if found.judged is not None else next(iter(found.flights))
     return {
         "name": result.site,
         "time": _packed(world.time.astype("datetime64[s]").astype(np.int64), np.uint32),

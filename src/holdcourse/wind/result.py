@@ -22,6 +22,7 @@ Verdict: TypeAlias = Literal["yes", "no", "undecided", "too few", "no comparison
 
 HINDSIGHT = ("best-fixed", "clairvoyant")
 KNOWING = ("md-known", "minc-known", *HINDSIGHT)  # they see wind that no gauge on the machine could tell them
+RECOMMENDED, REFERENCE = "recommended", "gp-md"  # what we would fly, and the paper's algorithm beside it
 HOURS_PER_WEEK = 168
 WEEKS_PER_YEAR = 52
 BOOTSTRAP_DRAWS = 2000
@@ -43,6 +44,8 @@ class Flight:
         How probable the altitude was before it was drawn; 1 for policies that do not draw.
     reasons
         What a learning policy believed when it decided; None for the others.
+    explanation
+        What the policy is and why, in sentences, for one that chose among others.
     """
 
     policy: str
@@ -52,6 +55,7 @@ class Flight:
     moving: Array
     probabilities: Array
     reasons: Reasons | None = None
+    explanation: str = ""
 
     @property
     def net(self) -> Array:
@@ -156,11 +160,16 @@ class Backtest:
         return [row for row in self.lines if row.policy not in (*KNOWING, "fixed", "stationary")]
 
     @property
+    def judged(self) -> Line | None:
+        """The controller that the answer is about: the recommended one, or else the best that could be flown."""
+        return next((row for row in self.flyable if row.policy == RECOMMENDED), next(iter(self.flyable), None))
+
+    @property
     def verdict(self) -> Verdict:
         """Whether altitude control would have paid off, as far as this record can tell."""
-        if not self.flyable or "fixed" not in self.flights:
+        best = self.judged
+        if best is None or "fixed" not in self.flights:
             return "no comparison"
-        best = self.flyable[0]
         if self.weeks < FEWEST_WEEKS:
             return "too few"
         if np.isnan(best.gain_low):
@@ -172,11 +181,11 @@ class Backtest:
     @property
     def conclusion(self) -> str:
         """The answer in plain words, also when it is no."""
-        if not self.flyable:
+        best = self.judged
+        if best is None:
             return "No controller that could really be flown was run, so there is nothing to conclude."
         if "fixed" not in self.flights:
             return "The policy `fixed` was not run, so there is nothing to compare with."
-        best = self.flyable[0]
         altitude = f"{self.world.altitudes[int(self.flights['fixed'].actions[-1])]:.0f} m"
         weeks = "1 week is" if self.weeks == 1 else f"{self.weeks} weeks are"
         too_few = f"; {weeks} too few to conclude anything."
@@ -187,20 +196,27 @@ class Backtest:
                 + (too_few if self.verdict == "too few" else ": this machine does not suit the wind of this record.")
             )
         tried = len(self.flyable)
-        who = best.policy if tried == 1 else f"{best.policy}, the best of {tried} controllers tried,"
+        chosen = tried == 1 or best.policy == RECOMMENDED  # beforehand, not for having come out best
+        who = best.policy if chosen else f"{best.policy}, the best of {tried} controllers tried,"
         more = f"{abs(best.gain):.1f} % {'more' if best.gain >= 0 else 'less'} net energy"
         sentence = f"{who} would have made {more} than staying at {altitude}, the altitude chosen on history"
         if self.verdict == "too few":
             return sentence + too_few
         if self.verdict == "no comparison":
             return f"{sentence}; but the fixed altitude makes so little that a difference in percent says nothing."
-        interval = f"95 % interval {_signed(best.gain_low)} to {_signed(best.gain_high)} %"
+        interval = f"95 % interval {_signed(best.gain_low)} to {_signed(best.gain_high)} %{self._beside(best)}"
         ending = {
             "yes": "altitude control would have paid off here",
             "no": "altitude control would not have paid off here",
             "undecided": "this record does not decide whether altitude control pays off here",
         }[self.verdict]
         return f"{sentence} ({interval}): {ending}.{self._caveat(best)}"
+
+    def _beside(self, best: Line) -> str:
+        """The paper's algorithm, as the reference beside ours."""
+        if best.policy == REFERENCE or REFERENCE not in self.flights:
+            return ""
+        return f"; {REFERENCE}: {_signed(self.line(REFERENCE).gain)} %"
 
     def _caveat(self, best: Line) -> str:
         """A gain over a badly chosen altitude is no merit of the controller."""

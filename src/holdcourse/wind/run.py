@@ -13,7 +13,7 @@ from holdcourse.wind import period
 from holdcourse.wind.backtest import backtest
 from holdcourse.wind.files import Paths, expand
 from holdcourse.wind.load import load
-from holdcourse.wind.policies import REGISTRY, Setting
+from holdcourse.wind.policies import Setting, flown_by_default
 from holdcourse.wind.power import PowerCurve, paper_curve
 from holdcourse.wind.record import WindRecord
 from holdcourse.wind.result import HOURS_PER_WEEK, KNOWING, Backtest, Line
@@ -43,7 +43,7 @@ class Plan:
     start_altitude
         Where the turbine is before the first hour, metres; by default in the middle.
     policies
-        Names in the registry; default all.
+        Names in the registry; default all that do not wait for a request.
     max_gap
         Missing stretches of up to so many hours are filled in; longer ones cut the record into pieces.
     hourly
@@ -173,7 +173,8 @@ def run_backtest(
         setting = setting.fitted()  # once, not for every policy and every rho
     flying = _Flying(setting, plan, tuple(len(piece) for piece in pieces), _name(site, record, wind), progress)
     flown = flying.fly(world, plan.policies)
-    notes = (*record.notes, *split_notes, *dropped)
+    explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
+    notes = (*record.notes, *split_notes, *dropped, *explained)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
     return SiteResult(plan, flown, flying.what_if(flown), record.source, notes, weeks)
 
@@ -189,7 +190,7 @@ class _Flying:
         self.start = None
         if plan.start_altitude is not None:
             self.start = int(np.argmin(np.abs(altitudes - plan.start_altitude)))
-        wanted = list(REGISTRY) if plan.policies is None else list(plan.policies)
+        wanted = flown_by_default() if plan.policies is None else list(plan.policies)
         # What-if compares what could be flown; `stationary` and those that know the wind would only take time.
         self.compared = tuple(name for name in wanted if name not in (*KNOWING, "stationary"))
         factors = [plan.rho * factor for factor in WHAT_IF] if plan.what_if is None else list(plan.what_if)

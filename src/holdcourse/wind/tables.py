@@ -80,7 +80,7 @@ def _table(results: Sequence[SiteResult], rows: Rows, title: str, heads: Sequenc
         if len(results) > 1:
             table.add_row(Text(result.site, style="bold underline"))
         for row, shown in site:
-            style = "bold" if result.backtest.flyable[:1] == [row] else ""
+            style = "bold" if result.backtest.judged is row else ""
             table.add_row(Text(row.policy + " *" * look(row.policy).knowing), *map(Text, shown), style=style)
     return table
 

@@ -1,0 +1,110 @@
+"""What is learned from the past: a climate that is known comes back, whatever hours are missing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.climate import Climate, learn_climate
+
+ALTITUDES = np.array([50.0, 100.0, 200.0, 400.0])
+MODES = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0]]).T / 2
+DEVIATIONS, TIME_SCALES = np.array([4.0, 1.5]), np.array([30.0, 6.0])
+
+
+def synthetic(hours=8000, seed=0, step=1.0, swing=1.0, noise=0.02):
+    """Wind of a known climate: a daily wave, two modes that forget at their own pace, a little noise."""
+    random = np.random.default_rng(seed)
+    times = 350_000.0 + step * np.arange(hours)
+    strength = np.empty((hours, 2))
+    state = DEVIATIONS * random.standard_normal(2)
+    decay = np.exp(-step / TIME_SCALES)
+    for t in range(hours):
+        strength[t] = state
+        state = decay * state + DEVIATIONS * np.sqrt(1 - decay**2) * random.standard_normal(2)
+    usual = 9.0 + np.log(ALTITUDES / 100.0) + swing * np.cos(2 * np.pi * times / 24.0)[:, None]
+    return times, usual + strength @ MODES.T + noise * random.standard_normal((hours, 4))
+
+
+def test_a_known_climate_comes_back():
+    times, speed = synthetic(20_000)
+    climate = learn_climate(times, speed, ALTITUDES)
+    assert climate.waves[0] >= 1
+    assert np.sqrt(climate.variances[:2]) == pytest.approx(DEVIATIONS, rel=0.15)
+    assert climate.time_scales[:2] == pytest.approx(TIME_SCALES, rel=0.2)
+    assert np.abs(climate.modes[:, :2].T @ MODES) == pytest.approx(np.eye(2), abs=0.1)
+    crest = 24.0 * np.ceil(times[0] / 24.0)
+    up, down = climate(np.array([crest, crest + 12.0]))
+    assert up - down == pytest.approx(np.full(4, 2.0), abs=0.3)
+
+
+def test_missing_hours_change_little():
+    times, speed = synthetic(12_000)
+    whole = learn_climate(times, speed, ALTITUDES)
+    kept = np.random.default_rng(1).random(len(times)) < 0.7
+    kept[3000:3500] = False
+    holey = learn_climate(times[kept], speed[kept], ALTITUDES)
+    assert holey.time_scales[:2] == pytest.approx(whole.time_scales[:2], rel=0.15)
+    assert holey.variances[:2] == pytest.approx(whole.variances[:2], rel=0.1)
+
+
+def test_other_steps_than_an_hour():
+    times, speed = synthetic(12_000, step=1 / 6)
+    assert learn_climate(times, speed, ALTITUDES).time_scales[1] == pytest.approx(TIME_SCALES[1], rel=0.3)
+    times, speed = synthetic(6000, step=3.0)
+    assert learn_climate(times, speed, ALTITUDES).time_scales[1] == pytest.approx(TIME_SCALES[1], rel=0.3)
+
+
+def test_waves_are_chosen_by_what_they_predict():
+    times, speed = synthetic(8000, swing=0.0)
+    assert learn_climate(times, speed, ALTITUDES).waves[1] == 0  # less than a year says nothing of seasons
+    times, speed = synthetic(26_000, swing=0.0)
+    yearly = 3.0 * np.sin(2 * np.pi * times / 8766.0)[:, None]
+    assert learn_climate(times, speed + yearly, ALTITUDES).waves[1] == 1
+
+
+def test_the_kernel_is_the_covariance_learned():
+    climate = learn_climate(*synthetic(3000), ALTITUDES)
+    problem = hc.Problem(ALTITUDES)
+    _, std = climate.posterior(problem).predict(0.0)
+    expected = np.sqrt((climate.modes**2) @ climate.variances)
+    np.testing.assert_allclose(std, expected, rtol=1e-9)
+
+
+def test_it_goes_through_arrays_and_json():
+    climate = learn_climate(*synthetic(2000), ALTITUDES)
+    again = Climate.from_arrays(climate.arrays())
+    assert again.digest == climate.digest
+    assert json.loads(json.dumps(again.describe())) == climate.describe()
+    np.testing.assert_array_equal(again(np.array([5.0])), climate(np.array([5.0])))
+    assert learn_climate(*synthetic(2000, seed=1), ALTITUDES).digest != climate.digest
+    with pytest.raises(InvalidInput, match=r"\['modes'\] missing"):
+        Climate.from_arrays({name: array for name, array in climate.arrays().items() if name != "modes"})
+
+
+def test_it_says_what_it_learned():
+    words = learn_climate(*synthetic(8000), ALTITUDES).words
+    assert "follows the hour of the day" in words
+    assert "modes over height" in words
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t, v: (t[:50], v[:50]), "covers 50 hours; a climate needs 168"),
+        (lambda t, v: (t[::-1], v), "hours must ascend"),
+        (lambda t, v: (t, np.where(v > v[5, 0], v, np.nan)), "all speeds be finite"),
+        (lambda t, v: (t, v[:, :3]), "one column per altitude"),
+        (lambda t, v: (t, np.full_like(v, 7.0)), "never changes"),
+        (lambda t, v: (t[0] + np.arange(len(t)) ** 1.3, v), "times of the history have another"),
+    ],
+    ids=["short", "backwards", "holes", "altitudes", "constant", "no step"],
+)
+def test_what_cannot_be_learned_from(change, said):
+    times, speed = synthetic(400)
+    with pytest.raises(InvalidInput, match=said):
+        learn_climate(*change(times, speed), ALTITUDES)

@@ -1,0 +1,181 @@
+"""The recommended wind policy: its replay against the real thing, its caution, its promises, and forecasts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import holdcourse as hc
+from holdcourse.wind.backtest import backtest
+from holdcourse.wind.climate import learn_climate
+from holdcourse.wind.filter import ExpectedEnergy
+from holdcourse.wind.policies import REGISTRY, Past, Setting, contexts_of
+from holdcourse.wind.power import table_curve
+from holdcourse.wind.recommended import ANCHOR, STAY, Replayed, _windows, choose_caution, plan_rounds, recommended
+from holdcourse.wind.world import wind_world
+
+ALTITUDES = np.linspace(50.0, 450.0, 6)
+EPOCH = np.datetime64("2020-01-01T00", "s")
+LONG_BEFORE = EPOCH - np.timedelta64(2000, "D")
+
+
+def wind(hours, seed=0, shear=4.0):
+    """A wind profile whose tilt comes and goes over half a day, so that the best altitude does too."""
+    random = np.random.default_rng(seed)
+    tilt, level = np.zeros(hours), np.zeros(hours)
+    for t in range(1, hours):
+        tilt[t] = 0.93 * tilt[t - 1] + shear * np.sqrt(1 - 0.93**2) * random.standard_normal()
+        level[t] = 0.97 * level[t - 1] + np.sqrt(1 - 0.97**2) * random.standard_normal()
+    speed = 8.0 + level[:, None] + tilt[:, None] * np.linspace(-0.5, 0.5, len(ALTITUDES))
+    return np.maximum(speed + 0.05 * random.standard_normal(speed.shape), 0.1)
+
+
+def world_of(speed, begin=EPOCH, **options):
+    time = begin + np.arange(len(speed)) * np.timedelta64(3600, "s")
+    return wind_world(time, ALTITUDES, speed, **({"movement": "physical"} | options))
+
+
+def past_of(speed, begin=LONG_BEFORE):
+    time = (begin + np.arange(len(speed)) * np.timedelta64(3600, "s")).astype(np.int64) / 3600.0
+    return Past(time % 24, speed, time)
+
+
+HISTORY = wind(2400, seed=1)
+PAST = past_of(HISTORY)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("options", [{}, {"movement": (0.02, 0.005)}, {"rho": 4.0, "movement": "paper"}], ids=str)
+def test_the_replay_is_the_policy(options):
+    world = world_of(wind(200, seed=3), **options)
+    climate = learn_climate(PAST.moments, PAST.speed, ALTITUDES)
+    home, caution = 2, 1.3
+    ending = ANCHOR * caution * world.problem.distances[:, home]
+    rule = hc.Lookahead(world.problem, caution=caution, ending=ending)
+    policy = hc.Policy("slow", rule, ExpectedEnergy(climate, world.problem, world.curve, world.rho), world.problem)
+    slow = hc.simulate(policy, world, world.moments, start=5).actions
+    fast = Replayed(world, climate, world.speed, float(world.moments[0]), 1.0, home).actions(caution, start=5)
+    assert len(np.unique(slow)) > 1
+    np.testing.assert_array_equal(slow, fast)
+
+
+def test_it_beats_staying_where_the_tilt_can_be_followed():
+    flown = backtest(Setting(world_of(wind(700, seed=2)), PAST), ["fixed", "recommended", "gp-md"])
+    assert flown.line("recommended").net > 1.03 * flown.line("fixed").net
+    assert flown.line("recommended").net > flown.line("gp-md").net
+
+
+def test_it_stays_where_following_does_not_pay():
+    noise = np.random.default_rng(0).uniform(3.0, 13.0, (2400, len(ALTITUDES)))  # tomorrow has nothing to do with today
+    world = world_of(noise[:300], movement="paper")
+    trial = choose_caution(world, PAST.moments, noise)
+    assert trial.caution == STAY
+    assert "so it stays" in trial.words
+    flown = backtest(Setting(world, past_of(noise)), ["fixed", "recommended"])
+    np.testing.assert_array_equal(flown.flights["recommended"].actions, flown.flights["fixed"].actions)
+
+
+def test_caution_is_chosen_on_history_and_said():
+    policy = recommended(Setting(world_of(wind(100)), PAST))
+    assert "Replayed over" in policy.explanation
+    assert repr(policy).startswith("Policy(Recommended: a wind filter learned from 2014-07-11 to 2014-10-18")
+    trial = choose_caution(world_of(wind(100)), PAST.moments, PAST.speed)
+    assert trial.caution == max(trial.gains, key=trial.gains.get)
+    assert trial.rounds == 2400
+
+
+def test_a_short_history_gives_a_profile_only():
+    setting = Setting(world_of(wind(60)), past_of(wind(50, seed=9)))
+    assert "mean profile" in recommended(setting).explanation
+    two_weeks = recommended(Setting(world_of(wind(60)), past_of(wind(200, seed=9))))
+    assert "too short to try" in two_weeks.explanation
+    constant = past_of(np.full((400, len(ALTITUDES)), 8.0))
+    assert "mean profile" in recommended(Setting(world_of(wind(60)), constant)).explanation
+    undated = Past(np.full(300, 3.0), wind(300))
+    assert "mean profile" in recommended(Setting(world_of(wind(60)), undated)).explanation
+
+
+def test_hours_of_the_day_alone_are_taken_to_follow_each_other():
+    dated, undated = PAST, Past(PAST.hours, PAST.speed)
+    np.testing.assert_allclose(np.diff(undated.moments), np.diff(dated.moments))
+    assert undated.moments[0] % 24 == dated.moments[0] % 24
+
+
+def test_without_history():
+    world = world_of(wind(300))
+    policy = recommended(Setting(world, prior_mean=7.0))
+    assert "about 7.0 m/s is expected" in policy.explanation
+    flown = backtest(Setting(world), ["recommended"])
+    assert np.isfinite(flown.line("recommended").net)
+
+
+@pytest.mark.parametrize("past", [PAST, None], ids=["history", "none"])
+def test_conformance(past):
+    world = world_of(wind(48))
+    hours = world.moments[:40]
+    hc.testing.check_policy(lambda: recommended(Setting(world, past)), hours[[*range(12), *range(15, 40)]])
+
+
+def test_other_steps_have_other_plans():
+    assert [plan_rounds(step) for step in (1 / 6, 0.5, 1.0, 3.0, 24.0)] == [72, 24, 12, 4, 4]
+
+
+def test_policies_get_the_context_they_want():
+    world = world_of(wind(30))
+    assert contexts_of("recommended", world)[0] == world.time[0].astype(np.int64) / 3600
+    np.testing.assert_array_equal(contexts_of("gp-md", world), world.hours)
+    np.testing.assert_array_equal(contexts_of("planner", world), world.hours)
+
+
+def test_segments_keep_their_true_times():
+    speed = wind(120)
+    time = EPOCH + np.r_[0:48, 500:572] * np.timedelta64(3600, "s")
+    world = wind_world(time, ALTITUDES, speed, movement="physical")
+    found = backtest(Setting(world, PAST), ["recommended"], lengths=[48, 72])
+    assert np.diff(contexts_of("recommended", world)).max() == 453.0
+    assert len(found.flights["recommended"].actions) == 120
+
+
+def test_it_comes_first_after_fixed():
+    assert list(REGISTRY)[:2] == ["fixed", "recommended"]
+
+
+def test_any_power_table():
+    curve = table_curve([3, 10, 13, 25], [0, 60, 100, 100])
+    flown = backtest(Setting(world_of(wind(200), curve=curve), PAST), ["fixed", "recommended"])
+    assert flown.line("recommended").net > 0
+
+
+def test_windows_are_gapless_and_spread():
+    hours = np.r_[0:700, 800:1000, 1010:1020].astype(float)
+    parts = _windows(hours, 1.0, 10_000)
+    assert [(part.start, part.stop) for part in parts] == [(0, 480), (480, 700), (700, 900)]
+    assert len(_windows(np.arange(10_000.0), 1.0, 1440)) == 3
+
+
+# -- forecasts ---------------------------------------------------------------------------------------------------------
+
+
+def flown_with(forecast_of, rounds=240):
+    """Net energy of the recommended policy with a forecast of 12 hours each round."""
+    world = world_of(wind(rounds + 24, seed=5))
+    controller = hc.Controller(recommended(Setting(world, PAST)), start=2)
+    before, net = 2, 0.0
+    for t in range(rounds):
+        decision = controller.ask(float(world.moments[t]), forecast=forecast_of(world, t))
+        action = decision.action
+        controller.tell(decision.id, float(world.speed[t, action]))
+        net += world.energy[t, action] - world.problem.distances[before, action]
+        before = action
+    return net
+
+
+def test_a_good_forecast_helps_and_a_shuffled_one_does_no_harm():
+    shuffle = np.random.default_rng(0)
+    plain = flown_with(lambda world, t: None)
+    true = flown_with(lambda world, t: world.speed[t + 1 : t + 13])
+    noisy = flown_with(lambda world, t: np.column_stack([world.speed[t + 1 : t + 13], np.full(12, 0.3)]))
+    shuffled = flown_with(lambda world, t: world.speed[shuffle.integers(0, len(world.speed), 12)])
+    assert true > 1.02 * plain
+    assert noisy > 1.02 * plain
+    assert shuffled > 0.98 * plain
