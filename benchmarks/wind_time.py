@@ -4,8 +4,8 @@
     python -m benchmarks.wind_time --other-year        learned on 2009 and the first half of 2010, flown in 2008
     python -m benchmarks.wind_time --other-site FILE   two weeks of a record learned, the rest flown
 
-The half years are flown in 4 windows of 960 hours, from 3 starts. Nothing in the package was tuned on the half year of
-the first table, nor on the other site.
+The half years are flown in 4 windows of 960 hours, from 3 starts. docs/theory/wind-in-time.md says what had been seen
+of them when the numbers in the package were chosen.
 """
 
 from __future__ import annotations

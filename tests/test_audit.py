@@ -122,6 +122,23 @@ def test_replay_of_the_same_policy_costs_about_the_same(record):
     assert stay.other.service <= found.other.service
 
 
+@pytest.mark.parametrize("maker", ["cgp_lcb", "minc_known"])
+def test_replay_of_gains_goes_where_they_are_large(tmp_path, maker):
+    """Gains and their negatives, measured as costs, are the same record."""
+    bills = []
+    for sign in (1.0, -1.0):
+        policy = hc.gp_md(PROBLEM, **LEARNING, maximise=sign < 0)
+        with hc.Controller(policy, start=3, seed=5, log=tmp_path / f"{sign}") as controller:
+            for t in range(30):
+                context = 0.37 * t % 1.0
+                decision = controller.ask(context)
+                controller.tell(decision.id, sign * (decision.action / 6 - context) ** 2)
+        bills.append(hc.audit.replay(tmp_path / f"{sign}", maker))
+    costs, gains = bills
+    np.testing.assert_array_equal(gains.other.actions, costs.other.actions)
+    assert gains.other.total == pytest.approx(costs.other.total, rel=1e-9)
+
+
 def test_replay_of_nothing(tmp_path):
     path = tmp_path / "empty.log"
     hc.Controller(hc.stationary(PROBLEM), log=path).close()

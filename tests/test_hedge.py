@@ -208,3 +208,14 @@ def test_a_choice_says_whom_it_follows():
     )
     alone = Pilot(hedged(holders(hc.Problem([0.0, 1.0]), 0)), 0, 0)
     assert alone.decide(alone.look(None, shown=[0.0, 5.0])[1]).words == ""
+
+
+def test_experts_that_know_gains_are_shown_gains():
+    world = hc.SyntheticWorld.sample(seed=3, grid=4, contexts=6)
+    contexts = world.context_sequence("walk", rounds=30, seed=1)
+    costs, gains = (
+        hc.simulate(hedged([hc.minc_known(world.problem, maximise=maximise)]), world, contexts)
+        for maximise in (False, True)
+    )
+    np.testing.assert_array_equal(gains.actions, costs.actions)
+    assert gains.total == costs.total

@@ -75,7 +75,7 @@ def test_it_says_what_a_move_is_expected_to_save():
     rule = hc.Lookahead(LINE, horizon=2, caution=1.5)
     moved = rule.step(rule.begin(0, 0), view_of(table))
     assert moved.action == 1
-    assert "expects to save 2 by moving now" in moved.words  # this round's 2; the way would be paid next round otherwise
+    assert "expects to save 2 by moving now" in moved.words  # this round's; staying, it would go in the next one
     assert "nothing that pays" in rule.step(rule.begin(1, 0), view_of(table)).words
     assert "could not stay" in rule.step(rule.begin(0, 0), view_of(table, allowed=[False, True, True])).words
 

@@ -129,6 +129,10 @@ def test_time_plans_over_predictions_and_needs_a_kernel_or_history():
     ):
         recommended(LINE, time=True)
     assert recommended(LINE, kernel=IN_TIME, method="temporal").made_by[1]["time"] is True
+    assert "It plans 12 rounds ahead" in policy.explanation
+    for option in ({"period": 24.0}, {"context_scale": 0.2}):
+        with pytest.raises(InvalidInput, match="for contexts that return"):
+            recommended(LINE, kernel=IN_TIME, time=True, **option)
 
 
 def test_a_largest_step_is_never_exceeded():
@@ -144,11 +148,16 @@ def test_a_largest_step_is_never_exceeded():
         pilot.learn(here, context, float(cost(here, context)))
 
 
-def test_forecasts_just_work():
+def test_forecasts_are_heard_and_scored():
     controller = hc.Controller(recommended(LINE), start=4, seed=0)
     for t in range(12):
         decision = controller.ask(t % 3 / 3, forecast=[(t + k) % 3 / 3 for k in range(1, 5)])
         controller.tell(decision.id, float(cost(decision.action, t % 3 / 3)))
+    weight, forecast, chain = controller._session.pilot.state.arrays["0.closeness"][0]  # the planner's, one round ahead
+    assert forecast == pytest.approx(weight)  # they were all true
+    assert chain < forecast
+    with pytest.raises(InvalidInput, match="forecast must have 1 numbers per round"):
+        controller.ask(0.0, forecast=[[0.1, 0.2, 0.3]])
 
 
 def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():

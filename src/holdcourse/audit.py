@@ -111,7 +111,7 @@ class Replay:
     measured: tuple[float, int]
 
 
-def replay(path: str | Path, maker: str, policy: Policy | None = None) -> Replay:
+def replay(path: str | Path, maker: str) -> Replay:
     """What the policy made by `maker` would have done, estimated by the model that the recorded policy ended with.
 
     The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
@@ -120,7 +120,7 @@ def replay(path: str | Path, maker: str, policy: Policy | None = None) -> Replay
     """
     log = Log.read(Path(path))
     try:
-        session = _from_beginning(log, policy)
+        session = _from_beginning(log, None)
         first = session.pilot.state
         requests, actions, measured = [], [], []
         for event in log.events():
@@ -139,12 +139,14 @@ def replay(path: str | Path, maker: str, policy: Policy | None = None) -> Replay
         expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
         costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
         other = Pilot(_other(log, maker), first.action, first.seed)
+        # Estimates are costs; who measures gains is told gains.
+        told = -expected if getattr(other.model, "maximise", False) else expected
         chosen = []
         for t, request in enumerate(requests):
-            _, view = other.look(request.context, request.mask(problem.n), request.forecast, expected[t])
+            _, view = other.look(request.context, request.mask(problem.n), request.forecast, told[t])
             choice = other.decide(view)
             other.accept(choice)
-            other.learn(choice.action, request.context, float(expected[t, choice.action]))
+            other.learn(choice.action, request.context, float(told[t, choice.action]))
             chosen.append(choice.action)
         return Replay(
             len(requests),

@@ -1,8 +1,9 @@
 """A controller on the other side of HTTP, asked and told like one in the same process.
 
-Only the standard library is needed, so a small machine beside a plant can run it. Every request may be sent again: an
-ask carries a key of its own, and the service answers a repeated one with the same decision. So a request that got no
-answer, because the network or the service was away, is simply repeated until `patience` runs out.
+Only the standard library is needed, so a small machine beside a plant can run it. Every request may be sent again: each
+carries a key of its own, or means the same however often it comes, and the service answers a repeated ask with the same
+decision. So a request that got no answer, because the network or the service was away, is simply repeated until
+`patience` runs out.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class RemoteDecision:
     act
         Whether the controller is in charge; if not, this is advice, or what the machine does already.
     mode, reason
-        The controller's mode, and why `action` is not its proposal: "override", "observe", "shadow"; None otherwise.
+        The controller's mode, and why `action` is not its proposal: "override", "observe"; None otherwise.
     proposed
         The policy's own choice; None while the controller only observes.
     probabilities
@@ -124,7 +125,7 @@ class Service:
 
     def create(self, config: Mapping[str, Any]) -> RemoteController:
         """Set up a controller; the same configuration again is fine."""
-        made = self.request("POST", "/controllers", dict(config), timeout=max(self._timeout, self._patience))
+        made = self.request("POST", "/controllers", dict(config), is_long=True)
         return self.controller(made["id"])
 
     def controller(self, name: str) -> RemoteController:
@@ -144,9 +145,14 @@ class Service:
         path: str,
         body: Mapping[str, Any] | None = None,
         key: str | None = None,
-        timeout: float | None = None,
+        *,
+        is_long: bool = False,
     ) -> dict[str, Any]:
-        """Send a request until it is answered, and return the answer; refusals are raised."""
+        """Send a request until it is answered, and return the answer; refusals are raised.
+
+        What takes long (`is_long`) is waited for as long as patience lasts: sent again, it would only begin again.
+        """
+        timeout = max(self._timeout, self._patience) if is_long else self._timeout
         content = None if body is None else _as_json(body)
         headers = {"Accept": "application/json"}
         if content is not None:
@@ -160,7 +166,7 @@ class Service:
         while True:
             answered: int | None = None
             try:
-                answered, answer = self._once(method, path, content, headers, timeout or self._timeout)
+                answered, answer = self._once(method, path, content, headers, timeout)
                 if answered < 400:
                     return answer
                 if answered not in TRY_AGAIN:
@@ -283,11 +289,11 @@ class RemoteController:
 
     def override(self, action: int | None, reason: str = "") -> dict[str, Any]:
         """Hold the machine at an action, or with None let the policy decide again."""
-        return self._post("override", {"action": action, "reason": reason})
+        return self._post("override", {"action": action, "reason": reason}, uuid.uuid4().hex)
 
     def mode(self, mode: str, reason: str = "") -> dict[str, Any]:
         """Switch to "observe", "shadow", "advise" or "act"."""
-        return self._post("mode", {"mode": mode, "reason": reason})
+        return self._post("mode", {"mode": mode, "reason": reason}, uuid.uuid4().hex)
 
     def state(self) -> dict[str, Any]:
         """What it does now, and how it has done so far."""
@@ -301,17 +307,17 @@ class RemoteController:
 
     def explain(self, decision_id: str) -> dict[str, Any]:
         """Why a decision was taken; its "words" say it in a few sentences."""
-        return self._get(f"explain/{quote(decision_id, safe='')}")
+        return self._get(f"explain/{quote(decision_id, safe='')}", is_long=True)
 
     def verify(self) -> dict[str, Any]:
         """Check the record from its first event to its last."""
-        return self._get("verify")
+        return self._get("verify", is_long=True)
 
     def _post(self, what: str, body: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
         return self.service.request("POST", f"/controllers/{quote(self.id, safe='')}/{what}", body, key)
 
-    def _get(self, what: str) -> dict[str, Any]:
-        return self.service.request("GET", f"/controllers/{quote(self.id, safe='')}/{what}")
+    def _get(self, what: str, *, is_long: bool = False) -> dict[str, Any]:
+        return self.service.request("GET", f"/controllers/{quote(self.id, safe='')}/{what}", is_long=is_long)
 
     def __repr__(self) -> str:
         return f"RemoteController({self.id!r} at {self.service.url})"

@@ -165,6 +165,7 @@ class Controller:
         *,
         costs: ArrayLike | None = None,
         round: int | None = None,  # noqa: A002
+        instructed: int | None = None,
         extra: Callable[[Record], dict[str, Any]] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
@@ -181,6 +182,9 @@ class Controller:
             The true costs, for policies that know them.
         round
             Which round is meant; needed only where several decisions may be pending.
+        instructed
+            The action that the machine will run instead of a new decision, where it is not to follow it: then a `tell`
+            without `applied` means this one, and limits count from there.
         extra
             What else the record shall hold of a new decision, in JSON values.
         """
@@ -202,7 +206,10 @@ class Controller:
             raise InvalidInput(
                 f"{waiting} still wait for their measurement; tell them first, or skip with tell(id, None)"
             )
-        choice, record = session.decide(request)
+        if instructed is not None:
+            session.policy.problem.check_action(instructed)
+            instructed = int(instructed)
+        choice, record = session.decide(request, instructed)
         with self._all_or_nothing():
             if self._log is not None:
                 self._log.append("ask", asked(record) | ({} if extra is None else {"extra": extra(record)}))
@@ -227,7 +234,7 @@ class Controller:
         measurement
             What was measured, or None if nothing was.
         applied
-            The action that was really taken, if the operator chose another; it is learned there. If no later decision
+            The action that was really taken, if it was not the one meant; it is learned there. If no later decision
             has been taken, that is where the machine is, and the rule starts again from there.
         extra, notes
             What else the record shall hold of it, in JSON values: in the event itself, and as notes after it.

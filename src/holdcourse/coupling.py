@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import transport
 from holdcourse.errors import InvalidInput
+from holdcourse.problem import check_index
 from holdcourse.tree import Tree
 
 Array = NDArray[np.float64]
@@ -38,7 +39,7 @@ def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Arr
         Where we are. If p gives it probability 0, it is treated as the limit of a vanishing probability.
     """
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
-    _check_action(tree, action)
+    check_index(action, tree.n)
     row: Array = transport.conditional(before, after, int(action), tree.parent, tree.first_child, tree.children)
     return row
 
@@ -46,7 +47,7 @@ def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Arr
 def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: float) -> int:
     """Draw the next action from `conditional`; `uniform` is a random number from [0, 1)."""
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
-    _check_action(tree, action)
+    check_index(action, tree.n)
     if not 0.0 <= uniform < 1.0:
         raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
     return int(
@@ -58,11 +59,6 @@ def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
     """Expected movement of the coupling, measured in the tree: the least that any coupling can have."""
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
     return float(transport.movement(before, after, tree.parent, tree.weight))
-
-
-def _check_action(tree: Tree, action: int) -> None:
-    if not 0 <= action < tree.n:
-        raise InvalidInput(f"action {action!r} is not an index 0..{tree.n - 1}")
 
 
 def _checked(tree: Tree, p: ArrayLike, name: str) -> Array:

@@ -158,7 +158,7 @@ class Record:
     """A decision with all that explains it, as kept by a controller for its newest decisions.
 
     `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `said` is what the
-    rule itself had to say.
+    rule itself had to say; `instructed` is what the machine was told to do where it was not to follow the decision.
     """
 
     request: Request
@@ -170,11 +170,17 @@ class Record:
     std: Array | None
     told: tuple[float | None, int | None] | None = None
     said: str = ""
+    instructed: int | None = None
 
     def __post_init__(self) -> None:
         for array in (self.decision.probabilities, self.bounds, self.expected, self.mean, self.std):
             if array is not None:
                 array.setflags(write=False)  # the caller gets them too
+
+    @property
+    def meant(self) -> int:
+        """The action that runs unless somebody says otherwise."""
+        return self.decision.action if self.instructed is None else self.instructed
 
     def explain(self, problem: Problem) -> Explanation:
         """Put it as data and in words."""
@@ -199,6 +205,7 @@ class Record:
             "before": self.before,
             "told": self.told,
             "said": self.said,
+            "instructed": self.instructed,
             "decision": {
                 name: getattr(decision, name)
                 for name in ("id", "round", "episode", "action", "expected_cost", "movement", "wanted", "limited_by")

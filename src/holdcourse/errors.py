@@ -8,6 +8,7 @@
     ├── NoActionLeft          the limits leave no action to choose
     ├── Conflict              a repeated ask or tell says something else than before
     ├── DamagedFile           a saved state or record does not hold what was written
+    ├── LogError              a record could not be written or read; nothing was changed
     ├── TooLarge              (also a MemoryError) the request does not fit in memory
     ├── ServiceError          a service refused a request or cannot be reached; `.status` is its answer
     └── MissingExtra          (also an ImportError) an optional part is not installed
@@ -70,6 +71,10 @@ class Conflict(HoldcourseError):  # noqa: N818
 
 class DamagedFile(HoldcourseError):  # noqa: N818
     """A saved state or record does not hold what was written; it was not changed."""
+
+
+class LogError(HoldcourseError):
+    """A record could not be written or read; the message says why and what to do."""
 
 
 class TooLarge(HoldcourseError, MemoryError):  # noqa: N818

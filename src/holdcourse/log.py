@@ -22,7 +22,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
 
 logger = logging.getLogger("holdcourse.log")
 
@@ -44,10 +45,6 @@ SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it 
     "decision": ("json_extract(body, '$.id')", "kind IN ('tell', 'learn')"),
     "note": ("json_extract(body, '$.note')", "kind = 'note'"),
 }
-
-
-class LogError(HoldcourseError):
-    """The record could not be written or read; the message says why and what to do."""
 
 
 @dataclass(frozen=True)

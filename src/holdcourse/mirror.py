@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import descent
 from holdcourse.errors import InvalidInput
+from holdcourse.problem import check_index
 from holdcourse.tree import Tree
 
 Array = NDArray[np.float64]
@@ -33,8 +34,7 @@ def start(tree: Tree, action: int) -> Array:
 
     Below vertices that cannot be reached the paper's inverse is undefined; there every leaf is equally likely.
     """
-    if not 0 <= action < tree.n:
-        raise InvalidInput(f"action {action!r} is not an index 0..{tree.n - 1}")
+    check_index(action, tree.n)
     q = tree.share.copy()
     vertex = int(action)
     while vertex != tree.root:

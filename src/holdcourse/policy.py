@@ -325,11 +325,16 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
     past.check(problem, None)
     if len(past) == 0:
         raise InvalidInput("fixed chooses its action on history, and the history is empty")
+    return fixed_at(problem, best_measured(problem, past, maximise=maximise), maximise=maximise)
+
+
+def best_measured(problem: Problem, past: History, *, maximise: bool) -> int:
+    """The action of least mean cost in a history, of those that were tried."""
     sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
     counts = np.bincount(past.actions, minlength=problem.n)
     means = np.full(problem.n, np.inf)
     np.divide(-sums if maximise else sums, counts, out=means, where=counts > 0)
-    return fixed_at(problem, int(np.argmin(means)), maximise=maximise)
+    return int(np.argmin(means))
 
 
 def fixed_at(problem: Problem, action: int, *, maximise: bool = False) -> Policy:

@@ -224,12 +224,7 @@ class Problem:
 
     def check_action(self, action: int) -> None:
         """Raise unless `action` is an index 0..n-1."""
-        if (
-            isinstance(action, (bool, np.bool_))
-            or not isinstance(action, (int, np.integer))
-            or not 0 <= action < self.n
-        ):
-            raise InvalidInput(f"action {plain(action)!r} is not an index 0..{self.n - 1}")
+        check_index(action, self.n)
 
     def describe(self) -> dict[str, Any]:
         """The problem in JSON values, from which `from_data` makes an equal one."""
@@ -270,6 +265,12 @@ class Problem:
         parts += [f"fixed_cost={self.fixed_cost:g}"] if self.fixed_cost else []
         parts += ["directed"] if self.directed else []
         return f"Problem({', '.join(parts)})"
+
+
+def check_index(action: Any, n: int) -> None:
+    """Raise unless `action` is a whole number 0..n-1."""
+    if isinstance(action, (bool, np.bool_)) or not isinstance(action, (int, np.integer)) or not 0 <= action < n:
+        raise InvalidInput(f"action {plain(action)!r} is not an index 0..{n - 1}")
 
 
 def _frozen(array: Array) -> Array:

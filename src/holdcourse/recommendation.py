@@ -34,7 +34,7 @@ from holdcourse.history import History
 from holdcourse.kernels import Kernel, KernelSum
 from holdcourse.planning.lookahead import Lookahead
 from holdcourse.planning.policies import planner
-from holdcourse.policy import Learning, OnTree, Policy, fixed_at, lower_bound
+from holdcourse.policy import Learning, OnTree, Policy, best_measured, fixed_at, lower_bound
 from holdcourse.problem import Problem
 
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
@@ -66,7 +66,7 @@ def recommended(
     interval
         Time between two rounds, where contexts are times.
     context_scale, period, max_step
-        As in `planner`.
+        As in `planner`; the first two not for contexts that are times.
     fixed_action
         An action whose constant use is one of the experts; by default the best one in the history, if there is one.
     learning
@@ -81,6 +81,10 @@ def recommended(
     known = cast(Learning, dict(learning))  # which options there are is checked where they are used
     past = _checked(history, problem)
     time = bool(time) or known.get("method") == "temporal"
+    if time and not (context_scale is None and period is None):
+        raise InvalidInput(
+            "context_scale and period are for contexts that return, which times never do; leave them out"
+        )
     notes = _fitted(problem, past, known, time)
     kernel = known.get("kernel", "auto")
     if time and known.get("method", "auto") == "auto":
@@ -206,10 +210,7 @@ def _best_fixed(problem: Problem, past: History, model: LowerBound, time: bool) 
         return int(np.argmin(model.costs_at(past.contexts[rows], optimism=0.0).mean(axis=0)))
     if model.interval_map is not None:
         return None
-    counts = np.bincount(past.actions, minlength=problem.n)
-    sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
-    means = np.where(counts > 0, (-sums if model.maximise else sums) / np.maximum(counts, 1), np.inf)
-    return int(np.argmin(means))
+    return best_measured(problem, past, maximise=model.maximise)
 
 
 def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_step: float | None) -> str:
@@ -218,7 +219,8 @@ def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_st
     company = f"with {' and '.join(beside)} beside it" if beside else "alone"
     if time:
         head = f"Recommended: a plan over predicted costs, {company}."
-        body = ["It plans 12 rounds ahead on what the model predicts for them; no forecast is needed or taken."]
+        ahead = experts[0].policy.rule.describe()["horizon"]
+        body = [f"It plans {ahead} rounds ahead on what the model predicts for them; no forecast is needed or taken."]
     else:
         head = f"Recommended: the planner, {company}."
         body = [

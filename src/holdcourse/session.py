@@ -81,8 +81,8 @@ class Session:
         """Decisions not yet told, oldest first."""
         return [record for record in self.records.values() if record.told is None]
 
-    def decide(self, request: Request) -> tuple[Choice, Record]:
-        """What the next round's decision is; changes nothing."""
+    def decide(self, request: Request, instructed: int | None = None) -> tuple[Choice, Record]:
+        """What the next round's decision is; changes nothing. `instructed`: what the machine does instead."""
         problem, round_number = self.policy.problem, self.round
         mask = request.mask(problem.n)
         estimate, view = self.pilot.look(request.context, mask, request.forecast, request.costs)
@@ -114,13 +114,16 @@ class Session:
             estimate.mean,
             estimate.std,
             said=choice.words,
+            instructed=instructed,
         )
         return choice, record
 
     def accept(self, choice: Choice, record: Record) -> None:
         """Go on from a decision."""
         self.pilot.accept(choice)
-        self.where = self.where.after(record.decision.action, self.round, self.limits)
+        if record.meant != record.decision.action:
+            self.pilot.move_to(record.meant)
+        self.where = self.where.after(record.meant, self.round, self.limits)
         self.records[self.round] = record
         self.round += 1
         if len(self.records) > KEPT_RECORDS + self.max_pending:  # then at least one of them was told
@@ -129,16 +132,16 @@ class Session:
     def learn(self, record: Record, measurement: float | None, applied: int | None) -> None:
         """Take in what was told of a decision."""
         decision = record.decision
-        taken = decision.action if applied is None else applied
+        taken = record.meant if applied is None else applied
         if measurement is not None:
             self.pilot.learn(taken, record.request.context, measurement)
             if self.guard is not None and self._too_high(measurement):
                 self.cool_until = self.round + self.guard.cool_down
-        if applied is not None and applied != decision.action:
+        if taken != record.meant:
             newest = self.round - 1
-            self.where = self.where.corrected(applied, decision.round, newest)
+            self.where = self.where.corrected(taken, decision.round, newest)
             if decision.round == newest:  # only then is the machine still there
-                self.pilot.move_to(applied)
+                self.pilot.move_to(taken)
         self.records[decision.round] = record.with_tell(measurement, applied)
 
     def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> None:
@@ -238,7 +241,7 @@ class Session:
         if kind == "episode":
             self.start_episode(body["start"])
             return []
-        choice, record = self.decide(Request.from_data(body["request"]))
+        choice, record = self.decide(Request.from_data(body["request"]), body.get("instructed"))
         again = asked(record)
         differences = [
             f"round {body['round']}: {name} was {body[name]!r}, comes out as {again[name]!r}"
@@ -264,7 +267,7 @@ class Session:
 def asked(record: Record) -> dict[str, Any]:
     """A decision as an event of the log: the question, and enough of the answer to recognise it to the last bit."""
     decision = record.decision
-    return {
+    body = {
         "round": decision.round,
         "request": record.request.describe(),
         "wanted": decision.wanted,
@@ -273,3 +276,4 @@ def asked(record: Record) -> dict[str, Any]:
         "expected_cost": decision.expected_cost,
         "probabilities": archive.digest(decision.probabilities),
     }
+    return body if record.instructed is None else body | {"instructed": record.instructed}

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import stream
-from holdcourse.costs import CostModel, KnownCosts, LowerBound
+from holdcourse.costs import CostModel, LowerBound
 from holdcourse.errors import InvalidInput
 from holdcourse.history import check_contexts
 from holdcourse.offline import Path, optimal_path
@@ -104,7 +104,7 @@ class Run:
     measurements
         What the policy was told.
     learned
-        What the model knew at the end; None for policies that learn nothing.
+        What the model knew at the end; None for policies that learn nothing, and for those of several experts.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def simulate(
             pilot.new_episode(int(starts[episode]))
         for context in rows[t : t + length]:
             costs = _true_costs(world, t, context)
-            _, view = pilot.look(context, shown=_shown(pilot.model, costs))
+            _, view = pilot.look(context, shown=shown_costs(pilot.model, costs))
             choice = pilot.decide(view)
             pilot.accept(choice)
             action = choice.action
@@ -298,11 +298,11 @@ def _true_costs(world: World, t: int, context: Array) -> Array:
     return costs
 
 
-def _shown(model: CostModel, costs: Array) -> Array | None:
+def shown_costs(model: CostModel, costs: Array) -> Array | None:
     """What a model that knows the costs is shown: gains, if it maximises."""
     if not model.needs_costs:
         return None
-    return -costs if isinstance(model, KnownCosts) and model.maximise else costs
+    return -costs if getattr(model, "maximise", False) else costs
 
 
 def _learned(model: CostModel) -> Learned | None:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import hst
 from holdcourse.errors import InvalidInput
-from holdcourse.problem import Problem
+from holdcourse.problem import Problem, check_index
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -106,8 +106,7 @@ class Tree:
     def distance(self, i: int, j: int) -> float:
         """Weight of the path between the leaves of actions i and j."""
         for action in (i, j):
-            if not 0 <= action < self.n:
-                raise InvalidInput(f"action {action!r} is not an index 0..{self.n - 1}")
+            check_index(action, self.n)
         return float(hst.tree_distance(self.parent, self.weight, i, j))
 
     def distances(self) -> Array:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments import commands
 from holdcourse.experiments.example import EXAMPLE
+from holdcourse.experiments.record_command import backtest_log
 
 app = typer.Typer()
 app.add_typer(commands.reproduce_app, name="reproduce")
@@ -158,7 +159,7 @@ COLUMNS = {"action": "setting", "cost": "kW", "context": ["outdoor"], "time": "t
 
 
 def test_backtest_of_a_record_is_marked_as_model_based(plant, tmp_path, capsys):
-    commands.backtest_log(plant, **COLUMNS, move_cost=0.3, out=tmp_path / "out")
+    backtest_log(plant, **COLUMNS, move_cost=0.3, out=tmp_path / "out")
     shown = capsys.readouterr().out
     assert "120 rounds, 3 settings; model-based" in shown
     assert "Held-out error of that model: " in shown
@@ -180,7 +181,7 @@ def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
     (tmp_path / "shuffled.csv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
     outputs = []
     for path in (plant, tmp_path / "shuffled.csv"):
-        commands.backtest_log(path, **COLUMNS, policies=["stationary"], as_json=True)
+        backtest_log(path, **COLUMNS, policies=["stationary"], as_json=True)
         outputs.append(json.loads(capsys.readouterr().out))
     assert outputs[0] == outputs[1]
 
@@ -203,7 +204,12 @@ def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
 def test_records_with_problems(plant, change, options, message):
     plant.write_text(change(plant.read_text()))
     with pytest.raises(InvalidInput, match=message):
-        commands.backtest_log(plant, **(COLUMNS | options))
+        backtest_log(plant, **(COLUMNS | options))
+
+
+def test_a_record_whose_report_cannot_be_written(plant):
+    with pytest.raises(InvalidInput, match=r"cannot write to .*; choose another --out"):
+        backtest_log(plant, **COLUMNS, policies=["stationary"], out=plant)
 
 
 def test_named_settings_with_a_matrix(plant, tmp_path, capsys):
@@ -212,7 +218,7 @@ def test_named_settings_with_a_matrix(plant, tmp_path, capsys):
         text = text.replace(f",{number},", f",{name},")
     plant.write_text(text)
     (tmp_path / "moves.csv").write_text("0,2,1\n2,0,1\n1,1,0\n")
-    commands.backtest_log(plant, **COLUMNS, matrix=tmp_path / "moves.csv", policies=["gp-md"], as_json=True)
+    backtest_log(plant, **COLUMNS, matrix=tmp_path / "moves.csv", policies=["gp-md"], as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert {line["policy"] for line in found["policies"]} == {"as recorded", "best fixed", "clairvoyant", "gp-md"}
 
@@ -224,6 +230,6 @@ def test_bins_round_continuous_settings(tmp_path, capsys):
     path.write_text("demand,valve,cost\n" + "\n".join(rows) + "\n")
     names = {"action": "valve", "cost": "cost", "context": ["demand"]}
     with pytest.raises(InvalidInput, match="holds 198 different settings; round them to fewer"):
-        commands.backtest_log(path, **names)
-    commands.backtest_log(path, **names, bins=5, policies=["stationary"])
+        backtest_log(path, **names)
+    backtest_log(path, **names, bins=5, policies=["stationary"])
     assert "200 rounds, 5 settings" in capsys.readouterr().out

@@ -156,3 +156,11 @@ def test_wrong_use_is_refused():
             WorldEnv(WORLD, CONTEXTS, **options)
     with pytest.raises(InvalidInput, match="at least one round"):
         WorldEnv(WORLD, np.empty((0, 1)))
+
+
+def test_an_agent_that_knows_gains_is_shown_gains():
+    env = WorldEnv(WORLD, CONTEXTS, start=5)
+    costs, gains = (
+        play(env, PolicyAgent(hc.minc_known(WORLD.problem, maximise=maximise)), seed=0)[0] for maximise in (False, True)
+    )
+    assert gains == costs

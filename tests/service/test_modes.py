@@ -151,3 +151,15 @@ def test_the_calibration_alarm_does_not_flap():
     assert 100 + RAISED_AT * WINDOW - 3 <= notes[0][0] <= 140
     assert notes[1][0] > 140 + (1 - 2 * CLEARED_AT) * WINDOW - 5
     assert Watched.from_data(watched.to_data()) == watched
+
+
+def test_an_old_request_that_comes_again_does_not_undo_a_newer_one(client, name):
+    client.create(id=name, mode="advise", **GOES_TO_2)
+    client.do(name, "mode", mode="act", key="first")
+    client.do(name, "mode", mode="observe")
+    assert client.do(name, "mode", mode="act", key="first")["mode"] == "observe"
+    client.do(name, "override", action=1, reason="storm", key="second")
+    client.do(name, "override", action=None)
+    assert client.do(name, "override", action=1, reason="storm", key="second")["override"] is None
+    refused = client.do(name, "mode", mode="shadow", key="first", status=409)
+    assert (refused["recorded"]["mode"], refused["given"]["mode"]) == ("act", "shadow")

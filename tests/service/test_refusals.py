@@ -198,3 +198,8 @@ def test_without_tokens_other_sites_are_turned_away(url):
             assert response.headers["x-frame-options"] == "DENY"
         for host in ("localhost:1", "[::1]:8000", "127.0.0.1"):
             assert client.get("/controllers", headers={"Host": host}).status_code == 200
+
+
+def test_a_body_of_open_quotes_is_read_once():
+    assert depth(b'{"a":"' + b'\\"' * 500_000) == 1  # read once per quote, this would take hours
+    assert depth(b'{"a":' + b'"' * 1_000_001) == 1

@@ -45,8 +45,8 @@ def test_it_pays_at_most_four_fifths_of_gp_md(easy, name, record_property):
     assert mine <= 0.80 * theirs
 
 
-# The bar is kept where it was set. On landscapes 7000 to 7007 the planner passes it (1.29), on these it does not (1.39):
-# landscapes differ by more than the policies do, see docs/beyond.md.
+# The bar is kept where it was set. On landscapes 7000 to 7007 the planner passes it (1.29), on these it does not
+# (1.39): landscapes differ by more than the policies do, see docs/beyond.md.
 @pytest.mark.xfail(strict=True, reason="the bar of 1.30 is not met on the public landscapes; see docs/beyond.md")
 @pytest.mark.parametrize("name", OURS)
 def test_it_pays_at_most_1_30_of_the_optimum(easy, name):

@@ -14,7 +14,7 @@ import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind import WindRecord, bundled
 from holdcourse.wind.backtest import backtest
-from holdcourse.wind.policies import REGISTRY, VARIANCE, Past, Setting
+from holdcourse.wind.policies import REGISTRY, VARIANCE, Past, Setting, flown_by_default
 from holdcourse.wind.power import paper_curve
 from holdcourse.wind.result import BOOTSTRAP_DRAWS, Backtest, Flight
 from holdcourse.wind.run import Plan, run_backtest
@@ -64,6 +64,12 @@ def test_reference_figures(north_sea, rho, record_property):
     assert world.energy.sum(axis=0).max() == pytest.approx(FREE_BEST_FIXED[rho], abs=0.6)
 
 
+def test_some_policies_wait_for_a_request():
+    assert "planner" in REGISTRY
+    assert "planner" not in flown_by_default()
+    assert "planner" in backtest(Setting(small_world()), ["planner"]).flights
+
+
 def test_the_books_add_up(north_sea):
     world = wind_world(north_sea[0][:300], ALTITUDES, north_sea[1][:300])
     found = backtest(Setting(world, past_of(world)), start=3)
@@ -76,7 +82,7 @@ def test_the_books_add_up(north_sea):
         assert line.net == pytest.approx(line.gross - line.moving)
         assert line.net <= found.line("clairvoyant").net + 1e-6
     assert world.service[rounds, found.flights["minc-known"].actions].tolist() == [0.0] * 300
-    assert {line.policy for line in found.lines} == {*REGISTRY, "best-fixed", "clairvoyant"}
+    assert {line.policy for line in found.lines} == {*flown_by_default(), "best-fixed", "clairvoyant"}
     assert [line.net for line in found.lines] == sorted((line.net for line in found.lines), reverse=True)
 
 

@@ -21,7 +21,7 @@ from holdcourse.offline import optimal_path
 from holdcourse.planning import planner
 from holdcourse.policy import Pilot, Policy, gp_md
 from holdcourse.problem import Problem
-from holdcourse.simulation import measurement_noise
+from holdcourse.simulation import measurement_noise, shown_costs
 from holdcourse.worlds import SyntheticWorld
 
 Array: TypeAlias = NDArray[np.float64]
@@ -121,7 +121,7 @@ class CellConfig(WorldConfig):
         for t in range(run.rounds):
             seen[t] = given[t] if given else worst_context(world, action, random)
             context, costs = world.contexts[seen[t]], world.landscape[seen[t]]
-            shown = costs if pilot.model.needs_costs else None
+            shown = shown_costs(pilot.model, costs)
             _, view = pilot.look(context, forecast=forecast(t) if given else None, shown=shown)
             choice = pilot.decide(view)
             pilot.accept(choice)

@@ -1,4 +1,4 @@
-"""Commands of the experiments: `holdcourse reproduce`, `holdcourse sweep`, `holdcourse backtest --log`."""
+"""Commands of the experiments: `holdcourse reproduce` and `holdcourse sweep`, and what `compare` shares with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from holdcourse.errors import InvalidInput
 from holdcourse.experiments.example import EXAMPLE
 from holdcourse.experiments.explain import explain
 from holdcourse.experiments.policies import KNOWING, LEARNING, check_policy_name
-from holdcourse.experiments.record_command import backtest_log
 from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
 from holdcourse.experiments.results import Results
 from holdcourse.experiments.runner import Report, run_sweep
@@ -29,8 +28,6 @@ from holdcourse.experiments.sweepfile import json_schema, load_sweep
 from holdcourse.experiments.synthetic import SyntheticPlan
 from holdcourse.experiments.tables import cost_grid, mean_rows
 from holdcourse.experiments.wind import WindPlan
-
-__all__ = ["backtest_log", "reproduce_app", "sweep"]
 
 Plan = TypeVar("Plan", bound=BaseModel)
 SHOWN_IDENTITY = 12  # letters of it in a table

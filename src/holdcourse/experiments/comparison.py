@@ -7,7 +7,6 @@ landscapes' means, as the cells of a landscape are no independent draws.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +20,7 @@ from pydantic import Field, field_validator
 from holdcourse.experiments.cells import EASY, HARD, HARD_RHOS, RHOS, VARIANTS, CellConfig
 from holdcourse.experiments.own import file_hash
 from holdcourse.experiments.policies import check_policy_name
+from holdcourse.experiments.results import standard_error
 from holdcourse.experiments.runs import Frozen, PolicyConfig, RunConfig, Sweep
 from holdcourse.experiments.store import Row
 
@@ -204,8 +204,3 @@ class Comparison:
             for p, name in enumerate(self.policies)
             for k, (process, rho) in enumerate(self.cells)
         ]
-
-
-def standard_error(values: Array) -> float:
-    """Of the mean; 0 for a single value, which tells none."""
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -12,7 +12,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.experiments.style import blank, drawing, label_of, line_of
 from holdcourse.policy import Pilot, Policy
 from holdcourse.problem import Problem
-from holdcourse.simulation import Run, World, measurement_noise
+from holdcourse.simulation import Run, World, measurement_noise, shown_costs
 from holdcourse.tree import Tree
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def probabilities_of(
     rows, actions = [], []
     for t, context in enumerate(np.asarray(contexts, dtype=np.float64).reshape(len(np.asarray(contexts)), -1)):
         costs = world.costs(t, context)
-        _, view = pilot.look(context, shown=costs if pilot.model.needs_costs else None)
+        _, view = pilot.look(context, shown=shown_costs(pilot.model, costs))
         choice = pilot.decide(view)
         pilot.accept(choice)
         measured = world.measure(t, context, choice.action, measurement_noise(seed, t))
@@ -99,11 +99,8 @@ def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None =
     across = np.zeros(len(tree.parent))
     across[order] = np.arange(tree.n)
     height = np.zeros(len(tree.parent))
-    children: dict[int, list[int]] = {}
-    for vertex, parent in enumerate(tree.parent.tolist()):
-        if parent >= 0:
-            children.setdefault(parent, []).append(vertex)
-    for vertex in _bottom_up(children, len(tree.parent)):
+    children = _children(tree)
+    for vertex in sorted(children):  # a tree numbers its vertices from the leaves up
         below = children[vertex]
         across[vertex] = np.mean([across[child] for child in below])
         height[vertex] = max(height[child] + float(tree.weight[child]) for child in below)
@@ -134,14 +131,8 @@ def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None =
 
 def _leaf_order(tree: Tree) -> list[int]:
     """Leaves from left to right, so that no branches cross."""
-    children: dict[int, list[int]] = {}
-    root = 0
-    for vertex, parent in enumerate(tree.parent.tolist()):
-        if parent >= 0:
-            children.setdefault(parent, []).append(vertex)
-        else:
-            root = vertex
-    order, stack = [], [root]
+    children = _children(tree)
+    order, stack = [], [tree.root]
     while stack:
         vertex = stack.pop()
         if vertex < tree.n:
@@ -150,15 +141,12 @@ def _leaf_order(tree: Tree) -> list[int]:
     return order
 
 
-def _bottom_up(children: Mapping[int, list[int]], count: int) -> list[int]:
-    """Inner vertices, each after those below it."""
-    done: set[int] = {vertex for vertex in range(count) if vertex not in children}
-    order: list[int] = []
-    while len(order) < len(children):
-        ready = [v for v, below in children.items() if v not in done and all(child in done for child in below)]
-        order += ready
-        done.update(ready)
-    return order
+def _children(tree: Tree) -> dict[int, list[int]]:
+    """The vertices below each inner one."""
+    children: dict[int, list[int]] = {}
+    for vertex, parent in enumerate(tree.parent.tolist()[:-1]):
+        children.setdefault(parent, []).append(vertex)
+    return children
 
 
 def _name_actions(ax: Axes, problem: Problem) -> None:

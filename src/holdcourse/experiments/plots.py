@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.results import Quantity, Results
+from holdcourse.experiments.results import Quantity, Results, standard_error
 from holdcourse.experiments.runs import CLAIRVOYANT
 from holdcourse.experiments.style import blank, drawing, in_order, label_of, line_of
 
@@ -111,7 +111,7 @@ def plot_rho(
                     ends.append(UNITS.get(quantity, 1.0) * final / (1 + rho if weighted else 1))
             # Starts and repetitions may be missing for some; each rho has its own mean.
             means = np.array([values.mean() for values in ends])
-            errors = np.array([_error(values) for values in ends])
+            errors = np.array([standard_error(values) for values in ends])
             line = line_of(policy)
             here.plot(weights, means, marker="o", markersize=5, label=label_of(policy), **line)
             here.fill_between(weights, means - errors, means + errors, color=line["color"], alpha=0.18, linewidth=0)
@@ -140,10 +140,6 @@ def _band(ax: Axes, rounds: NDArray[np.int64], curves: Array, policy: str) -> No
     error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.zeros_like(mean)
     ax.plot(rounds, mean, label=label_of(policy), **line)
     ax.fill_between(rounds, mean - error, mean + error, color=line["color"], alpha=0.18, linewidth=0)
-
-
-def _error(values: Array) -> float:
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _finish(ax: Axes, title: str | None, *, alone: bool) -> None:

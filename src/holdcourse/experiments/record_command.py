@@ -10,10 +10,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from holdcourse import archive
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.logged import POLICIES, backtest_record, read_record
 from holdcourse.experiments.policies import check_policy_name
+from holdcourse.experiments.store import make_folder
 from holdcourse.experiments.style import label_of
 from holdcourse.problem import Problem
 
@@ -54,8 +56,8 @@ def backtest_log(
         check_policy_name(name)
     found = backtest_record(problem, record, wanted, rho=rho, seed=seed)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "backtest.json").write_text(json.dumps(found.as_values(), indent=1) + "\n", encoding="utf-8")
+        make_folder(out)
+        archive.write_file(out / "backtest.json", (json.dumps(found.as_values(), indent=1) + "\n").encode())
     if as_json:
         typer.echo(json.dumps(found.as_values()))
         return

@@ -148,6 +148,11 @@ class Results:
         return [_mean(key, rows) for key, rows in sorted(groups.items())]
 
 
+def standard_error(values: Array) -> float:
+    """Of the mean; 0 for a single value, which tells none."""
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
 def _scene(row: Row) -> tuple[Any, ...]:
     return row.experiment, row.rho, row.problem, row.start, row.rounds
 
@@ -157,8 +162,7 @@ def _mean(key: tuple[str, float, str], rows: list[Row]) -> Mean:
         return float(np.mean([getattr(row, name) for row in rows]))
 
     def error(name: str) -> float:
-        values = [getattr(row, name) for row in rows]
-        return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+        return standard_error(np.array([getattr(row, name) for row in rows]))
 
     return Mean(
         *key,

@@ -12,7 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from holdcourse.policy import Policy
 from holdcourse.simulation import World, simulate
 
 Array: TypeAlias = NDArray[np.float64]
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 CLAIRVOYANT = "clairvoyant"  # not a policy but what hindsight would have done; it appears in sweeps like one
 PAPER_POLICIES = ("gp-md", "cgp-lcb", "md-known", "minc-known", "stationary")

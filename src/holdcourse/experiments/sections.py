@@ -6,9 +6,8 @@ from typing import Annotated, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import Field, model_validator
 
-from holdcourse.experiments.runs import Frozen
+from holdcourse.experiments.runs import Frozen, Positive
 
-Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 Lengths: TypeAlias = Positive | tuple[Positive, ...]
 Section = TypeVar("Section", bound=Frozen)

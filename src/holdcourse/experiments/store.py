@@ -96,9 +96,9 @@ class Folder:
         else:
             if (self.path / "runs").exists():
                 raise InvalidInput(f"{self.path} holds runs without {self.manifest.name}; choose another --out")
-            self._make(self.path)
+            make_folder(self.path)
             archive.write_file(self.manifest, (json.dumps(wanted, indent=1, sort_keys=True) + "\n").encode())
-        self._make(self.path / "runs")
+        make_folder(self.path / "runs")
         for half in (self.path / "runs").glob(".*.tmp"):  # of a sweep that was killed; not of one that is at work
             if time.time() - half.stat().st_mtime > STALE_SECONDS:
                 half.unlink(missing_ok=True)
@@ -108,7 +108,7 @@ class Folder:
         """Write what came of a run, in one step; its row, if it succeeded."""
         run = outcome.run
         if outcome.error is not None:
-            self._make(self.path / "failed")
+            make_folder(self.path / "failed")
             text = f"{json.dumps(run.model_dump(mode='json'), indent=1)}\n\n{outcome.error}"
             archive.write_file(self.failure_file(run.identity), text.encode())
             return None
@@ -144,11 +144,13 @@ class Folder:
         for file in (self.manifest, self.summary):
             file.unlink(missing_ok=True)
 
-    def _make(self, path: Path) -> None:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(f"cannot write to {path}: {error.strerror}; choose another --out") from None
+
+def make_folder(path: Path) -> None:
+    """Make a folder of results, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {path}: {error.strerror}; choose another --out") from None
 
 
 def read_summary(path: Path) -> list[Row]:

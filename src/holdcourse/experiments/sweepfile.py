@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
@@ -16,10 +16,8 @@ from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.explain import explain, spelled
 from holdcourse.experiments.own import OwnWorld, file_hash
 from holdcourse.experiments.policies import check_policy_name
-from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, RunConfig, Sweep
+from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep
 from holdcourse.experiments.sections import Actions, Contexts, Costs, Learner, Movement
-
-Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class SweepFile(Frozen):

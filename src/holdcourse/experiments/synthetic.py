@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,6 +14,7 @@ from holdcourse.experiments.runs import (
     PAPER_POLICIES,
     Frozen,
     PolicyConfig,
+    Positive,
     RunConfig,
     Scene,
     Sweep,
@@ -21,8 +22,6 @@ from holdcourse.experiments.runs import (
 )
 from holdcourse.policy import Policy
 from holdcourse.worlds import SyntheticWorld
-
-Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 OVER_TIME, OVER_RHO = "synthetic", "synthetic-rho"  # the names of the two experiments
 RHO_SWEEP = (0.1, 0.1778, 0.3162, 0.5623, 1.0, 1.778, 3.162, 5.623, 10.0)

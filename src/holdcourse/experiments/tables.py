@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from holdcourse.experiments.results import Results
+from holdcourse.experiments.results import Results, standard_error
 from holdcourse.experiments.style import in_order, label_of
 
 
@@ -85,8 +85,7 @@ def mean_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def _statistics(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-    return float(values.mean()), error
+    return float(values.mean()), standard_error(values)
 
 
 def _cell(pair: tuple[float, float] | None, digits: int, errors: bool) -> str:

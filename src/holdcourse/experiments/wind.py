@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from holdcourse.experiments.runs import (
     PAPER_POLICIES,
     Frozen,
     PolicyConfig,
+    Positive,
     RunConfig,
     Scene,
     Sweep,
@@ -36,7 +37,6 @@ from holdcourse.wind.record import WindRecord
 from holdcourse.wind.world import WindWorld, wind_world
 
 Array: TypeAlias = NDArray[np.float64]
-Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 EXPERIMENT = "wind"
 # The gauge has no noise here, so these do the same in every repetition: once is enough, and copies would only make the

@@ -3,7 +3,8 @@
 Xopt, Optimas and libEnsemble drive generators by `suggest` and `ingest`. `CourseGenerator` is one that follows a
 context and weighs what a better setting saves against what it costs to go there.
 
-What the standard calls        is here
+=============================  =======================================================================================
+what the standard calls        is here
 =============================  =======================================================================================
 variable                       an axis of the grid of settings
 `ContextualVariable`           an axis of the context: observed, never chosen

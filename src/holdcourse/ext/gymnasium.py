@@ -15,7 +15,7 @@ from holdcourse.controller import Controller
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.history import check_contexts
 from holdcourse.policy import Policy
-from holdcourse.simulation import World, measurement_noise
+from holdcourse.simulation import World, measurement_noise, shown_costs
 
 try:
     import gymnasium
@@ -176,7 +176,7 @@ class PolicyAgent:
     Parameters
     ----------
     policy
-        What decides. One that knows the costs is shown the `costs` of the info.
+        What decides. One that knows the costs is shown the `costs` of the info; as gains, if it maximises.
     seed
         Of the policy's randomness. With the seed of ``env.reset(seed=...)`` the episode is that of `simulate`.
 
@@ -213,7 +213,8 @@ class PolicyAgent:
             self.controller.new_episode(here)
         else:
             self._tell(info)
-        costs = info["costs"] if self.controller.model.needs_costs else None
+        model = self.controller.model
+        costs = shown_costs(model, info["costs"]) if model.needs_costs else None
         return self.controller.ask(observation["context"], costs=costs).action
 
     def end(self, info: Mapping[str, Any]) -> None:

@@ -1,9 +1,11 @@
 """Planning policies by name.
 
-| policy | cost vector it sees | rule |
-|---|---|---|
-| `planner` | lower bounds of the Gaussian process | plan on the learned chain of contexts |
-| `planner_known` | true costs, as shown so far | the same |
+================  ====================================  ============================================
+policy            cost vector it sees                   rule
+================  ====================================  ============================================
+`planner`         lower bounds of the Gaussian process  plan on the learned chain of contexts
+`planner_known`   true costs, as shown so far           the same
+================  ====================================  ============================================
 """
 
 from __future__ import annotations

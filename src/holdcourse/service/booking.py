@@ -15,15 +15,20 @@ from holdcourse.service.ledger import Ledger
 from holdcourse.service.rows import finite, plain_value
 
 
+def instructed(ledger: Ledger) -> int | None:
+    """What the machine shall do, whatever is decided; None where it shall do what is decided."""
+    if ledger.override is not None:
+        return int(ledger.override["action"])
+    return None if ledger.mode in ("act", "advise") else ledger.place
+
+
 def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> dict[str, Any]:
     """What the machine shall do with a decision, and what is needed to book its tell."""
-    proposed, reason = record.decision.action, None
+    proposed, action = record.decision.action, record.meant
     if ledger.override is not None:
-        act, action, reason = True, ledger.override["action"], "override"
-    elif ledger.mode in ("act", "advise"):
-        act, action = ledger.mode == "act", proposed
+        act, reason = True, "override"
     else:
-        act, action, reason = False, ledger.place, "observe" if ledger.mode == "observe" else None
+        act, reason = ledger.mode == "act", "observe" if ledger.mode == "observe" else None
     knows = record.mean is not None
     extra = {
         "mode": ledger.mode,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -43,7 +44,7 @@ def backup(store: DataFolder, controller: str) -> Response:
         store.copy_to(controller, file)
         length = file.tell()
         file.seek(0)
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         file.close()
         raise LogError(f"cannot copy {controller}: {error}") from error
     except BaseException:

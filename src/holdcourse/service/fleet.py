@@ -86,7 +86,7 @@ class Fleet:
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, Exception):  # whatever it was, the files must be closed
                 await task
         for berth in self.berths.values():
             async with berth.turn:
@@ -144,7 +144,7 @@ class Fleet:
 
     async def create(self, config: Config) -> tuple[dict[str, Any], bool]:
         """A new controller, or the one that was created with the same settings before; whether it is new."""
-        settings, name = _settings(config), config.id
+        settings, name = await self.beside(lambda: _settings(config)), config.id  # a history may be long
         while True:
             berth = self.berths.setdefault(name, Berth())
             async with berth.turn:
@@ -196,6 +196,8 @@ class Fleet:
                         await self.do(name, lambda hosted: hosted.watch(now()))
                     except HoldcourseError as error:  # a full disk, say: the state says stale anyway; try again
                         logger.warning("cannot record that %s is stale: %s", name, error)
+                    except Exception:  # one that cannot be watched must not keep the others from being watched
+                        logger.exception("cannot watch %s", name)
 
 
 def _settings(config: Config) -> dict[str, Any]:

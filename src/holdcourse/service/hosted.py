@@ -107,6 +107,7 @@ class Hosted:
                 request.allowed,
                 question.forecast,
                 round=number,
+                instructed=booking.instructed(ledger),
                 extra=lambda record: booking.asked(ledger, problem, record, key),
             )
         event = self._catch_up()[-1]
@@ -139,7 +140,7 @@ class Hosted:
                     decision, taken, asked["context"], measurement, place, extra=extra, notes=notes
                 )
             else:
-                other = None if taken == asked["proposed"] else taken
+                other = None if taken == record.meant else taken
                 self.controller.tell(decision, measurement, other, extra=extra, notes=notes)
         event = next(event for event in self._catch_up() if event.body.get("id") == decision)
         del self._answers[decision]
@@ -149,25 +150,27 @@ class Hosted:
 
     # -- the operator -------------------------------------------------------------------------------------------------
 
-    def set_mode(self, mode: str, reason: str) -> Done:
-        """From now on."""
+    def set_mode(self, mode: str, reason: str, key: str | None) -> Done:
+        """From now on; a request that was carried out before changes nothing, whatever came in between."""
         self._recall()
-        if mode == self.ledger.mode:
+        note = {"note": "mode", "mode": mode, "reason": reason}
+        if self._noted(note, key) or mode == self.ledger.mode:
             return Done(self.view.state(), [])
-        self._commit({"note": "mode", "mode": mode, "reason": reason})
+        self._commit(_keyed(note, key))
         return Done(self.view.state(), [("mode", {"mode": mode, "reason": reason})])
 
-    def set_override(self, action: int | None, reason: str) -> Done:
-        """Hold the machine at an action, or hand it back."""
+    def set_override(self, action: int | None, reason: str, key: str | None) -> Done:
+        """Hold the machine at an action, or hand it back; likewise."""
         self._recall()
         if action is not None:
             self.controller.policy.problem.check_action(action)
         held = self.ledger.override
-        if (None if held is None else (held["action"], held["reason"])) == (
+        note = {"note": "override", "action": action, "reason": reason}
+        if self._noted(note, key) or (None if held is None else (held["action"], held["reason"])) == (
             None if action is None else (action, reason)
         ):
             return Done(self.view.state(), [])
-        self._commit({"note": "override", "action": action, "reason": reason})
+        self._commit(_keyed(note, key))
         return Done(self.view.state(), [("override", {"action": action, "reason": reason})])
 
     def new_episode(self, start: int) -> Done:
@@ -273,6 +276,16 @@ class Hosted:
             self.ledger.saw(event)
         return events
 
+    def _noted(self, note: Mapping[str, Any], key: str | None) -> bool:
+        """Whether the record holds this note under this key; another one under it is a conflict."""
+        earlier = None if key is None else self.shelf.with_key(key)
+        if earlier is None:
+            return False
+        recorded = {name: value for name, value in earlier.event.body.items() if name != "extra"}
+        if recorded != note:
+            raise refusals.conflict(f"the key {key!r} was used for something else", recorded, dict(note))
+        return True
+
     def _commit(self, *notes: Mapping[str, Any]) -> None:
         self.controller.note(*notes)
         self._catch_up()
@@ -346,3 +359,7 @@ class Hosted:
 def now() -> datetime:
     """The time, as records tell it."""
     return datetime.now(UTC)
+
+
+def _keyed(note: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
+    return note if key is None else {**note, "extra": {"key": key}}

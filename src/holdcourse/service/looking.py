@@ -122,7 +122,7 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
 
 
 def _decisions(paths: list[Path]) -> int:
-    newest = [log_and_last for path in paths if (log_and_last := _newest_round(path)) is not None]
+    newest = [last for path in paths if (last := _newest_round(path)) is not None]
     return max(newest, default=-1) + 1
 
 

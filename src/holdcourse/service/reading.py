@@ -19,7 +19,8 @@ MAX_LONG_BODY = 2**24  # with a history or a matrix
 MAX_DEPTH = 32
 SMALL = 2**16  # bytes; more are checked beside the event loop
 JSON = "application/json"
-STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# Possessive, and an open string ends with the body: a body of quotes is read once, not once per quote.
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from holdcourse.service import answers, schemas
-from holdcourse.service.access import Administers, Asks, Id, Key, Ships, Tells, reply, who
+from holdcourse.service.access import Administers, Asks, Id, Key, Ships, Tells, known, reply, who
 from holdcourse.service.description import body_of, refused
 from holdcourse.service.hosted import Done, Hosted
 from holdcourse.service.reading import MAX_LONG_BODY, reads
@@ -21,6 +21,7 @@ router = APIRouter()
     status_code=201,
     response_model=answers.State,
     responses={200: {"model": answers.State, "description": "It exists already."}, **refused("create")},
+    dependencies=[Depends(known)],  # before the body is read; which controller it is for, the body says
     openapi_extra=body_of(schemas.Config),
 )
 async def create(
@@ -113,9 +114,10 @@ async def override(
     name: Id,
     fleet: Ships,
     body: Annotated[schemas.Override, Depends(reads(schemas.Override))],
+    key: Key = None,
 ) -> Response:
     """Hold the machine at an action until it is handed back with null."""
-    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.set_override(body.action, body.reason)))
+    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.set_override(body.action, body.reason, key)))
 
 
 @router.post(
@@ -129,9 +131,10 @@ async def mode(
     name: Id,
     fleet: Ships,
     body: Annotated[schemas.ModeChange, Depends(reads(schemas.ModeChange))],
+    key: Key = None,
 ) -> Response:
     """How far the policy may go from now on."""
-    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.set_mode(body.mode, body.reason)))
+    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.set_mode(body.mode, body.reason, key)))
 
 
 @router.post(

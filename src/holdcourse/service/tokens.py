@@ -142,13 +142,18 @@ def _digest(secret: str) -> str:
 
 
 def _write(path: Path, tokens: list[Token]) -> None:
-    """Replace the file in one step, readable by its owner only."""
+    """Replace the file in one step: readable by its owner only, or as it was."""
     text = json.dumps({"format": FORMAT, "tokens": [asdict(token) for token in tokens]}, indent=1)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    before = path.stat() if path.exists() else None
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(text + "\n")
             file.flush()
+            if before is not None and os.name == "posix":  # the server must still be able to read it
+                os.fchmod(file.fileno(), before.st_mode & 0o777)
+                if (before.st_uid, before.st_gid) != (os.getuid(), os.getgid()):
+                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:

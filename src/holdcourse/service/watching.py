@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 import holdcourse as hc
 from holdcourse.service import answers, files, looking, metrics
-from holdcourse.service.access import Administers, DecisionId, Id, Reads, Ships, Who, authorised, reply
+from holdcourse.service.access import Administers, DecisionId, Id, Reads, Ships, Who, authorised, reply, who
 from holdcourse.service.description import refused
 from holdcourse.service.fleet import Fleet
 
@@ -167,8 +167,13 @@ async def alarms(name: Id, fleet: Ships) -> Response:
 @router.get(
     "/controllers/{id}/verify", response_model=answers.Verification, responses=refused("look"), dependencies=[Reads]
 )
-async def verify(name: Id, fleet: Ships, full: bool | None = None) -> Response:
-    """Whether the record is whole; `full` decides every round again, which is the default for short records."""
+async def verify(name: Id, fleet: Ships, request: Request, full: bool | None = None) -> Response:
+    """Whether the record is whole; `full` decides every round again, which is the default for short records.
+
+    Asked for, it needs an admin's token: it may take long.
+    """
+    if full:
+        who(request, "admin", name)
     fleet.berth(name)
     paths = fleet.store.epochs(name)
     return reply(answers.Verification, await fleet.beside(partial(looking.verified, paths, full), heavy=True))

@@ -3,8 +3,8 @@
 **With history** the wind model is learned from it (`Climate`), and the plan has to be back at the altitude that made
 most in the past by its end: it leaves only for what pays the whole way within the plan. How much more than the way a
 move has to promise (the caution) is decided by replaying the policy over thirds of the history, each with a climate
-learned from the other two, and comparing with staying at the altitude chosen on these. If no caution beats that, it
-stays.
+learned from the other two, and comparing with staying at the altitude chosen on these. Unless the best caution beats
+that by more than the standard error over the stretches replayed, the policy stays.
 
 **Without history** the model is `GeneralWind`, which learns the site as it goes, and the caution is fixed.
 """
@@ -122,12 +122,15 @@ class Trial:
         The one that made most.
     gains
         Net energy above staying, in percent, for each caution tried; empty if the history was too short to try.
+    error
+        Standard error of the largest gain, over the stretches replayed.
     rounds
         How many were replayed.
     """
 
     caution: float
     gains: dict[float, float]
+    error: float
     rounds: int
 
     @property
@@ -138,7 +141,7 @@ class Trial:
         tried = ", ".join(f"{caution:g}: {gain:+.1f} %" for caution, gain in self.gains.items())
         said = f"Replayed over {self.rounds} rounds of history it made this more than staying, by caution: {tried}"
         if self.caution == STAY:
-            return f"{said}; none beats staying, so it stays."
+            return f"{said} (standard error of the best {self.error:.1f}); that is too little, so it stays."
         times = "" if self.caution == 1.0 else f"{self.caution:g} times "
         return f"{said}; a move has to promise {times}what the way costs."
 
@@ -147,26 +150,28 @@ def choose_caution(world: WindWorld, hours: Array, speed: Array) -> Trial:
     """Replay the policy over the past, (t,) and (t, n), with each caution, and take the one that made most."""
     step = _step(hours)
     edges = np.linspace(0, len(hours), FOLDS + 1).astype(int)
-    made = np.zeros(len(CAUTIONS))
+    more: list[list[float]] = []  # than staying, kWh; a row for each stretch, a column for each caution
     stayed, rounds = 0.0, 0
     for a, b in pairwise(edges.tolist()):
         rest = np.r_[0:a, b : len(hours)]
         try:
             climate = learn_climate(hours[rest], speed[rest], world.altitudes)
         except InvalidInput:  # two thirds are too little to learn from
-            return Trial(GENERAL_CAUTION, {}, 0)
+            return Trial(GENERAL_CAUTION, {}, 0.0, 0)
         home = best_altitude(world.curve, speed[rest])
         for part in _windows(hours[a:b], step, REPLAYED_ROUNDS // FOLDS):
             wind, begin = speed[a:b][part], float(hours[a:b][part][0])
             flown = Replayed(world, climate, wind, begin, step, home)
-            made += [flown.net(caution) for caution in CAUTIONS]
+            more.append([flown.net(caution) - flown.stayed for caution in CAUTIONS])
             stayed += flown.stayed
             rounds += len(wind)
-    if rounds == 0 or not stayed > 0:
-        return Trial(GENERAL_CAUTION, {}, 0)
-    gains = {caution: 100 * (net - stayed) / stayed for caution, net in zip(CAUTIONS, made.tolist(), strict=True)}
-    best = max(gains, key=lambda caution: gains[caution])
-    return Trial(best if gains[best] > 0 else STAY, gains, rounds)
+    if len(more) < 2 or not stayed > 0:
+        return Trial(GENERAL_CAUTION, {}, 0.0, 0)
+    table = 100 * np.array(more) / stayed
+    gains, errors = table.sum(axis=0), table.std(axis=0, ddof=1) * len(table) ** 0.5
+    best = int(np.argmax(gains))
+    caution = CAUTIONS[best] if gains[best] > errors[best] else STAY
+    return Trial(caution, dict(zip(CAUTIONS, gains.tolist(), strict=True)), float(errors[best]), rounds)
 
 
 class Replayed:
