@@ -20,10 +20,9 @@ from oracles.driving import HISTORY, KERNEL, LINE, POLICIES, crash_copy, half_ro
 import holdcourse as hc
 from holdcourse import controller as controller_module
 from holdcourse import log as log_module
-from holdcourse.controller import Origin
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.log import KEPT_SNAPSHOTS, SOUGHT, Log, LogError
-from holdcourse.session import Session
+from holdcourse.session import Origin, Session
 
 NAME = "gp_md exact"
 

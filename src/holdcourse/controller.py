@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,11 @@ from holdcourse.history import check_measurement
 from holdcourse.limits import Guard, Limits, whole_number
 from holdcourse.log import Event, Log
 from holdcourse.policy import Policy
-from holdcourse.session import Session, asked
+from holdcourse.session import Origin, Session, asked
 
 logger = logging.getLogger("holdcourse.controller")
 
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a new record goes on from: the round and episode of an earlier one, and what to say of that."""
-
-    round: int = 0
-    episode: int = 0
-    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Controller:
@@ -83,7 +73,6 @@ class Controller:
         max_pending: int = 1,
         origin: Origin | None = None,
     ) -> None:
-        self._origin = origin or Origin()
         self._session = Session(
             policy,
             start,
@@ -91,8 +80,7 @@ class Controller:
             limits=limits,
             guard=guard,
             max_pending=max_pending,
-            first_round=self._origin.round,
-            first_episode=self._origin.episode,
+            origin=origin,
         )
         self._log: Log | None = None
         self._stale = False  # whether the state must be read back from the log first
@@ -291,6 +279,12 @@ class Controller:
             self.log.extend([("learn", told), *(("note", dict(note)) for note in notes)])
         self._after_event()
 
+    def origin_of_next(self, places: Sequence[int], here: int, about: Mapping[str, Any]) -> Origin:
+        """Where a record that continues this one begins; action k is `places[k]` there, and the machine is at `here`."""
+        session = self._session
+        where = session.where.renamed(places, here, session.round - 1)
+        return Origin(session.round, session.episode, about, where, session.cool_until)
+
     def new_episode(self, start: int, *, extra: Mapping[str, Any] | None = None) -> None:
         """End the episode; the next one begins at `start`, with limits and guard afresh."""
         self._catch_up()
@@ -400,7 +394,7 @@ class Controller:
             about: dict[str, Any] = {"recipe": recipe.describe(self.policy)}
         except InvalidInput as error:  # only Python can make this policy again
             about = {"recipe": None, "recipe_missing": str(error)}
-        return about | dict(self._origin.about), archive.pack(*self._session.snapshot())
+        return about | dict(self._session.origin.about), archive.pack(*self._session.snapshot())
 
     def _after_event(self) -> None:
         if self._log is not None and self._log.last // SNAPSHOT_EVERY > self._snapshots:

@@ -232,6 +232,7 @@ class Record:
             std=arrays.get("std"),
             told=None if data["told"] is None else tuple(data["told"]),
             said=data.get("said", ""),
+            instructed=data.get("instructed"),
         )
 
     def with_tell(self, measurement: float | None, applied: int | None) -> Record:

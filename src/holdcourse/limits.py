@@ -14,6 +14,7 @@ allowed, however recently it came there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -108,6 +109,10 @@ class Guard:
         object.__setattr__(self, "revert_to", whole_number(self.revert_to, "revert_to", 0))
         object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
 
+    def trips(self, measurement: float, *, maximise: bool) -> bool:
+        """Whether a measurement is too bad."""
+        return measurement < self.threshold if maximise else measurement > self.threshold
+
 
 @dataclass(frozen=True)
 class Whereabouts:
@@ -139,6 +144,11 @@ class Whereabouts:
         reach = max(limits.min_dwell, limits.window or 0)
         old = sum(past <= round - reach for past, _ in self.arrivals)
         return Whereabouts((*self.arrivals[max(old - 1, 0) :], (round, action)))
+
+    def renamed(self, places: Sequence[int], here: int, newest: int) -> Whereabouts:
+        """The same in other actions, `places[k]` for action k; it is at `here` after round `newest`."""
+        arrivals = tuple((past, places[action]) for past, action in self.arrivals)
+        return Whereabouts(arrivals if arrivals[-1][1] == here else (*arrivals, (newest, here)))
 
     def corrected(self, action: int, round: int, newest: int) -> Whereabouts:  # noqa: A002
         """The same, except that it was at `action` in `round`; `newest` is the last round played."""

@@ -7,7 +7,7 @@ and arrays, and lived through again from the events of a record.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -22,6 +22,21 @@ from holdcourse.rules import Choice
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 KEPT_RECORDS = 64  # newest decisions that can be explained and compared without the log
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a new record goes on from: the round and episode of an earlier one, and what to say of that.
+
+    `where` and `cool_until` are those of the earlier one in the actions of the new; without, limits and guard begin
+    afresh.
+    """
+
+    round: int = 0
+    episode: int = 0
+    about: Mapping[str, Any] = field(default_factory=dict)
+    where: Whereabouts | None = None
+    cool_until: int = 0
 
 
 class Session:
@@ -39,8 +54,7 @@ class Session:
         limits: Limits | None = None,
         guard: Guard | None = None,
         max_pending: int = 1,
-        first_round: int = 0,
-        first_episode: int = 0,
+        origin: Origin | None = None,
     ) -> None:
         policy.problem.check_action(start)
         check_seed(seed)
@@ -51,17 +65,17 @@ class Session:
         self.guard = guard
         self.max_pending = whole_number(max_pending, "max_pending", 1)
         self.seed, self.start = int(seed), int(start)
-        self.first_round, self.first_episode = first_round, first_episode
+        self.origin = origin or Origin()
         self._begin()
 
     def _begin(self) -> None:
         self.pilot = Pilot(self.policy, self.start, self.seed)
-        if self.first_round:  # it goes on from an earlier record: its random numbers must be new ones
-            self.pilot.state = self.pilot.rule.begin(self.start, self.seed, self.first_round)
-        self.round = self.first_round
-        self.episode = self.first_episode
-        self.where = Whereabouts(((self.round - 1, self.start),))
-        self.cool_until = 0  # rounds before this one are spent at the guard's action
+        if self.origin.round:  # it goes on from an earlier record: its random numbers must be new ones
+            self.pilot.state = self.pilot.rule.begin(self.start, self.seed, self.origin.round)
+        self.round = self.origin.round
+        self.episode = self.origin.episode
+        self.where = self.origin.where or Whereabouts(((self.round - 1, self.start),))
+        self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
         self.records: dict[int, Record] = {}  # by round: all pending ones and the newest others
 
     @classmethod
@@ -133,10 +147,7 @@ class Session:
         """Take in what was told of a decision."""
         decision = record.decision
         taken = record.meant if applied is None else applied
-        if measurement is not None:
-            self.pilot.learn(taken, record.request.context, measurement)
-            if self.guard is not None and self._too_high(measurement):
-                self.cool_until = self.round + self.guard.cool_down
+        self._measured(taken, record.request.context, measurement)
         if taken != record.meant:
             newest = self.round - 1
             self.where = self.where.corrected(taken, decision.round, newest)
@@ -146,16 +157,21 @@ class Session:
 
     def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> None:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
-        if measurement is not None:
-            self.pilot.learn(action, context, measurement)
+        self._measured(action, context, measurement)
         if place is not None:
-            self.where = Whereabouts(((self.round - 1, place),))
+            newest = self.round - 1
+            corrected = self.where.corrected(place, newest, newest)
+            self.where = corrected if corrected.action == place else Whereabouts(((newest, place),))
             self.pilot.move_to(place)
 
-    def _too_high(self, measurement: float) -> bool:
-        assert self.guard is not None
-        maximise = getattr(self.pilot.model, "maximise", False)
-        return measurement < self.guard.threshold if maximise else measurement > self.guard.threshold
+    def _measured(self, action: int, context: Any, measurement: float | None) -> None:
+        if measurement is None:
+            return
+        self.pilot.learn(action, context, measurement)
+        if self.guard is not None and self.guard.trips(
+            measurement, maximise=getattr(self.pilot.model, "maximise", False)
+        ):
+            self.cool_until = self.round + self.guard.cool_down
 
     def start_episode(self, start: int) -> None:
         """End the episode and begin the next one at `start`."""

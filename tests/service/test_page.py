@@ -132,7 +132,7 @@ def test_an_operator_takes_over_and_hands_back(server, browser):
 
         take_over.click()
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
-        dialog.get_by_label("Setting").select_option("250 m")
+        dialog.get_by_label("Setting").select_option(str(HEIGHTS.index(250.0)))
         dialog.get_by_label("Reason").fill("inspection")
         dialog.get_by_role("button", name="Hold it there").click()
         expect(page.locator(".order")).to_have_text("Hold 250 m")

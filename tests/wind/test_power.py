@@ -93,3 +93,9 @@ def test_movement_costs():
     for bad in ("free", -1.0, 0.0, np.nan):
         with pytest.raises(InvalidInput):
             movement_cost(bad)
+
+
+def test_machines_of_the_same_name_are_told_apart():
+    digests = {curve.digest for curve in (paper_curve(), paper_curve(cut_out=20), paper_curve(cut_out=25))}
+    assert len(digests) == 3
+    assert paper_curve().digest == paper_curve().digest

@@ -217,7 +217,8 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
             raise InvalidInput(f"several results have the same _id: {told}")
         for result in found:
             if result.record is None:
-                self._session.learn_earlier(result.action, result.context, result.measurement, None)
+                if result.measurement is not None:
+                    self._session.pilot.learn(result.action, result.context, result.measurement)
             elif result.record.told is None:
                 record, applied = result.record, result.applied
                 where_measured = replace(record, request=replace(record.request, context=result.context))

@@ -15,7 +15,10 @@ Reason: TypeAlias = Literal["override", "observe", "fallback"]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
 Estimated = Annotated[
     float | None,
-    Field(description="Estimated by the model as it was in each round, less what was really paid; null where unknown."),
+    Field(
+        description="Cost of the alternative, measured where it ran and else estimated by the model as it was in that "
+        "round, less what was really paid; over the rounds where it is known, null if there are none."
+    ),
 ]
 
 

@@ -52,7 +52,7 @@ def told(
     """The costs of a round, and the notes that follow from its tell; `off` is what `deviations` gave."""
     question = ledger.pending[decision]
     movement = problem.distance(question["before"], taken)
-    service = None
+    service, measured = None, measurement is not None
     if measurement is not None:
         service = -measurement if maximises(ledger.config) else measurement
     notes = [] if measurement is None else notes_of(ledger.watched.after(measurement, off), list(ledger.alarms))
@@ -66,8 +66,8 @@ def told(
         "default": question["action"],
         "service": service,
         "movement": movement,
-        "staying": question["staying"],
-        "fixed": question["fixed"],
+        "staying": service if measured and taken == ledger.home else question["staying"],
+        "fixed": service if measured and taken == ledger.fixed else question["fixed"],
         "cumulative_service": ledger.sums.service + (service or 0.0),
         "cumulative_movement": ledger.sums.movement + movement,
         "deviations": off,

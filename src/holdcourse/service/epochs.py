@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdcourse import recipe
-from holdcourse.controller import Controller, Origin
+from holdcourse.controller import Controller
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.history import History
 from holdcourse.limits import Guard, Limits
@@ -25,6 +25,7 @@ from holdcourse.problem import Problem, grid
 from holdcourse.service.ledger import Ledger
 from holdcourse.service.schemas import MAX_ACTIONS
 from holdcourse.service.store import DataFolder
+from holdcourse.session import Origin
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
 
@@ -63,16 +64,12 @@ def begin(store: DataFolder, config: Mapping[str, Any], history: list[Measured] 
     _write(store, config, policy, note, Origin(), config["start"])
 
 
-def begin_next(store: DataFolder, ledger: Ledger, controller: Controller, config: Mapping[str, Any]) -> None:
+def begin_next(store: DataFolder, ledger: Ledger, controller: Controller, changes: Mapping[str, Any]) -> None:
     """Write the record of a new epoch, which knows all that was told before."""
+    config = merged(ledger.config, changes)
     old, new = controller.policy.problem, problem_of(config)
     places = nearest_actions(old, new)
-    moved = {"guard": config["guard"], "fallback": config["fallback"]}
-    if config["guard"] == ledger.config["guard"] and config["guard"] is not None:
-        moved["guard"] = config["guard"] | {"revert_to": places[config["guard"]["revert_to"]]}
-    if config["fallback"] == ledger.config["fallback"] and config["fallback"] is not None:
-        moved["fallback"] = places[config["fallback"]]
-    config = {**config, **moved}
+    config = _renamed(config, changes, places)
     if config["fallback"] is not None:
         new.check_action(config["fallback"])
     past = _past(told_so_far(store, config["id"], new))
@@ -90,7 +87,7 @@ def begin_next(store: DataFolder, ledger: Ledger, controller: Controller, config
         "carried": carried,
     }
     previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
-    origin = Origin(controller.round, controller.episode, {"previous": previous})
+    origin = controller.origin_of_next(places, start, {"previous": previous})
     _write(store, config, policy_of(config, new, past), note, origin, start)
 
 
@@ -120,13 +117,26 @@ def _write(
 def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings after a change; of groups of settings, what is not named stays."""
     result = {**config, **changes}
-    if result["policy"] != config["policy"]:  # another policy takes other options
-        config = {**config, "options": dict.fromkeys(config["options"])}
+    if result["policy"] != config["policy"]:  # another policy takes other options; what is measured stays the same
+        kept = {"maximise": config["options"]["maximise"]}
+        config = {**config, "options": dict.fromkeys(config["options"]) | kept}
         result["options"] = config["options"]
     for name in ("limits", "options", "units", "guard"):
         if isinstance(changes.get(name), Mapping):
             result[name] = {**(config[name] or {"cool_down": 10}), **changes[name]}
     return result
+
+
+def _renamed(config: Mapping[str, Any], changes: Mapping[str, Any], places: list[int]) -> dict[str, Any]:
+    """The settings with the actions in them under their new numbers; those just given are new ones already."""
+    guard, fallback, options = config["guard"], config["fallback"], config["options"]
+    if guard is not None and "guard" not in changes:
+        guard = guard | {"revert_to": places[guard["revert_to"]]}
+    if fallback is not None and "fallback" not in changes:
+        fallback = places[fallback]
+    if options["action"] is not None and "action" not in changes.get("options", {}):
+        options = options | {"action": places[options["action"]]}
+    return {**config, "guard": guard, "fallback": fallback, "options": options}
 
 
 def recorded_policy(log: Log) -> Policy:
@@ -190,6 +200,8 @@ def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None)
     learns = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     taken = {*parameters, *(Learning.__annotations__ if learns else ())} - {"problem", "learning", "history"}
     options = {key: value for key, value in config["options"].items() if value is not None}
+    if "maximise" not in taken:  # it says what measurements mean, whoever decides
+        options.pop("maximise", None)
     wrong = sorted(set(options) - taken)
     if wrong:
         raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")

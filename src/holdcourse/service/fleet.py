@@ -156,19 +156,21 @@ class Fleet:
     ) -> tuple[dict[str, Any], bool]:
         if berth.hosted is not None or berth.broken is not None:
             return _existing(berth.open(), settings), False
+        is_new = not self.store.epochs(name)  # else an earlier attempt failed after the record got its name
         try:
             berth.hosted = await run_sync(self._make, settings, config, limiter=self._threads)
         except BaseException:
             del self.berths[name]
             raise
         self.hub.publish(name, "state", {"created": True})
-        return berth.hosted.view.state(), True
+        return (berth.hosted.view.state(), True) if is_new else (_existing(berth.hosted, settings), False)
 
     def _make(self, settings: Mapping[str, Any], config: Config) -> Hosted:
         history = None if config.history is None else plain(config, include={"history"})["history"]
         try:
-            with refusals.computing():
-                epochs.begin(self.store, settings, history)
+            if not self.store.epochs(config.id):
+                with refusals.computing():
+                    epochs.begin(self.store, settings, history)
         except OSError as error:
             raise LogError(f"cannot begin a record in {self.store.folder(config.id)}: {error}") from error
         return Hosted(self.store, config.id)

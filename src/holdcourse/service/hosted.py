@@ -196,10 +196,13 @@ class Hosted:
         if config == self.ledger.config:
             return Done(self.view.state(), [])
         if any(config[name] != self.ledger.config[name] for name in epochs.EPOCH_SETTINGS):
-            with refusals.computing():
-                epochs.begin_next(self.store, self.ledger, self.controller, config)
-            self._outdated = True  # the old record must not be written to any more
-            self.controller.close()
+            try:
+                with refusals.computing():
+                    epochs.begin_next(self.store, self.ledger, self.controller, changes)
+            finally:
+                if self.store.epochs(self.id) != self.shelf.paths:  # then the old one must not be written to any more,
+                    self._outdated = True  # even if something failed after the new one got its name
+                    self.controller.close()
             self._open()
         else:
             if config["fallback"] is not None:

@@ -17,20 +17,38 @@ from holdcourse.service.alarms import Watched
 
 @dataclass
 class Sums:
-    """Costs so far, in units of what is measured; `staying` and `fixed` are the model's estimates for told rounds."""
+    """Costs so far, in units of what is measured.
+
+    `against_staying` and `against_fixed` are what was saved, in the rounds where it is known what the alternative would
+    have cost; None before the first of them.
+    """
 
     service: float = 0.0
     movement: float = 0.0
-    staying: float | None = 0.0
-    fixed: float | None = 0.0
+    against_staying: float | None = None
+    against_fixed: float | None = None
     told: int = 0  # with a measurement
     asks: int = 0
     tells: int = 0
     alarms: int = 0
 
-    def gain(self, alternative: float | None) -> float | None:
-        """What was saved against an alternative; None where that is not known."""
-        return None if alternative is None or self.told == 0 else alternative - self.service - self.movement
+    def compare(self, told: Mapping[str, Any]) -> None:
+        """Count what a round saved; of one without a measurement, only its movement is known."""
+        for name in ("staying", "fixed"):
+            if told[name] is not None:
+                saved = (0.0 if told["service"] is None else told[name] - told["service"]) - told["movement"]
+                setattr(self, f"against_{name}", (getattr(self, f"against_{name}") or 0.0) + saved)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Sums:
+        """Read what `asdict` gave; older records hold the costs of the alternatives, not what was saved."""
+        fields = dict(data)
+        for name in ("staying", "fixed"):
+            if name in fields:
+                cost = fields.pop(name)
+                unknown = cost is None or not data["told"]
+                fields[f"against_{name}"] = None if unknown else cost - data["service"] - data["movement"]
+        return cls(**fields)
 
 
 @dataclass
@@ -93,11 +111,9 @@ class Ledger:
         sums.tells += 1
         sums.movement = extra["cumulative_movement"]
         sums.service = extra["cumulative_service"]
+        sums.compare(extra)
         if y is not None:
             sums.told += 1
-            for name in ("staying", "fixed"):
-                before, more = getattr(sums, name), extra[name]
-                setattr(sums, name, None if before is None or more is None else before + more)
             self.watched = self.watched.after(y, extra["deviations"])
 
     _learn = _tell
@@ -134,7 +150,7 @@ class Ledger:
         if carried is not None:
             for name in ("mode", "override", "newest", "pending", "stale", "alarms", "last_at"):
                 setattr(self, name, carried[name])
-            self.watched, self.sums = Watched.from_data(carried["watched"]), Sums(**carried["sums"])
+            self.watched, self.sums = Watched.from_data(carried["watched"]), Sums.from_data(carried["sums"])
 
     def carried(self) -> dict[str, Any]:
         """What the next epoch goes on with."""

@@ -65,8 +65,8 @@ class View:
             "units": config["units"],
             "service": sums.service,
             "movement": sums.movement,
-            "against_staying": sums.gain(sums.staying),
-            "against_fixed": None if ledger.fixed is None else sums.gain(sums.fixed),
+            "against_staying": sums.against_staying,
+            "against_fixed": sums.against_fixed,
             "rounds_told": sums.told,
         }
         counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}

@@ -6,6 +6,7 @@ Powers are in kW, energies in kWh, speeds in m/s.
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +87,15 @@ class PowerCurve:
     def describe(self) -> dict[str, Any]:
         """What the curve is, in JSON values."""
         best = float(self.power(self.knots).max())
-        return {"name": self.name, "rated_speed": self.rated_speed, "largest_power": best}
+        described = {"name": self.name, "rated_speed": self.rated_speed, "largest_power": best}
+        return described | {"digest": self.digest}
+
+    @property
+    def digest(self) -> str:
+        """Tells machines apart that have the same name: another table, cut-in, cut-out or other constants."""
+        table = () if self._table is None else self._table
+        numbers = [*(self._cubic or ()), self.rated_speed, self.cut_in, self.cut_out, *self.knots, *np.ravel(table)]
+        return hashlib.sha256(np.array(numbers, dtype="<f8").tobytes()).hexdigest()[:12]
 
 
 def paper_curve(

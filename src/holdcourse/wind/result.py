@@ -247,5 +247,5 @@ class Backtest:
 
 
 def _signed(percent: float) -> str:
-    """With its sign, and never a minus zero."""
-    return f"{percent:+.1f}" if round(percent, 1) else f"{'+' if percent >= 0 else '-'}{abs(percent):.2f}"
+    """With its sign; what one digit would call zero, with two."""
+    return f"{percent:+.1f}" if round(percent, 1) else f"{round(percent, 2) + 0.0:+.2f}"

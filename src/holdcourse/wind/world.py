@@ -40,7 +40,7 @@ class EnergyCosts:
     @property
     def name(self) -> str:
         """How the map is called in a record."""
-        return f"energy({self.curve.name}, x{self.scale:g})"
+        return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale:g})"
 
 
 @dataclass(frozen=True, eq=False)
