@@ -387,6 +387,25 @@ def test_infinite_costs_forbid_like_a_mask():
     assert (decision.wanted, decision.action, decision.limited_by) == (4, 1, "max_step")
 
 
+def test_limits_count_from_what_the_machine_was_told_to_do(tmp_path):
+    options = {"start": 0, "max_pending": 3, "limits": hc.Limits(max_step=0.25), "log": tmp_path / "record"}
+    with known(**options) as controller:
+        for number in range(3):  # it stays, so every proposal is one step from there
+            assert controller.ask(costs=wants(5), round=number, instructed=0).action == 1
+            assert controller.action == 0
+        controller.tell("r0", 1.0)
+        controller.tell("r2", 1.0, applied=1)  # somebody moved it after all
+        assert controller.action == 1
+        assert controller.ask(costs=wants(5), round=3).action == 2
+        expected = state_of(controller)
+    with known(**options) as again:
+        assert state_of(again) == expected
+        again.tell("r3", 1.0)
+        with pytest.raises(InvalidInput):
+            again.ask(costs=wants(5), round=4, instructed=LINE.n)
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
 def test_a_new_episode_begins_limits_and_cool_down_afresh():
     controller = known(
         start=0, limits=hc.Limits(min_dwell=5, max_moves=1, window=9), guard=hc.Guard(10.0, revert_to=5, cool_down=9)

@@ -488,8 +488,8 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
     log.close()
     honest = Session.decide
 
-    def otherwise(self, request):
-        choice, record = honest(self, request)
+    def otherwise(self, request, instructed):
+        choice, record = honest(self, request, instructed)
         if record.decision.action == 0:
             return choice, record
         return choice, replace(record, decision=replace(record.decision, action=0, movement=-1.0, expected_cost=-1.0))

@@ -280,7 +280,7 @@ class Controller:
         self._after_event()
 
     def origin_of_next(self, places: Sequence[int], here: int, about: Mapping[str, Any]) -> Origin:
-        """Where a record that continues this one begins; action k is `places[k]` there, and the machine is at `here`."""
+        """Where a record that continues this one begins: there action k is `places[k]`, and the machine at `here`."""
         session = self._session
         where = session.where.renamed(places, here, session.round - 1)
         return Origin(session.round, session.episode, about, where, session.cool_until)

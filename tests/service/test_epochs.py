@@ -6,7 +6,8 @@ import pytest
 from service.running import Client, served
 
 from holdcourse import audit
-from holdcourse.log import Log
+from holdcourse.log import Log, LogError
+from holdcourse.service.store import DataFolder
 
 
 @pytest.fixture
@@ -155,3 +156,121 @@ def test_another_policy_begins_with_its_own_options(client, name):
     client.change(name, policy="stationary", options={"tau": 5.0}, status=422)
     client.round(name, 0.5, 1.0)
     assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_what_is_measured_keeps_its_meaning_under_another_policy(client, name):
+    client.create(id=name, policy="proximal_lcb", options={"maximise": True})
+    client.round(name, 0.5, 2.0)
+    for policy in ("stationary", "recommended"):
+        client.change(name, policy=policy)
+        assert client.see(name, "config")["options"]["maximise"] is True
+    client.round(name, 0.5, 3.0)
+    assert client.see(name, "state")["service"] == -5.0
+    client.change(name, policy="fixed_at", options={"action": 1, "maximise": False})
+    assert client.see(name, "config")["options"]["maximise"] is False
+
+
+def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):
+    guard = {"threshold": 5.0, "revert_to": 1, "cool_down": 3}
+    client.create(id=name, policy="fixed_at", options={"action": 3}, guard=guard)
+    client.round(name, 0.5, 9.0)
+    client.change(name, limits={"min_dwell": 2}, actions=[1.0, 3.0, 5.0])
+    asked = [client.round(name, 0.5, 1.0)["value"] for _ in range(5)]
+    assert asked == [3.0, 1.0, 1.0, 3.0, 3.0]  # came to 3 a round ago; then where it is safe; then back
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_a_late_tell_trips_the_guard(client, name):
+    guard = {"threshold": 5.0, "revert_to": 0, "cool_down": 1}
+    client.create(id=name, policy="fixed_at", options={"action": 3}, guard=guard)
+    client.do(name, "ask", context=0.5)
+    client.change(name, max_pending=2)
+    client.do(name, "tell", decision="r0", measurement=9.0)
+    assert client.do(name, "ask", context=0.5, round=1)["action"] == 0
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_a_late_tell_from_elsewhere_keeps_the_moves_that_limits_count(client, name):
+    client.create(id=name, policy="fixed_at", options={"action": 3}, limits={"max_moves": 2, "window": 50})
+    client.round(name, 0.5, 1.0, applied=1)
+    client.do(name, "ask", context=0.5)
+    client.change(name, max_pending=2)
+    client.do(name, "tell", decision="r1", measurement=1.0, applied=2)
+    assert client.do(name, "ask", context=0.5, round=2)["action"] == 2  # it has moved twice
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_actions_that_a_change_names_are_new_ones_and_the_others_follow(client, name):
+    fixed = {"policy": "fixed_at", "options": {"action": 2}, "fallback": 3}
+    client.create(id=name, guard={"threshold": 9.0, "revert_to": 1}, **fixed)
+    client.change(name, actions=[3.0, 2.0, 1.0, 0.0], fallback=3, guard={"threshold": 9.0, "revert_to": 1})
+    config = client.see(name, "config")
+    assert (config["fallback"], config["guard"]["revert_to"], config["options"]["action"]) == (3, 1, 1)
+    client.change(name, actions=[0.0, 1.0, 2.0, 3.0], options={"action": 1})
+    config = client.see(name, "config")
+    assert (config["fallback"], config["guard"]["revert_to"], config["options"]["action"]) == (0, 2, 1)
+
+
+def test_a_question_is_recognised_in_a_later_epoch(client, name):
+    client.create(id=name)
+    question = {"context": 0.5, "allowed": [True, False, True, True], "key": "k"}
+    first = client.do(name, "ask", **question)
+    assert first["epoch"] == 1
+    state = client.change(name, actions=[0.0, 3.0])
+    assert state["pending"][0]["epoch"] == 2
+    assert client.do(name, "ask", **question) == first
+    client.do(name, "ask", **(question | {"allowed": [True, True]}), status=409)
+    client.do(name, "tell", decision="r0", measurement=1.0)
+    assert client.do(name, "ask", **question) == first
+    assert client.do(name, "ask", context=0.5, allowed=[True, False], key="new")["epoch"] == 2
+
+
+def test_a_late_tell_may_use_the_old_numbers(client, name):
+    client.create(id=name, max_pending=2)
+    for number in range(2):
+        client.do(name, "ask", context=0.5, round=number)
+    client.change(name, actions=[3.0, 0.0])
+    old = {"decision": "r0", "measurement": 1.0, "applied": 3, "epoch": 1}
+    told = client.do(name, "tell", **old, key="told")
+    assert told["told"]["applied"] == 0
+    assert client.do(name, "tell", **old, key="told") == client.do(name, "tell", **old) == told
+    assert client.do(name, "tell", decision="r0", measurement=1.0, applied=0) == told
+    client.do(name, "skip", decision="r1", applied=2, status=422)
+    client.do(name, "skip", decision="r1", applied=4, epoch=1, status=422)
+    client.do(name, "skip", decision="r1", applied=0, epoch=3, status=422)
+    assert client.do(name, "skip", decision="r1", applied=0, epoch=1)["told"]["applied"] == 1
+
+
+def fails_after_publishing(monkeypatch):
+    publish = DataFolder.publish
+
+    def fail(self, unfinished, final):
+        publish(self, unfinished, final)
+        monkeypatch.setattr(DataFolder, "publish", publish)
+        raise LogError("the disk went away")
+
+    monkeypatch.setattr(DataFolder, "publish", fail)
+
+
+def test_a_change_that_fails_after_its_record_got_its_name_has_happened(client, name, monkeypatch):
+    client.create(id=name)
+    client.round(name, 0.5, 1.0)
+    fails_after_publishing(monkeypatch)
+    client.change(name, limits={"min_dwell": 2}, status=503)
+    assert client.do(name, "ask", context=0.5)["epoch"] == 2
+    assert client.change(name, limits={"min_dwell": 2})["epoch"] == 2
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_a_refused_change_changes_nothing(client, name):
+    client.create(id=name)
+    client.change(name, options={"kernel": "soup"}, status=422)
+    assert client.round(name, 0.5, 1.0)["epoch"] == 1
+
+
+def test_a_creation_that_fails_after_its_record_got_its_name_has_happened(client, name, monkeypatch):
+    fails_after_publishing(monkeypatch)
+    client.create(id=name, status=503)
+    client.create(id=name, seed=4, status=409)
+    assert client.create(id=name, status=200)["epoch"] == 1
+    client.round(name, 0.5, 1.0)

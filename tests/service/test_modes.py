@@ -52,6 +52,22 @@ def test_shadow_with_several_pending(client, name):
     assert client.see(name, "state")["movement"] == 0.0
 
 
+def test_limits_count_from_where_the_machine_was_told_to_stay(client, name):
+    far = {"policy": "fixed_at", "options": {"action": 3}, "limits": {"max_step": 0.1}, "max_pending": 4}
+    client.create(id=name, mode="shadow", **far)
+    assert [client.do(name, "ask", context=0.5, round=k)["proposed"] for k in range(2)] == [1, 1]
+    client.do(name, "override", action=3, reason="storm")
+    assert client.do(name, "ask", context=0.5, round=2)["action"] == 3
+    client.do(name, "override", action=None)
+    client.do(name, "mode", mode="act")
+    assert client.do(name, "ask", context=0.5, round=3)["action"] == 3  # no step from where it is held
+    client.do(name, "tell", decision="r0", measurement=1.0, applied=1)  # the operator did what was proposed
+    for decision in ("r1", "r2", "r3"):
+        client.do(name, "tell", decision=decision, measurement=1.0)
+    assert [row["applied"] for row in client.see(name, "decisions")["decisions"]] == [1, 0, 3, 3]
+    assert client.see(name, "verify", full=True)["ok"]
+
+
 def test_observe_does_not_show_the_proposal(client, name):
     client.create(id=name, mode="observe", **GOES_TO_2)
     decision = client.do(name, "ask", context=0.5)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import asdict
 
 import pytest
 from service.running import KERNEL, QUICK, Client, served
 
 import holdcourse as hc
 from holdcourse import audit
+from holdcourse.service.ledger import Sums
 
 
 def test_health_and_readiness(client):
@@ -254,6 +256,34 @@ def test_gain_against_staying_and_against_the_best_of_the_history(client, name):
     state = client.see(name, "state")
     assert state["against_staying"] == pytest.approx(5 * 5.0 - 5.0 - state["movement"], abs=1.0)
     assert state["against_fixed"] == pytest.approx(-state["movement"], abs=1.0)
+
+
+def test_gains_count_what_was_measured_and_only_rounds_that_can_be_compared(client, name):
+    client.create(id=name, policy="fixed_at", options={"action": 0})
+    assert client.see(name, "state")["against_staying"] is None
+    client.round(name, 0.5, 7.0)  # it stayed: what it measured is what staying costs
+    assert client.see(name, "state")["against_staying"] == 0.0
+    client.round(name, 0.5, 1.0, applied=2)  # nobody knows what staying would have cost
+    state = client.see(name, "state")
+    assert (state["against_staying"], state["against_fixed"], state["service"]) == (0.0, None, 8.0)
+    client.change(name, policy="proximal_lcb", options=QUICK["options"])
+    client.round(name, 0.5, 1.0, applied=2)
+    assert client.see(name, "state")["against_staying"] == pytest.approx(6.0, abs=1.0)
+
+
+def test_gains_of_older_records_are_read():
+    old = {
+        "service": 5.0,
+        "movement": 1.0,
+        "staying": 8.0,
+        "fixed": None,
+        "told": 2,
+        "asks": 2,
+        "tells": 2,
+        "alarms": 0,
+    }
+    assert Sums.from_data(old) == Sums(5.0, 1.0, 2.0, None, told=2, asks=2, tells=2)
+    assert Sums.from_data(asdict(Sums(1.0))) == Sums(1.0)
 
 
 def test_episodes(client, name):

@@ -50,6 +50,7 @@ class DecisionAnswer(Answer):
     decision: str
     round: int
     episode: int
+    epoch: int = Field(description="In whose numbers the actions are.")
     mode: Mode
     act: bool = Field(description="Whether the machine shall be moved to `action` by whoever asked.")
     action: int

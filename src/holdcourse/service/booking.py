@@ -25,14 +25,13 @@ def instructed(ledger: Ledger) -> int | None:
 def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> dict[str, Any]:
     """What the machine shall do with a decision, and what is needed to book its tell."""
     proposed, action = record.decision.action, record.meant
+    reason = "observe" if ledger.mode == "observe" else None
     if ledger.override is not None:
-        act, reason = True, "override"
-    else:
-        act, reason = ledger.mode == "act", "observe" if ledger.mode == "observe" else None
+        reason = "override"
     knows = record.mean is not None
     extra = {
         "mode": ledger.mode,
-        "act": act,
+        "act": ledger.override is not None or ledger.mode == "act",
         "action": action,
         "value": plain_value(problem.value(action)),
         "proposed_value": plain_value(problem.value(proposed)),
@@ -52,7 +51,7 @@ def told(
     """The costs of a round, and the notes that follow from its tell; `off` is what `deviations` gave."""
     question = ledger.pending[decision]
     movement = problem.distance(question["before"], taken)
-    service, measured = None, measurement is not None
+    service = None
     if measurement is not None:
         service = -measurement if maximises(ledger.config) else measurement
     notes = [] if measurement is None else notes_of(ledger.watched.after(measurement, off), list(ledger.alarms))
@@ -60,14 +59,15 @@ def told(
         notes.append({"note": "recovered", "decision": decision})
         if len(ledger.stale) == 1:
             notes.append(cleared("stale"))
+    ran: dict[int | None, float] = {} if service is None else {taken: service}  # an alternative that needs no estimate
     extra = {
         "taken": taken,
         "applied_value": plain_value(problem.value(taken)),
         "default": question["action"],
         "service": service,
         "movement": movement,
-        "staying": service if measured and taken == ledger.home else question["staying"],
-        "fixed": service if measured and taken == ledger.fixed else question["fixed"],
+        "staying": ran.get(ledger.home, question["staying"]),
+        "fixed": ran.get(ledger.fixed, question["fixed"]),
         "cumulative_service": ledger.sums.service + (service or 0.0),
         "cumulative_movement": ledger.sums.movement + movement,
         "deviations": off,

@@ -256,6 +256,15 @@ def nearest_actions(old: Problem, new: Problem) -> list[int]:
     return places
 
 
+def recorded_problem(path: Path) -> Problem:
+    """The problem of an epoch."""
+    log = Log.read(path, checked=False)
+    try:
+        return problem_of(next(log.events()).body["config"])
+    finally:
+        log.close()
+
+
 def told_so_far(store: DataFolder, controller: str, problem: Problem) -> list[Measured]:
     """History and tells of all epochs, oldest first, about the actions of `problem`."""
     records: list[Measured] = []

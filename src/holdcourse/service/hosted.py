@@ -15,7 +15,7 @@ from holdcourse import audit
 from holdcourse.controller import Controller
 from holdcourse.decision import Record
 from holdcourse.decision import Request as Question
-from holdcourse.errors import DamagedFile, HoldcourseError
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.log import Event, Log
 from holdcourse.problem import Problem
 from holdcourse.service import booking, epochs, refusals
@@ -77,16 +77,15 @@ class Hosted:
         """Decide the next round, or say again what was decided."""
         self._recall()
         problem, ledger = self.controller.policy.problem, self.ledger
-        question = Question.of(problem, request.context, request.allowed, request.forecast, None)
         earlier = None if key is None else self.shelf.with_key(key)
         if earlier is not None:
-            return Done(self._same_decision(self._ask_of(earlier, key), question, request.round), [])
+            return Done(self._same_decision(self._ask_of(earlier, key), request), [])
         number = self._round_meant(request.round, key)
         if number < self.controller.round:
             entry = self.shelf.asked(number)
             if entry is None:
                 raise refusals.unknown("round", str(number), f"the next one is {self.controller.round}")
-            answer = self._same_decision(entry, question, number)
+            answer = self._same_decision(entry, request)
             if key is not None:  # the key must mean this round from now on, whatever comes
                 self._commit({"note": "repeat", "round": number, "extra": {"key": key}})
             return Done(answer, [])
@@ -103,20 +102,27 @@ class Hosted:
             )
         with refusals.computing():
             decision = self.controller.ask(
-                question.context,
+                request.context,
                 request.allowed,
-                question.forecast,
+                request.forecast,
                 round=number,
                 instructed=booking.instructed(ledger),
                 extra=lambda record: booking.asked(ledger, problem, record, key),
             )
         event = self._catch_up()[-1]
-        answer = self._answers[decision.id] = decision_answer(event, decision.probabilities.tolist())
+        answer = self._answers[decision.id] = decision_answer(
+            len(self.shelf.paths), event, decision.probabilities.tolist()
+        )
         self._publish()
         return Done(answer, [("decision", answer)])
 
-    def tell(self, decision: str, measurement: float | None, applied: int | None, key: str | None) -> Done:
-        """Take in what was measured (None: nothing was), or say again that it was."""
+    def tell(
+        self, decision: str, measurement: float | None, applied: int | None, key: str | None, epoch: int | None = None
+    ) -> Done:
+        """Take in what was measured (None: nothing was), or say again that it was.
+
+        `applied` is in the numbers of `epoch`; without, in those of the epoch in which it is told.
+        """
         self._recall()
         earlier = None if key is None else self.shelf.with_key(key)
         asked = self.ledger.pending.get(decision)
@@ -125,7 +131,9 @@ class Hosted:
             if told is None:
                 waiting = list(self.ledger.pending)
                 raise refusals.unknown("decision", decision, f"pending: {', '.join(waiting) or 'none'}")
+            applied = self._renumbered(applied, epoch, told.epoch)
             return Done(self._same_tell(told.event, decision, measurement, applied), [])
+        applied = self._renumbered(applied, epoch, len(self.shelf.paths))
         taken = asked["action"] if applied is None else applied
         self.controller.policy.problem.check_action(taken)
         with refusals.computing():
@@ -299,10 +307,10 @@ class Hosted:
 
     def _pending_answer(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         if asked.get("earlier"):
-            return carried_answer(name, asked)
+            return carried_answer(len(self.shelf.paths), name, asked)
         entry = self.shelf.asked(asked["round"])
         assert entry is not None
-        return decision_answer(entry.event, self.controller.record(name).decision.probabilities.tolist())
+        return decision_answer(entry.epoch, entry.event, self.controller.record(name).decision.probabilities.tolist())
 
     def _round_meant(self, number: int | None, key: str | None) -> int:
         if number is not None:
@@ -319,6 +327,13 @@ class Hosted:
         waiting = list(self.ledger.pending.values())
         return int(waiting[-1]["round"]) if waiting else self.controller.round
 
+    def _described(self, request: Ask) -> dict[str, Any]:
+        """A question as the record holds it, whatever the actions were when it was asked."""
+        question = Question.of(self.controller.policy.problem, request.context, None, request.forecast, None).describe()
+        if request.allowed is not None:
+            question["allowed"] = [k for k, may_be in enumerate(request.allowed) if may_be]
+        return question
+
     def _ask_of(self, entry: Entry, key: str | None) -> Entry:
         """The decision that a key stands for."""
         body = entry.event.body
@@ -328,11 +343,10 @@ class Hosted:
             raise refusals.conflict(f"the key {key!r} was used to tell {body['id']}", {"told": body["id"]}, "ask")
         return entry
 
-    def _same_decision(self, entry: Entry, question: Question, number: int | None) -> dict[str, Any]:
+    def _same_decision(self, entry: Entry, request: Ask) -> dict[str, Any]:
         body = entry.event.body
-        recorded, given = {"round": body["round"], **body["request"]}, {"round": number, **question.describe()}
-        if number is None:
-            given["round"] = body["round"]
+        recorded = {"round": body["round"], **body["request"]}
+        given = {"round": body["round"] if request.round is None else request.round, **self._described(request)}
         if recorded != given:
             raise refusals.conflict(
                 f"round {body['round']} was asked with {recorded}, now with {given}; tell or skip it before asking "
@@ -343,7 +357,18 @@ class Hosted:
         name = f"r{body['round']}"
         if name in self._answers and entry.epoch == len(self.shelf.paths):
             return self._answers[name]
-        return decision_answer(entry.event, self._record(entry)[0].decision.probabilities.tolist())
+        return decision_answer(entry.epoch, entry.event, self._record(entry)[0].decision.probabilities.tolist())
+
+    def _renumbered(self, action: int | None, epoch: int | None, into: int) -> int | None:
+        """An action in the numbers of epoch `into`, given in those of `epoch`."""
+        paths = self.shelf.paths
+        if epoch is not None and epoch > len(paths):
+            raise InvalidInput(f"there is no epoch {epoch} yet; the present one is {len(paths)}")
+        if action is None or epoch is None or epoch == into:
+            return action
+        given = epochs.recorded_problem(paths[epoch - 1])
+        given.check_action(action)
+        return epochs.nearest_actions(given, epochs.recorded_problem(paths[into - 1]))[action]
 
     def _same_tell(self, told: Event, decision: str, measurement: float | None, applied: int | None) -> dict[str, Any]:
         if told.kind not in ("tell", "learn"):

@@ -19,7 +19,7 @@ def plain_value(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def decision_answer(asked: Event, probabilities: list[float] | None) -> dict[str, Any]:
+def decision_answer(epoch: int, asked: Event, probabilities: list[float] | None) -> dict[str, Any]:
     """What the client was answered, from the event of its decision."""
     body, extra = asked.body, asked.body["extra"]
     hidden = extra["mode"] == "observe"
@@ -27,6 +27,7 @@ def decision_answer(asked: Event, probabilities: list[float] | None) -> dict[str
         "decision": f"r{body['round']}",
         "round": body["round"],
         "episode": extra["episode"],
+        "epoch": epoch,
         "mode": extra["mode"],
         "act": extra["act"],
         "action": extra["action"],
@@ -40,12 +41,13 @@ def decision_answer(asked: Event, probabilities: list[float] | None) -> dict[str
     }
 
 
-def carried_answer(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A decision of an earlier epoch that is still pending, in the numbers of this one."""
+def carried_answer(epoch: int, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision of an earlier epoch that is still pending, in the numbers of `epoch`."""
     hidden = asked["mode"] == "observe"
     kept = {field: asked[field] for field in ("round", "episode", "mode", "act", "action", "value", "reason", "at")}
     return kept | {
         "decision": name,
+        "epoch": epoch,
         "proposed": None if hidden else asked["proposed"],
         "proposed_value": None if hidden else asked["proposed_value"],
         "probabilities": None,
@@ -55,7 +57,7 @@ def carried_answer(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def row(epoch: int, asked: Event, told: Event | None) -> dict[str, Any]:
     """A round in the listing."""
-    answer = decision_answer(asked, None)
+    answer = decision_answer(epoch, asked, None)
     for field in ("probabilities", "act", "reason"):
         del answer[field]
     extra = {} if told is None else told.body["extra"]
@@ -67,7 +69,6 @@ def row(epoch: int, asked: Event, told: Event | None) -> dict[str, Any]:
         answer
         | booked
         | {
-            "epoch": epoch,
             "context": asked.body["request"].get("context"),
             "applied": extra.get("taken"),
             "measurement": None if told is None else told.body["measurement"],

@@ -26,6 +26,9 @@ AS_WHOLE = BeforeValidator(
 )  # last, so that bounds are described
 Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS), AS_WHOLE]
 Whole = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
+Epoch = Annotated[
+    int | None, Field(ge=1, le=2**53, description="In whose numbers `applied` is; null: the present one."), AS_WHOLE
+]
 Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
 Words = Annotated[str, Field(max_length=200)]
@@ -199,6 +202,7 @@ class Tell(Request):
     decision: DecisionId
     measurement: Number
     applied: Action | None = None
+    epoch: Epoch = None
 
 
 class Skip(Request):
@@ -208,6 +212,7 @@ class Skip(Request):
 
     decision: DecisionId
     applied: Action | None = None
+    epoch: Epoch = None
 
 
 class Override(Request):

@@ -80,7 +80,7 @@ async def tell(
     """What was measured. The same again changes nothing."""
 
     def told(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, body.measurement, body.applied, key)
+        return hosted.tell(body.decision, body.measurement, body.applied, key, body.epoch)
 
     return reply(answers.TellAnswer, await fleet.do(name, told, timed="tell"))
 
@@ -98,7 +98,7 @@ async def skip(
     """Nothing was measured."""
 
     def skipped(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, None, body.applied, key)
+        return hosted.tell(body.decision, None, body.applied, key, body.epoch)
 
     return reply(answers.TellAnswer, await fleet.do(name, skipped, timed="tell"))
 
