@@ -51,7 +51,7 @@
   const under = (seconds) => { const t = indexOf(seconds + 1e-6) - 1; return t >= 0 && seconds < end(t) ? t : -1; };
 
   // ---- drawing
-  const LEFT = 62, RIGHT = 118, TOP = 12, BOTTOM = 30;
+  const LEFT = 62, RIGHT = 142, TOP = 12, BOTTOM = 30;
   const surface = (id) => {
     const canvas = $(id), box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
     canvas.width = Math.max(1, Math.round(box.width * ratio));
