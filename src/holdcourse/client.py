@@ -38,6 +38,8 @@ class RemoteDecision:
         To tell the measurement under.
     round, episode
         Counted from 0.
+    epoch
+        Which set of actions `action` counts in, from 1; a new one begins when the actions are changed.
     action, value
         What the machine shall do now: the action's index, and its coordinate or label.
     act
@@ -63,6 +65,7 @@ class RemoteDecision:
     id: str
     round: int
     episode: int
+    epoch: int
     action: int
     value: Any
     act: bool
@@ -270,6 +273,7 @@ class RemoteController:
             id=answer["decision"],
             round=answer["round"],
             episode=answer["episode"],
+            epoch=answer["epoch"],
             action=answer["action"],
             value=answer["value"],
             act=answer["act"],
@@ -280,12 +284,18 @@ class RemoteController:
             expected_cost=answer.get("expected_cost"),
         )
 
-    def tell(self, decision_id: str, measurement: float | None, applied: int | None = None) -> None:
-        """Say what was measured, or None; telling the same again is fine."""
+    def tell(
+        self, decision_id: str, measurement: float | None, applied: int | None = None, *, epoch: int | None = None
+    ) -> None:
+        """Say what was measured, or None; telling the same again is fine.
+
+        Where the actions may have been changed meanwhile, `epoch` says in which set `applied` counts.
+        """
+        body = {"decision": decision_id, "applied": applied, "epoch": epoch}
         if measurement is None:
-            self._post("skip", {"decision": decision_id, "applied": applied})
+            self._post("skip", body)
         else:
-            self._post("tell", {"decision": decision_id, "measurement": float(measurement), "applied": applied})
+            self._post("tell", {**body, "measurement": float(measurement)})
 
     def override(self, action: int | None, reason: str = "") -> dict[str, Any]:
         """Hold the machine at an action, or with None let the policy decide again."""
