@@ -177,5 +177,13 @@ def test_an_old_request_that_comes_again_does_not_undo_a_newer_one(client, name)
     client.do(name, "override", action=1, reason="storm", key="second")
     client.do(name, "override", action=None)
     assert client.do(name, "override", action=1, reason="storm", key="second")["override"] is None
+    client.do(name, "ask", key="third", context=0.5)
+    for what, body, key, recorded in (
+        ("ask", {"context": 0.5}, "first", "mode"),
+        ("tell", {"decision": "r0", "measurement": 1.0}, "second", "override"),
+        ("tell", {"decision": "r0", "measurement": 1.0}, "third", "ask 0"),
+        ("mode", {"mode": "act"}, "third", "ask 0"),
+    ):
+        assert client.do(name, what, key=key, status=409, **body)["recorded"] == recorded
     refused = client.do(name, "mode", mode="shadow", key="first", status=409)
     assert (refused["recorded"]["mode"], refused["given"]["mode"]) == ("act", "shadow")

@@ -66,6 +66,7 @@ def create_app(data: Path, token_file: Path | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,  # served by a route of our own
+        redirect_slashes=False,  # an address that is not there is not there
     )
     app.state.fleet, app.state.keyring = fleet, keyring
     app.include_router(steering.router)

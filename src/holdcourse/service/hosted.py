@@ -294,7 +294,8 @@ class Hosted:
             return False
         recorded = {name: value for name, value in earlier.event.body.items() if name != "extra"}
         if recorded != note:
-            raise refusals.conflict(f"the key {key!r} was used for something else", recorded, dict(note))
+            shown = recorded if recorded.get("note") == note["note"] else _purpose(earlier.event)
+            raise refusals.conflict(f"the key {key!r} was used for something else", shown, dict(note))
         return True
 
     def _commit(self, *notes: Mapping[str, Any]) -> None:
@@ -337,10 +338,10 @@ class Hosted:
     def _ask_of(self, entry: Entry, key: str | None) -> Entry:
         """The decision that a key stands for."""
         body = entry.event.body
-        if entry.event.kind == "note":
+        if body.get("note") == "repeat":
             return self.shelf.asked(body["round"]) or entry
         if entry.event.kind != "ask":
-            raise refusals.conflict(f"the key {key!r} was used to tell {body['id']}", {"told": body["id"]}, "ask")
+            raise refusals.conflict(f"the key {key!r} was used for something else", _purpose(entry.event), "ask")
         return entry
 
     def _same_decision(self, entry: Entry, request: Ask) -> dict[str, Any]:
@@ -372,7 +373,7 @@ class Hosted:
 
     def _same_tell(self, told: Event, decision: str, measurement: float | None, applied: int | None) -> dict[str, Any]:
         if told.kind not in ("tell", "learn"):
-            raise refusals.conflict(f"the key was used to ask {told.body['round']}", told.body["round"], decision)
+            raise refusals.conflict("the key was used for something else", _purpose(told), f"tell {decision}")
         extra = told.body["extra"]
         taken = extra["default"] if applied is None else applied
         recorded = {"decision": told.body["id"], "measurement": told.body["measurement"], "applied": extra["taken"]}
@@ -387,6 +388,14 @@ class Hosted:
 def now() -> datetime:
     """The time, as records tell it."""
     return datetime.now(UTC)
+
+
+def _purpose(event: Event) -> str:
+    """What a client caused, in two words."""
+    body = event.body
+    if event.kind == "note":
+        return f"ask {body['round']}" if body["note"] == "repeat" else str(body["note"])
+    return f"ask {body['round']}" if event.kind == "ask" else f"tell {body['id']}"
 
 
 def _keyed(note: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
