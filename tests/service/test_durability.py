@@ -134,7 +134,8 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
         hosted = _hosted(url)
         hosted.controller.log._connection.execute(f"PRAGMA max_page_count = {pages}")
         for t in range(200):
-            response = client.post("/controllers/a/ask", json={"context": 0.5, "round": t + 1, "forecast": [0.1 * t] * 300})
+            question = {"context": 0.5, "round": t + 1, "forecast": [0.1 * t] * 300}
+            response = client.post("/controllers/a/ask", json=question)
             if response.status_code == 507:
                 break
             assert response.status_code == 200
