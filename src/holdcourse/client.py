@@ -56,8 +56,9 @@ class RemoteDecision:
     Examples
     --------
     >>> import holdcourse as hc
+    >>> which = {"id": "r0", "round": 0, "episode": 0, "epoch": 1}
     >>> advice = {"action": 2, "value": 300.0, "act": False, "mode": "advise", "reason": None, "proposed": 2}
-    >>> decision = hc.RemoteDecision(id="r0", round=0, episode=0, probabilities=None, expected_cost=1.5, **advice)
+    >>> decision = hc.RemoteDecision(**which, **advice, probabilities=None, expected_cost=1.5)
     >>> decision.act, decision.value  # not in charge: the operator may follow it
     (False, 300.0)
     """
