@@ -109,9 +109,9 @@ def test_a_revoked_token_is_refused_at_once(secured):
     url, file, _ = secured
     token, secret = tokens.make(file, "short", ["ask"], ["a"])
     with Client(url, secret) as client:
-        client.see("a", "state")
+        assert client.see("a", "state")["id"] == "a"
         tokens.revoke(file, token.id)
-        client.see("a", "state", status=401)
+        assert "revoked" in client.see("a", "state", status=401)["message"]
 
 
 def test_the_file_holds_no_secret_and_is_private(secured):
