@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments import commands
@@ -22,17 +21,8 @@ SMALL = ("--functions", "1", "--rho", "0.5,2", "--rounds", "10", "--quick", "--w
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        if isinstance(result.exception, InvalidInput):
-            raise result.exception
-        assert result.exit_code == code, result.output + repr(result.exception)
-        return result
-
-    return run
+def run(invoked):
+    return invoked(app)
 
 
 def test_reproduce_synthetic(run, tmp_path):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import typer
 from rich.console import Console
-from typer.testing import CliRunner
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
@@ -28,17 +27,8 @@ SMALL = SMALL.model_copy(update={"first_seed": 40, "rounds": 12, "grid": 4, "con
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        if isinstance(result.exception, InvalidInput):
-            raise result.exception
-        assert result.exit_code == code, result.output + repr(result.exception)
-        return result
-
-    return run
+def run(invoked):
+    return invoked(app)
 
 
 def made_up(policies, seeds, which, random):
