@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 import holdcourse as hc
 from benchmarks.timing import Row, best_of_each
 from holdcourse.costs import Estimate
-from holdcourse.policy import Pilot
+from holdcourse.pilot import Pilot
 from holdcourse.rules import Choice, Greedy, RuleState, View
 
 Array = NDArray[np.float64]

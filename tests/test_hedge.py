@@ -12,8 +12,8 @@ import holdcourse as hc
 from holdcourse.costs import KnownCosts
 from holdcourse.errors import InvalidInput
 from holdcourse.hedge import Panel, hedged
+from holdcourse.pilot import Pilot
 from holdcourse.planning.policies import planner, planner_known
-from holdcourse.policy import Pilot
 from holdcourse.rules import Choice, RuleState
 
 LINE = hc.Problem(np.linspace(0.0, 1.0, 9))

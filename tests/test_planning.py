@@ -13,12 +13,12 @@ import holdcourse as hc
 from holdcourse import offline
 from holdcourse._numeric import bellman, minplus
 from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.pilot import Pilot
 from holdcourse.planning.chain import SAME, Chain, Closeness
 from holdcourse.planning.foresight import LEADS, Record, read_forecast
 from holdcourse.planning.plan import Plan
 from holdcourse.planning.policies import correlation_lengths, planner, planner_known
 from holdcourse.planning.steps import Steps
-from holdcourse.policy import Pilot
 from holdcourse.rules import View
 
 KERNEL = hc.Kernel(RBF(0.3), RBF(0.2))

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 import holdcourse as hc
 from holdcourse.costs import KnownCosts, LowerBound
 from holdcourse.errors import InvalidInput
-from holdcourse.policy import Pilot
+from holdcourse.pilot import Pilot
 from holdcourse.rules import Greedy, MirrorDescent, Proximal, Stay
 
 LEARNING = {"kernel": KERNEL, "noise_std": 0.2, "context_bounds": (0, 1)}

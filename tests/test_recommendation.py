@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 import holdcourse as hc
 from holdcourse import recipe
 from holdcourse.errors import InvalidInput
-from holdcourse.policy import Pilot
+from holdcourse.pilot import Pilot
 from holdcourse.recommendation import ENOUGH_TO_FIT, recommended
 
 LINE = hc.Problem(np.linspace(0.0, 1.0, 9))

@@ -14,7 +14,8 @@ from holdcourse import policy as policies
 from holdcourse.costs import KnownCosts
 from holdcourse.errors import InvalidInput
 from holdcourse.offline import price_path
-from holdcourse.policy import Pilot, Policy
+from holdcourse.pilot import Pilot
+from holdcourse.policy import Policy
 from holdcourse.problem import Problem, grid
 from holdcourse.rules import Greedy
 from holdcourse.simulation import Learned, measurement_noise, simulate

@@ -17,7 +17,7 @@ BOXES = [
     ("learn", 740, 140, 220, "belief about the cost", "kernels  fitting  gp"),
     ("decide", 285, 140, 195, "action", "rules  planning|mirror  coupling|hedge"),
     ("learn", 500, 140, 195, "one cost per action", "costs|confidence"),
-    ("decide", 270, 340, 440, "each round: look, decide, accept, learn", "policy.Pilot"),
+    ("decide", 270, 340, 440, "each round: look, decide, accept, learn", "pilot.Pilot"),
     ("run", 120, 460, 340, "the real world: ask, tell", "controller  session  limits  decision|log  archive  audit"),
     ("run", 520, 460, 340, "a world of ours: rows, bills", "simulation  worlds  wind|regret  offline"),
     ("show", 120, 600, 340, "over HTTP, for people and machines", "service  client"),

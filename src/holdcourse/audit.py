@@ -31,7 +31,8 @@ from holdcourse.errors import InvalidInput
 from holdcourse.log import Event, Log, versions
 from holdcourse.offline import Path as Bill
 from holdcourse.offline import optimal_path, price_path
-from holdcourse.policy import Learning, Pilot, Policy
+from holdcourse.pilot import Pilot
+from holdcourse.policy import Learning, Policy
 from holdcourse.session import Session
 
 

@@ -16,7 +16,8 @@ from holdcourse import archive
 from holdcourse.decision import Decision, Record, Request
 from holdcourse.errors import InvalidInput
 from holdcourse.limits import Guard, Limits, Whereabouts, nearest_permitted, whole_number
-from holdcourse.policy import Pilot, Policy, check_seed
+from holdcourse.pilot import Pilot
+from holdcourse.policy import Policy, check_seed
 from holdcourse.rules import Choice
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]

@@ -21,7 +21,8 @@ from holdcourse.costs import CostModel, LowerBound
 from holdcourse.errors import InvalidInput
 from holdcourse.history import check_contexts
 from holdcourse.offline import Path, optimal_path
-from holdcourse.policy import Pilot, Policy
+from holdcourse.pilot import Pilot
+from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]

@@ -17,7 +17,7 @@ from holdcourse.experiments import cells, compare_command
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan, policy_of
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.store import Row
-from holdcourse.policy import Pilot
+from holdcourse.pilot import Pilot
 
 app = typer.Typer()
 app.command()(compare_command.compare)

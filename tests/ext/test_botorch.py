@@ -268,7 +268,8 @@ def test_wrong_settings_are_refused():
 @needs_botorch
 def test_drives_a_rule():
     """A policy over a BoTorch model finds the cheapest action of each context."""
-    from holdcourse.policy import Pilot, Policy
+    from holdcourse.pilot import Pilot
+    from holdcourse.policy import Policy
     from holdcourse.rules import Greedy
 
     pilot = Pilot(Policy("BoTorch", Greedy(LINE), BotorchCosts(LINE, plain(), width=0.0), LINE), start=0, seed=0)

@@ -18,8 +18,9 @@ from holdcourse.experiments.policies import make_policy
 from holdcourse.experiments.runs import Frozen, Played, PolicyConfig, RunConfig, Scene, WorldConfig
 from holdcourse.hedge import hedged
 from holdcourse.offline import optimal_path
+from holdcourse.pilot import Pilot
 from holdcourse.planning import planner
-from holdcourse.policy import Pilot, Policy, gp_md
+from holdcourse.policy import Policy, gp_md
 from holdcourse.problem import Problem
 from holdcourse.simulation import measurement_noise, shown_costs
 from holdcourse.worlds import SyntheticWorld

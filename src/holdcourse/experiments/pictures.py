@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.style import blank, drawing, label_of, line_of
-from holdcourse.policy import Pilot, Policy
+from holdcourse.pilot import Pilot
+from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 from holdcourse.simulation import Run, World, measurement_noise, shown_costs
 from holdcourse.tree import Tree
