@@ -18,7 +18,7 @@ from holdcourse.decision import Request as Question
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.log import Event, Log
 from holdcourse.problem import Problem
-from holdcourse.service import booking, epochs, refusals
+from holdcourse.service import booking, epochs, refusals, repeats
 from holdcourse.service.alarms import raised
 from holdcourse.service.ledger import Ledger
 from holdcourse.service.refusals import Refusal
@@ -79,7 +79,7 @@ class Hosted:
         problem, ledger = self.controller.policy.problem, self.ledger
         earlier = None if key is None else self.shelf.with_key(key)
         if earlier is not None:
-            return Done(self._same_decision(self._ask_of(earlier, key), request), [])
+            return Done(self._same_decision(repeats.asked_under(self.shelf, earlier, key), request), [])
         number = self._round_meant(request.round, key)
         if number < self.controller.round:
             entry = self.shelf.asked(number)
@@ -132,7 +132,7 @@ class Hosted:
                 waiting = list(self.ledger.pending)
                 raise refusals.unknown("decision", decision, f"pending: {', '.join(waiting) or 'none'}")
             applied = self._renumbered(applied, epoch, told.epoch)
-            return Done(self._same_tell(told.event, decision, measurement, applied), [])
+            return Done(repeats.same_tell(told.event, decision, measurement, applied), [])
         applied = self._renumbered(applied, epoch, len(self.shelf.paths))
         taken = asked["action"] if applied is None else applied
         self.controller.policy.problem.check_action(taken)
@@ -162,9 +162,9 @@ class Hosted:
         """From now on; a request that was carried out before changes nothing, whatever came in between."""
         self._recall()
         note = {"note": "mode", "mode": mode, "reason": reason}
-        if self._noted(note, key) or mode == self.ledger.mode:
+        if repeats.noted(self.shelf, note, key) or mode == self.ledger.mode:
             return Done(self.view.state(), [])
-        self._commit(_keyed(note, key))
+        self._commit(repeats.keyed(note, key))
         return Done(self.view.state(), [("mode", {"mode": mode, "reason": reason})])
 
     def set_override(self, action: int | None, reason: str, key: str | None) -> Done:
@@ -174,11 +174,11 @@ class Hosted:
             self.controller.policy.problem.check_action(action)
         held = self.ledger.override
         note = {"note": "override", "action": action, "reason": reason}
-        if self._noted(note, key) or (None if held is None else (held["action"], held["reason"])) == (
+        if repeats.noted(self.shelf, note, key) or (None if held is None else (held["action"], held["reason"])) == (
             None if action is None else (action, reason)
         ):
             return Done(self.view.state(), [])
-        self._commit(_keyed(note, key))
+        self._commit(repeats.keyed(note, key))
         return Done(self.view.state(), [("override", {"action": action, "reason": reason})])
 
     def new_episode(self, start: int) -> Done:
@@ -287,17 +287,6 @@ class Hosted:
             self.ledger.saw(event)
         return events
 
-    def _noted(self, note: Mapping[str, Any], key: str | None) -> bool:
-        """Whether the record holds this note under this key; another one under it is a conflict."""
-        earlier = None if key is None else self.shelf.with_key(key)
-        if earlier is None:
-            return False
-        recorded = {name: value for name, value in earlier.event.body.items() if name != "extra"}
-        if recorded != note:
-            shown = recorded if recorded.get("note") == note["note"] else _purpose(earlier.event)
-            raise refusals.conflict(f"the key {key!r} was used for something else", shown, dict(note))
-        return True
-
     def _commit(self, *notes: Mapping[str, Any]) -> None:
         self.controller.note(*notes)
         self._catch_up()
@@ -335,15 +324,6 @@ class Hosted:
             question["allowed"] = [k for k, may_be in enumerate(request.allowed) if may_be]
         return question
 
-    def _ask_of(self, entry: Entry, key: str | None) -> Entry:
-        """The decision that a key stands for."""
-        body = entry.event.body
-        if body.get("note") == "repeat":
-            return self.shelf.asked(body["round"]) or entry
-        if entry.event.kind != "ask":
-            raise refusals.conflict(f"the key {key!r} was used for something else", _purpose(entry.event), "ask")
-        return entry
-
     def _same_decision(self, entry: Entry, request: Ask) -> dict[str, Any]:
         body = entry.event.body
         recorded = {"round": body["round"], **body["request"]}
@@ -371,32 +351,7 @@ class Hosted:
         given.check_action(action)
         return epochs.nearest_actions(given, epochs.recorded_problem(paths[into - 1]))[action]
 
-    def _same_tell(self, told: Event, decision: str, measurement: float | None, applied: int | None) -> dict[str, Any]:
-        if told.kind not in ("tell", "learn"):
-            raise refusals.conflict("the key was used for something else", _purpose(told), f"tell {decision}")
-        extra = told.body["extra"]
-        taken = extra["default"] if applied is None else applied
-        recorded = {"decision": told.body["id"], "measurement": told.body["measurement"], "applied": extra["taken"]}
-        given = {"decision": decision, "measurement": measurement, "applied": taken}
-        if recorded != given:
-            raise refusals.conflict(
-                f"{told.body['id']} was told {recorded}, now {given}; a measurement is told once", recorded, given
-            )
-        return tell_answer(told)
-
 
 def now() -> datetime:
     """The time, as records tell it."""
     return datetime.now(UTC)
-
-
-def _purpose(event: Event) -> str:
-    """What a client caused, in two words."""
-    body = event.body
-    if event.kind == "note":
-        return f"ask {body['round']}" if body["note"] == "repeat" else str(body["note"])
-    return f"ask {body['round']}" if event.kind == "ask" else f"tell {body['id']}"
-
-
-def _keyed(note: Mapping[str, Any], key: str | None) -> Mapping[str, Any]:
-    return note if key is None else {**note, "extra": {"key": key}}
