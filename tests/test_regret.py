@@ -9,9 +9,12 @@ from numpy.testing import assert_allclose
 from oracles.paths import exhaustive_total
 
 from holdcourse import policy as policies
+from holdcourse.costs import KnownCosts
 from holdcourse.errors import InvalidInput
+from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 from holdcourse.regret import approximate_regret, ratio_to_optimum, theorem_quantities
+from holdcourse.rules import Choice, Stay
 from holdcourse.simulation import simulate
 from holdcourse.worlds import SyntheticWorld
 
@@ -50,13 +53,13 @@ def test_regret_of_the_optimum_itself_is_zero():
     contexts = world.context_sequence("blocks", 40)
     best = simulate(policies.stationary(world.problem), world, contexts, start=5).optima[0]
 
-    class Follow(policies.Stay):
+    class Follow(Stay):
         def step(self, state, view):
             there = replace(state, action=int(best.actions[state.round]), round=state.round + 1)
-            return policies.Choice(there, np.ones(world.problem.n) / world.problem.n)
+            return Choice(there, np.ones(world.problem.n) / world.problem.n)
 
-    model = policies.KnownCosts(world.problem)
-    run = simulate(policies.Policy("D*", Follow(world.problem), model, world.problem), world, contexts, start=5)
+    model = KnownCosts(world.problem)
+    run = simulate(Policy("D*", Follow(world.problem), model, world.problem), world, contexts, start=5)
     assert_allclose(approximate_regret(run), 0.0, atol=1e-12)
     assert_allclose(ratio_to_optimum(run), 1.0)
 
@@ -64,7 +67,7 @@ def test_regret_of_the_optimum_itself_is_zero():
 def test_ratio_where_the_optimum_is_free():
     free, contexts = TableWorld(np.zeros((3, 3))), np.zeros(3)
     assert ratio_to_optimum(simulate(policies.stationary(LINE), free, contexts)) == 1.0
-    moves_for_nothing = policies.Policy("away", policies.Stay(LINE, 2), policies.KnownCosts(LINE), LINE)
+    moves_for_nothing = Policy("away", Stay(LINE, 2), KnownCosts(LINE), LINE)
     assert ratio_to_optimum(simulate(moves_for_nothing, free, contexts)) == math.inf
 
 
@@ -91,7 +94,7 @@ def test_lambda_of_its_own_enters_the_width():
     prior = policies.posterior(
         world.problem, world.kernel, world.noise_std, contexts=world.contexts, regularisation=20.0
     )
-    policy = policies.Policy("x", policies.Greedy(world.problem), policies.LowerBound(prior), world.problem)
+    policy = Policy("x", policies.Greedy(world.problem), policies.LowerBound(prior), world.problem)
     run = simulate(policy, world, world.context_sequence("iid", 20))
     report = theorem_quantities(run, norm_bound=1.0, delta=0.05)
     spread = math.sqrt(2 * math.log(20) + 2 * report.information_gain)
