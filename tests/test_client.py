@@ -181,6 +181,8 @@ def test_what_is_wrong_with_the_request_is_invalid_input(service, remote):
         lambda: remote.ask(0.5, allowed=[True]),
         lambda: remote.ask(0.5, allowed=[False] * 4),
         lambda: remote.ask(0.5, key="two words"),
+        lambda: remote.ask(0.5, key="two\nlines"),
+        lambda: remote.ask(0.5, key="Küche 中"),
         lambda: remote.tell("r9", 1.0),
         lambda: remote.tell("nine", 1.0),
         lambda: remote.explain("r9"),
@@ -208,10 +210,29 @@ def test_what_is_not_a_number_is_invalid_input_too(remote, number):
     remote.tell(decision.id, 1.0)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://", ""])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1:8000",
+        "ftp://127.0.0.1",
+        "http://",
+        "",
+        "http://a:port",
+        "http://a:99999",
+        "http://a:0",
+        "http://[::1",
+    ],
+)
 def test_an_address_that_is_none(address):
     with pytest.raises(InvalidInput, match="must look like http"):
         hc.connect(address)
+
+
+@pytest.mark.parametrize("token", ["hc_a\n", "hc_中"])
+def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token):
+    with pytest.raises(InvalidInput, match="copy it as") as caught:
+        hc.connect("http://127.0.0.1:8000", token)
+    assert token not in str(caught.value)
 
 
 @pytest.mark.parametrize("settings", [{"patience": -1.0}, {"timeout": 0.0}, {"patience": float("nan")}])
@@ -357,7 +378,7 @@ def test_no_patience_is_one_try():
 def test_a_connection_that_was_hung_up_while_idle_costs_no_patience(tmp_path):
     with served(tmp_path) as url, hc.connect(url, patience=0.0) as service:
         service.create(QUICK | {"id": "a"})
-        (connection,) = service._idle
+        (connection,) = service._sender._idle
         connection.sock.shutdown(socket.SHUT_RDWR)  # as the server does after a few seconds
         assert service.controller("a").ask(0.5).round == 0
 

@@ -46,8 +46,9 @@ class Client(httpx.Client):
     def see(self, name, what, status=200, **query):
         return self._checked(self.get(f"/controllers/{name}/{what}", params=query), status)
 
-    def change(self, controller, status=200, **settings):
-        return self._checked(self.patch(f"/controllers/{controller}", json=settings), status)
+    def change(self, controller, status=200, key=None, **settings):
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self._checked(self.patch(f"/controllers/{controller}", json=settings, headers=headers), status)
 
     def round(self, name, context, measurement, **body):
         """Ask and tell; returns the decision."""

@@ -7,10 +7,11 @@ import os
 import random
 import sqlite3
 import threading
+import time
 
 import httpx
 import pytest
-from service.running import Client, Process, served
+from service.running import Client, Process, served, wait_for
 
 import holdcourse as hc
 from holdcourse.errors import DamagedFile, InvalidInput
@@ -32,8 +33,7 @@ def test_everything_is_there_after_a_restart(folder):
         client.do("a", "mode", mode="advise", reason="trial")
         client.do("a", "override", action=2, reason="look")
         pending = client.do("a", "ask", context=0.9, key="pending")
-        while not client.see("a", "state")["alarms"]:
-            pass
+        wait_for(lambda: [a["kind"] for a in client.see("a", "state")["alarms"]] == ["stale"], "the alarm")
         before = [client.see("a", what) for what in ("state", "config", "decisions", "alarms", "field", "explain/r1")]
     with served(folder) as url, Client(url) as client:
         after = [client.see("a", what) for what in ("state", "config", "decisions", "alarms", "field", "explain/r1")]
@@ -45,6 +45,21 @@ def test_everything_is_there_after_a_restart(folder):
         client.do("a", "tell", decision="r2", measurement=3.0, applied=0, key="tell2")
         client.do("a", "tell", decision="r2", measurement=3.5, applied=0, status=409)
         assert client.see("a", "verify")["ok"]
+
+
+def test_silence_goes_on_after_a_restart(folder):
+    with served(folder) as url, Client(url) as client:
+        client.create(id="a", deadline_s=0.1)
+        client.round("a", 0.5, 1.0)
+        wait_for(lambda: client.see("a", "state")["alarms"], "the alarm")
+        before = client.see("a", "state")
+    with served(folder) as url, Client(url) as client:
+        assert client.see("a", "state") == before
+        assert before["status"] == "silent"
+        time.sleep(1.0)  # the watchdog has nothing new to say
+        assert len(client.see("a", "alarms")["alarms"]) == 1
+        client.do("a", "ask", context=0.5)
+        assert "silent" not in [alarm["kind"] for alarm in client.see("a", "state")["alarms"]]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills are those of POSIX")
@@ -161,7 +176,7 @@ def _hosted(url):
 
     from holdcourse.service.hosted import Hosted
 
-    return next(found for found in gc.get_objects() if isinstance(found, Hosted))
+    return next(found for found in gc.get_objects() if type(found) is Hosted)  # isinstance would wake proxies of others
 
 
 def test_creating_on_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
@@ -214,6 +229,16 @@ def test_an_older_format_is_migrated(folder, monkeypatch):
     (folder / "holdcourse.json").write_text('{"format": 0}')
     with pytest.raises(InvalidInput, match="no longer reads"):
         DataFolder(folder)
+
+
+def test_epochs_are_in_the_order_of_their_numbers(folder):
+    store = DataFolder(folder)
+    records = store.folder("a")
+    records.mkdir()
+    for number in (9999, 10000, 2):
+        (records / f"epoch-{number:04d}.db").touch()
+    assert [path.name for path in store.epochs("a")] == ["epoch-0002.db", "epoch-9999.db", "epoch-10000.db"]
+    store.close()
 
 
 def test_a_folder_belongs_to_one_server(folder):

@@ -143,7 +143,10 @@ def test_an_epoch_that_does_not_continue_the_one_before_is_refused(folder):
         rows = {row["id"]: row for row in client.get("/controllers").json()["controllers"]}
         assert (rows["cut"]["status"], rows["whole"]["status"]) == ("broken", "ok")
         assert "does not continue" in rows["cut"]["message"]
-        assert client.get("/readyz").json()["broken"] == ["cut"]
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["broken"]) == (200, 1)
+        assert "1 of 2 controllers are broken" in ready.json()["message"]
+        assert "cut" not in ready.text  # anybody may ask
         client.round("whole", 0.5, 1.0)
 
 
@@ -239,6 +242,35 @@ def test_a_late_tell_may_use_the_old_numbers(client, name):
     client.do(name, "skip", decision="r1", applied=4, epoch=1, status=422)
     client.do(name, "skip", decision="r1", applied=0, epoch=3, status=422)
     assert client.do(name, "skip", decision="r1", applied=0, epoch=1)["told"]["applied"] == 1
+
+
+def test_a_change_under_a_key_is_made_once(client, name):
+    client.create(id=name)
+    for key, changes, epoch in (("in place", {"name": "South"}, 1), ("new epoch", {"limits": {"min_dwell": 2}}, 2)):
+        key = key.replace(" ", "-")
+        assert client.change(name, key=key, **changes)["epoch"] == epoch
+        assert client.change(name, key=key, **changes)["epoch"] == epoch
+        refused = client.change(name, key=key, status=409, name="West")
+        assert (refused["recorded"]["changes"], refused["given"]["changes"]) == (changes, {"name": "West"})
+        assert key in refused["message"]
+    client.change(name, key="as-it-is", limits={"min_dwell": 2})  # nothing to change; the key is used all the same
+    client.change(name, limits={"min_dwell": 3}, name="North")
+    for key, changes in (
+        ("in-place", {"name": "South"}),
+        ("new-epoch", {"limits": {"min_dwell": 2}}),
+        ("as-it-is", {"limits": {"min_dwell": 2}}),
+    ):
+        state = client.change(name, key=key, **changes)  # late: it does not undo what came after it
+        assert (state["epoch"], state["name"], state["limits"]["min_dwell"]) == (3, "North", 3)
+    assert client.do(name, "ask", context=0.5, key="new-epoch", status=409)["recorded"] == "change"
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_a_change_that_failed_after_its_record_got_its_name_is_known_by_its_key(client, name, monkeypatch):
+    client.create(id=name)
+    fails_after_publishing(monkeypatch)
+    client.change(name, key="k", limits={"min_dwell": 2}, status=503)
+    assert client.change(name, key="k", limits={"min_dwell": 2})["epoch"] == 2
 
 
 def fails_after_publishing(monkeypatch):

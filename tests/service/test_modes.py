@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from service.running import wait_for
 
+from holdcourse.log import LogError
 from holdcourse.service.alarms import CLEARED_AT, ENOUGH, RAISED_AT, STILL, WINDOW, Watched, notes_of
+from holdcourse.service.hosted import Hosted
 
 GOES_TO_2 = {"policy": "fixed_at", "options": {"action": 2}, "start": 0}
 
@@ -134,6 +138,90 @@ def test_without_a_fallback_a_stale_machine_stays(client, name):
     assert client.see(name, "state")["instruction"]["action"] == 2
 
 
+@pytest.mark.parametrize("mode", ["observe", "shadow"])
+def test_a_stale_machine_that_does_not_follow_is_not_sent_to_the_fallback(client, name, mode):
+    client.create(id=name, deadline_s=0.05, fallback=1, mode=mode, **GOES_TO_2)
+    client.do(name, "ask", context=0.5)
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    state = client.see(name, "state")
+    assert (state["status"], state["instruction"]["action"]) == ("stale", 0)
+    assert "fallback" not in state["alarms"][0]["message"]
+
+
+@pytest.mark.parametrize("mode", ["observe", "shadow", "advise", "act"])
+def test_a_machine_that_stops_asking_is_silent(client, name, mode):
+    client.create(id=name, deadline_s=0.2, fallback=1, mode=mode, **GOES_TO_2)
+    time.sleep(1.0)  # two looks of the watchdog
+    assert client.see(name, "state")["status"] == "new"  # nobody has begun
+    client.round(name, 0.5, 1.0)
+    assert client.see(name, "state")["status"] == "ok"
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    state = client.see(name, "state")
+    assert state["status"] == "silent"
+    assert state["instruction"]["reason"] == "decision"  # the round is over: silence moves nothing
+    assert state["instruction"]["action"] == state["action"] != 1
+    (alarm,) = state["alarms"]
+    assert alarm["kind"] == "silent"
+    assert "nobody asked within 0.2 s after the last round" in alarm["message"]
+    metrics = client.get("/metrics").text.splitlines()
+    assert f'holdcourse_silent{{controller="{name}"}} 1' in metrics
+    assert f'holdcourse_stale{{controller="{name}"}} 0' in metrics
+    client.change(name, deadline_s=60.0)
+    client.do(name, "ask", context=0.5)
+    state = client.see(name, "state")
+    assert (state["status"], state["alarms"]) == ("waiting", [])
+    (alarm,) = client.see(name, "alarms")["alarms"]
+    assert alarm["cleared_at"] > alarm["at"]
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_the_first_question_after_a_silence_clears_it_at_once(client, name):
+    client.create(id=name, deadline_s=0.6, **GOES_TO_2)
+    client.round(name, 0.5, 1.0)
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    client.do(name, "ask", context=0.5)
+    assert client.see(name, "state")["alarms"] == []
+    assert [alarm["kind"] for alarm in client.see(name, "alarms")["alarms"]] == ["silent"]
+
+
+def test_a_silence_that_could_not_be_cleared_is_cleared_later(client, name, monkeypatch):
+    client.create(id=name, deadline_s=0.1, **GOES_TO_2)
+    client.round(name, 0.5, 1.0)
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    commit = Hosted.commit
+
+    def full(hosted, *notes):
+        if any(note["note"] == "cleared" for note in notes):
+            raise LogError("the disk is full")
+        commit(hosted, *notes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hosted, "commit", full)
+        assert client.do(name, "ask", context=0.5)["decision"] == "r1"  # answered all the same
+    wait_for(lambda: [a["kind"] for a in client.see(name, "state")["alarms"]] == ["stale"], "the watchdog")
+
+
+def test_between_episodes_silence_is_expected(client, name):
+    client.create(id=name, deadline_s=0.2, **GOES_TO_2)
+    client.round(name, 0.5, 1.0)
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    client.do(name, "episode", start=1)
+    client.change(name, limits={"min_dwell": 2})  # also in a new epoch
+    wait_for(lambda: not client.see(name, "state")["alarms"], "the watchdog to clear it")
+    time.sleep(0.3)
+    assert client.see(name, "state")["status"] == "ok"
+    client.round(name, 0.5, 1.0)
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+
+
+def test_without_a_deadline_nothing_is_late(client, name):
+    client.create(id=name, deadline_s=0.1, **GOES_TO_2)
+    client.round(name, 0.5, 1.0)
+    wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
+    assert client.change(name, deadline_s=None)["status"] == "ok"
+    wait_for(lambda: not client.see(name, "state")["alarms"], "the watchdog to clear it")
+
+
 def test_a_frozen_sensor_raises_an_alarm_once(client, name):
     client.create(id=name, **GOES_TO_2)
     alarms = []
@@ -187,3 +275,21 @@ def test_an_old_request_that_comes_again_does_not_undo_a_newer_one(client, name)
         assert client.do(name, what, key=key, status=409, **body)["recorded"] == recorded
     refused = client.do(name, "mode", mode="shadow", key="first", status=409)
     assert (refused["recorded"]["mode"], refused["given"]["mode"]) == ("act", "shadow")
+
+
+def test_a_key_means_its_request_also_where_that_changed_nothing(client, name):
+    client.create(id=name, **GOES_TO_2)
+    client.do(name, "mode", mode="act", key="first")  # it acts already
+    client.do(name, "mode", mode="observe")
+    assert client.do(name, "mode", mode="act", key="first")["mode"] == "observe"
+    since = client.do(name, "override", action=1, reason="storm")["override"]["since"]
+    assert client.do(name, "override", action=1, reason="storm", key="second")["override"]["since"] == since
+    client.do(name, "override", action=None)
+    assert client.do(name, "override", action=1, reason="storm", key="second")["override"] is None
+
+
+def test_a_repeated_override_is_recognised_when_its_action_is_gone(client, name):
+    client.create(id=name, **GOES_TO_2)
+    client.do(name, "override", action=3, reason="storm", key="k")
+    assert client.change(name, actions=[0.0, 3.0])["override"]["action"] == 1
+    assert client.do(name, "override", action=3, reason="storm", key="k")["override"]["action"] == 1

@@ -161,6 +161,19 @@ def test_the_mode_is_switched(server, browser):
         expect(page.get_by_role("button", name="advise", pressed=True)).to_be_visible()
 
 
+def test_the_fleet_shows_gains_with_their_unit_and_who_is_silent(server, browser):
+    Machine(server, "quiet", deadline_s=0.5).run(2)
+    with page_of(browser, server.token) as page:
+        page.goto(server.url)
+        row = page.get_by_role("row").filter(has_text="quiet")
+        expect(row).to_contain_text("silent")
+        expect(row).to_contain_text("1 alarm")
+        expect(row).to_contain_text("kWh")
+        page.get_by_role("link", name="quiet").click()
+        expect(page.get_by_text("Nobody has asked within the deadline after the last round.")).to_be_visible()
+        expect(page.get_by_role("alert").filter(has_text="nobody asked within 0.5 s")).to_be_visible()
+
+
 def test_the_record_is_checked_and_copied(server, browser):
     Machine(server, "recorded").run(2)
     with page_of(browser, server.token) as page:

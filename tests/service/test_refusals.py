@@ -8,6 +8,7 @@ import httpx
 import pytest
 from service.running import QUICK
 
+from holdcourse.service import rounds
 from holdcourse.service.reading import depth
 
 
@@ -62,7 +63,7 @@ def ready(url):
         ({"deadline_s": 0}, "deadline_s"),
         ({"history": [[9, 0.5, 1.0]]}, "action 9"),
         ({"history": [[0, 0.5]]}, "history.0"),
-        ({"history": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "same length"),
+        ({"history": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "a context must be 1 numbers"),
         ({"unknown": 1}, "unknown: Extra inputs are not permitted"),
     ],
 )
@@ -198,6 +199,23 @@ def test_without_tokens_other_sites_are_turned_away(url):
             assert response.headers["x-frame-options"] == "DENY"
         for host in ("localhost:1", "[::1]:8000", "127.0.0.1"):
             assert client.get("/controllers", headers={"Host": host}).status_code == 200
+
+
+def test_a_failure_of_ours_is_a_500_that_tells_nothing_and_carries_the_headers(client, name, monkeypatch):
+    client.create(id=name)
+
+    def fails(*arguments):
+        raise RuntimeError("a secret")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "ask", fails)
+        response = client.post(f"/controllers/{name}/ask", json={})
+    assert response.status_code == 500
+    assert response.json()["error"]["code"] == "failed"
+    assert "secret" not in response.text
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert response.headers["cache-control"] == "no-store"
+    client.round(name, 0.5, 1.0)
 
 
 def test_a_body_of_open_quotes_is_read_once():

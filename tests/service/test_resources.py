@@ -297,6 +297,30 @@ def test_episodes(client, name):
     client.do(name, "episode", start=9, status=422)
 
 
+def test_an_episode_under_a_key_is_begun_once(client, name):
+    client.create(id=name)
+    assert client.do(name, "episode", start=3, key="first")["episode"] == 1
+    assert client.do(name, "episode", start=3, key="first")["episode"] == 1
+    assert client.do(name, "episode", start=3)["episode"] == 1  # without a key: the same, as no round came
+    assert client.do(name, "episode", start=3, key="second")["episode"] == 2
+    client.round(name, 0.5, 1.0)
+    assert client.do(name, "episode", start=3, key="first")["episode"] == 2  # late: it does not end another one
+    refused = client.do(name, "episode", start=2, key="first", status=409)
+    assert (refused["recorded"], refused["given"]) == ({"start": 3}, {"start": 2})
+    assert client.do(name, "ask", context=0.5, key="first", status=409)["recorded"] == "episode at 3"
+    client.change(name, actions=[3.0, 0.0])
+    assert client.do(name, "episode", start=3, key="first")["episode"] == 2  # in the numbers of that time
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_a_fresh_episode_is_recognised_in_the_next_epoch(client, name):
+    client.create(id=name)
+    client.do(name, "episode", start=3)
+    client.change(name, actions=[3.0, 0.0])
+    assert client.do(name, "episode", start=0)["episode"] == 1
+    assert client.do(name, "episode", start=1)["episode"] == 2
+
+
 def test_forecasts_and_masks_are_passed_on(client, name):
     client.create(id=name, policy="planner", options={**QUICK["options"], "noise_std": 0.1})
     body = {"context": 0.5, "allowed": [False, False, True, False], "forecast": [[0.6], [0.7]]}
@@ -310,10 +334,11 @@ def test_forecasts_and_masks_are_passed_on(client, name):
 
 
 def test_the_overview(client, name):
-    client.create(id=name)
+    client.create(id=name, units={"action": "m", "measurement": "kWh"})
     client.round(name, 0.5, 1.0)
     row = next(row for row in client.get("/controllers").json()["controllers"] if row["id"] == name)
     assert (row["status"], row["round"], row["service"], row["alarms"]) == ("ok", 1, 1.0, 0)
+    assert row["units"] == {"action": "m", "measurement": "kWh"}
     assert 0 <= row["seconds_since"] < 60
 
 
@@ -375,7 +400,7 @@ def test_the_page(client):
     assert response.headers["x-content-type-options"] == "nosniff"
     script = client.get("/page/api.js")
     assert script.headers["content-type"] == "text/javascript; charset=utf-8"
-    for wrong in ("nothing.js", "..%2fapp.py", "%2e%2e/app.py", "../app.py"):
+    for wrong in ("nothing.js", "..%2fapp.py", "%2e%2e/app.py", "../app.py", "%2e%2e", "a%00.js", "a" * 300 + ".js"):
         assert client.get(f"/page/{wrong}").status_code == 404
 
 

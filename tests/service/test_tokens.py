@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from service.running import Client, Process, served
@@ -105,6 +106,13 @@ def test_scopes(as_):
     admin.do("a", "mode", mode="act")
 
 
+def test_who_may_not_create_is_refused_before_the_body_is_read(as_):
+    for name in ("asks", "tells", "looks"):
+        response = as_(name).post("/controllers", content=b"no JSON", headers={"Content-Type": "text/plain"})
+        assert response.status_code == 403
+        assert "needs a token with admin" in response.json()["error"]["message"]
+
+
 def test_a_revoked_token_is_refused_at_once(secured):
     url, file, _ = secured
     token, secret = tokens.make(file, "short", ["ask"], ["a"])
@@ -135,6 +143,10 @@ def test_wrong_token_files(tmp_path):
     file.write_text("{}")
     with pytest.raises(DamagedFile, match="damaged or no token file"):
         tokens.Keyring(file)
+    token = {"id": "1", "name": "", "scopes": [], "controllers": [], "made": "", "sha256": None}
+    file.write_text(json.dumps({"format": 1, "tokens": [token]}))
+    with pytest.raises(DamagedFile, match="a field of token 1 is not text"):
+        tokens.Keyring(file)
     file.write_text('{"format": 9, "tokens": []}')
     with pytest.raises(InvalidInput, match="format 9"):
         tokens.Keyring(file)
@@ -142,6 +154,35 @@ def test_wrong_token_files(tmp_path):
         tokens.make(tmp_path / "other", "", ["drive"], ["*"])
     with pytest.raises(InvalidInput, match="no controller's id"):
         tokens.make(tmp_path / "other", "", ["ask"], ["../a"])
+
+
+def test_a_token_file_that_is_damaged_later_lets_nobody_in_and_is_not_named(tmp_path):
+    file = tmp_path / "tokens.json"
+    _, secret = tokens.make(file, "", ["admin"], ["*"])
+    good = file.read_text()
+    with served(tmp_path / "data", file) as url, Client(url, secret) as client:
+        client.create(id="a")
+        with client.stream("GET", "/events") as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            file.write_text("{")
+            assert client.see("a", "state", status=503)["code"] == "no_tokens"
+            assert str(tmp_path) not in client.get("/controllers").text
+            file.unlink()
+            assert client.see("a", "state", status=503)["code"] == "no_tokens"
+            file.write_text(good)
+            client.see("a", "state")
+
+
+def test_tokens_made_and_revoked_at_once_do_not_undo_each_other(tmp_path):
+    file = tmp_path / "tokens.json"
+    old = [tokens.make(file, "old", ["ask"], ["*"])[0] for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        gone = [pool.submit(tokens.revoke, file, token.id) for token in old]
+        made = [pool.submit(tokens.make, file, "new", ["ask"], ["*"]) for _ in range(8)]
+        assert {future.result().id for future in gone} == {token.id for token in old}
+        kept = {future.result()[0].id for future in made}
+    assert {token.id for token in tokens.read(file)} == kept
 
 
 def command(*arguments, code=0):

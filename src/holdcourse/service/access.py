@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
@@ -9,9 +10,12 @@ from fastapi import Depends, Header, Path, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from holdcourse.errors import HoldcourseError
 from holdcourse.service.fleet import Fleet
 from holdcourse.service.refusals import Refusal
 from holdcourse.service.tokens import ANYBODY, Keyring, Scope, Token
+
+logger = logging.getLogger("holdcourse.service")
 
 
 def authorised(request: Request) -> Token | None:
@@ -20,10 +24,16 @@ def authorised(request: Request) -> Token | None:
     if keyring is None:
         return ANYBODY
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    return keyring.find(secret.strip()) if scheme.lower() == "bearer" else None
+    if scheme.lower() != "bearer":
+        return None
+    try:
+        return keyring.find(secret.strip())
+    except HoldcourseError as error:  # where the file lies is nothing for those who may be strangers
+        logger.error("%s", error)
+        raise Refusal(503, "no_tokens", "the tokens cannot be read; the server's log says why") from None
 
 
-def known(request: Request) -> Token:
+def sender(request: Request) -> Token:
     """The token of a request, which must have one."""
     token = authorised(request)
     if token is None:
@@ -38,10 +48,24 @@ def known(request: Request) -> Token:
 
 def who(request: Request, scope: Scope, controller: str) -> Token:
     """The token of a request, which must allow this."""
-    token = known(request)
+    token = sender(request)
     if not token.may(scope, controller):
-        holds = f"{', '.join(token.scopes)} on {', '.join(token.controllers)}"
+        holds = f"{', '.join(token.scopes) or 'read'} on {', '.join(token.controllers)}"
         raise Refusal(403, "forbidden", f"this needs a token with {scope} for {controller!r}; this one has {holds}")
+    return token
+
+
+async def known(request: Request) -> Token:
+    """A dependency: the request must have a token."""
+    return sender(request)
+
+
+async def maker(request: Request) -> Token:
+    """A dependency: the request's token must allow to make controllers; which ones is checked when the body is read."""
+    token = sender(request)
+    if "admin" not in token.scopes:
+        holds = ", ".join(token.scopes) or "read"
+        raise Refusal(403, "forbidden", f"a new controller needs a token with admin; this one has {holds}")
     return token
 
 
@@ -54,8 +78,8 @@ def needs(scope: Scope) -> Callable[[Request], Coroutine[Any, Any, Token]]:
     return check
 
 
-def fleet_of(request: Request) -> Fleet:
-    """The controllers of this application."""
+async def fleet_of(request: Request) -> Fleet:
+    """A dependency: the controllers of this application."""
     found: Fleet = request.app.state.fleet
     return found
 
@@ -67,11 +91,12 @@ def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
 
 Who = Annotated[Token, Depends(known)]
 Ships = Annotated[Fleet, Depends(fleet_of)]
-Reads, Asks, Tells, Administers = (
+Reads, Asks, Tells, Administers, Makes = (
     Depends(needs("read")),
     Depends(needs("ask")),
     Depends(needs("tell")),
     Depends(needs("admin")),
+    Depends(maker),
 )
 Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
@@ -80,6 +105,8 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern=r"^[!-~]{1,200}$",
-        description="Chosen by the client, new for every new request; the same again gives the same answer.",
+        description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
+        "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
+        "key is refused with 409.",
     ),
 ]

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from holdcourse.service import schemas
 from holdcourse.service.schemas import Context, Mode
 
-Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "broken", "held"]
+Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
 Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
-Reason: TypeAlias = Literal["override", "observe", "fallback"]
+Reason: TypeAlias = Literal["override", "observe"]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
 Estimated = Annotated[
     float | None,
@@ -36,12 +36,12 @@ class Health(Answer):
 
 
 class Readiness(Answer):
-    """Whether every controller has been opened; `broken` names those whose record could not be."""
+    """Whether every controller has been opened; `/controllers` names those that could not be, with a token."""
 
     status: Literal["ready", "opening", "full"]
     message: str
     controllers: int
-    broken: list[str]
+    broken: int = Field(description="How many records could not be opened.")
 
 
 class DecisionAnswer(Answer):
@@ -74,7 +74,7 @@ class Alarm(Answer):
     """Something that somebody should look at."""
 
     at: At
-    kind: Literal["stale", "calibration", "sensor"]
+    kind: Literal["stale", "silent", "calibration", "sensor"]
     message: str
     cleared_at: At | None
 
@@ -154,6 +154,7 @@ class Summary(Answer):
     value: Value | None
     last_at: At | None
     seconds_since: float | None
+    units: UnitsAnswer | None
     service: float | None
     movement: float | None
     against_staying: Estimated

@@ -32,7 +32,8 @@ from holdcourse.service.tokens import Keyring
 
 logger = logging.getLogger("holdcourse.service")
 
-SECURITY_HEADERS = {
+COMMON_HEADERS = {  # an address may set others
+    "Cache-Control": "no-store",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -75,13 +76,12 @@ def create_app(data: Path, token_file: Path | None = None) -> FastAPI:
     app.add_exception_handler(HoldcourseError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_here)
-    app.add_exception_handler(Exception, _failed)
     app.openapi = lambda: description.openapi(app, with_tokens=keyring is not None)  # type: ignore[method-assign]
     return app
 
 
 class Shield:
-    """Puts the security headers on every answer.
+    """Puts the common headers on every answer, also where we failed.
 
     Without tokens it also turns away requests that a foreign web page sends through the operator's own browser: they
     name another host, or say that they come from another site.
@@ -96,19 +96,29 @@ class Shield:
             await self._app(scope, receive, send)
             return
 
+        begun = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
+                for name, value in COMMON_HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         foreign = self._foreign(Headers(scope=scope)) if self._only_local else None
         if foreign is not None:
             await answered(Refusal(403, "foreign", foreign))(scope, receive, send_with_headers)
             return
-        await self._app(scope, receive, send_with_headers)
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            if begun:  # all that is left is to cut it off
+                raise
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            refusal = Refusal(500, "failed", "this should not have happened; the server's log says more")
+            await answered(refusal)(scope, receive, send_with_headers)
 
     def _foreign(self, headers: Headers) -> str | None:
         host = headers.get("host", "")
@@ -158,8 +168,3 @@ def _methods(request: Request) -> set[str]:
     routes = [route for router in (steering.router, watching.router) for route in router.routes]
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return {method for route in matching for method in getattr(route, "methods", ())}
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answered(Refusal(500, "failed", "this should not have happened; the server's log says more"))

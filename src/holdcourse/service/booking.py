@@ -11,7 +11,7 @@ from holdcourse.decision import Record
 from holdcourse.problem import Problem
 from holdcourse.service.alarms import cleared, notes_of
 from holdcourse.service.epochs import maximises
-from holdcourse.service.ledger import Ledger
+from holdcourse.service.ledger import FOLLOWED, Ledger
 from holdcourse.service.rows import finite, plain_value
 
 
@@ -19,7 +19,7 @@ def instructed(ledger: Ledger) -> int | None:
     """What the machine shall do, whatever is decided; None where it shall do what is decided."""
     if ledger.override is not None:
         return int(ledger.override["action"])
-    return None if ledger.mode in ("act", "advise") else ledger.place
+    return None if ledger.mode in FOLLOWED else ledger.place
 
 
 def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -61,11 +61,17 @@ def begin(store: DataFolder, config: Mapping[str, Any], history: list[Measured] 
         "home": config["start"],
         "fixed": None if past is None else _best_fixed(problem, past, config),
     }
-    _write(store, config, policy, note, Origin(), config["start"])
+    _write(store, config, policy, [note], Origin(), config["start"])
 
 
-def begin_next(store: DataFolder, ledger: Ledger, controller: Controller, changes: Mapping[str, Any]) -> None:
-    """Write the record of a new epoch, which knows all that was told before."""
+def begin_next(
+    store: DataFolder,
+    ledger: Ledger,
+    controller: Controller,
+    changes: Mapping[str, Any],
+    notes: Sequence[Mapping[str, Any]],
+) -> None:
+    """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning."""
     config = merged(ledger.config, changes)
     old, new = controller.policy.problem, problem_of(config)
     places = nearest_actions(old, new)
@@ -77,6 +83,8 @@ def begin_next(store: DataFolder, ledger: Ledger, controller: Controller, change
     if carried["override"] is not None:
         carried["override"] = carried["override"] | {"action": places[carried["override"]["action"]]}
     carried["pending"] = {name: _moved(asked, places, new) for name, asked in carried["pending"].items()}
+    if carried["fresh_episode"] is not None:
+        carried["fresh_episode"] = places[carried["fresh_episode"]]
     start = places[ledger.place]
     note = {
         "note": "epoch",
@@ -88,11 +96,16 @@ def begin_next(store: DataFolder, ledger: Ledger, controller: Controller, change
     }
     previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
     origin = controller.origin_of_next(places, start, {"previous": previous})
-    _write(store, config, policy_of(config, new, past), note, origin, start)
+    _write(store, config, policy_of(config, new, past), [note, *notes], origin, start)
 
 
 def _write(
-    store: DataFolder, config: Mapping[str, Any], policy: Policy, note: dict[str, Any], origin: Origin, start: int
+    store: DataFolder,
+    config: Mapping[str, Any],
+    policy: Policy,
+    notes: Sequence[Mapping[str, Any]],
+    origin: Origin,
+    start: int,
 ) -> None:
     recipe.describe(policy)  # raises where the record could not be opened again
     unfinished, final = store.next_epoch(config["id"])
@@ -108,7 +121,7 @@ def _write(
     )
     try:
         controller.log.index()
-        controller.note(note)
+        controller.note(*notes)
     finally:
         controller.close()
     store.publish(unfinished, final)
@@ -219,14 +232,7 @@ def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None)
 
 
 def _past(records: list[Measured]) -> History | None:
-    if not records:
-        return None
-    try:
-        return History.from_records([(action, () if c is None else c, y) for action, c, y in records])
-    except ValueError as error:  # ours names the value; numpy's means rows of different lengths
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput("the contexts of the history must all have the same length") from None
+    return History.from_records(records) if records else None
 
 
 def maximises(config: Mapping[str, Any]) -> bool:

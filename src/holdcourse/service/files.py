@@ -31,7 +31,7 @@ CHUNK = 2**16
 def page_file(name: str) -> Response:
     """A file of the page; only those that lie there."""
     path = PAGE / name
-    if path.parent != PAGE or path.suffix not in KINDS or not path.is_file():
+    if path not in PAGE.iterdir() or path.suffix not in KINDS:
         raise refusals.unknown("file", name, "the page is at /")
     headers = {"Cache-Control": "no-cache"}
     return Response(path.read_bytes(), media_type=KINDS[path.suffix], headers=headers)

@@ -55,7 +55,9 @@ class Berth:
     def open(self) -> Hosted:
         """The controller, or the reason why there is none."""
         if self.hosted is None:
-            raise Refusal(503, "broken", self.broken or "the controller is being opened; try again in a moment")
+            if self.broken is None:
+                raise Refusal(503, "opening", "the controller is being opened; try again in a moment")
+            raise Refusal(503, "broken", self.broken)
         return self.hosted
 
 
@@ -189,15 +191,15 @@ class Fleet:
             berth.turn.release()
 
     async def _watch(self) -> None:
-        """The watchdog: no tell within the deadline is an alarm, whoever looks."""
+        """The watchdog: nobody telling or asking within the deadline is an alarm, whoever looks."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             for name, berth in list(self.berths.items()):
                 if berth.hosted is not None and berth.hosted.view.has_unreported and not berth.turn.locked():
                     try:
                         await self.do(name, lambda hosted: hosted.watch(now()))
-                    except HoldcourseError as error:  # a full disk, say: the state says stale anyway; try again
-                        logger.warning("cannot record that %s is stale: %s", name, error)
+                    except HoldcourseError as error:  # a full disk, say: the state says so anyway; try again
+                        logger.warning("cannot record that %s is late: %s", name, error)
                     except Exception:  # one that cannot be watched must not keep the others from being watched
                         logger.exception("cannot watch %s", name)
 

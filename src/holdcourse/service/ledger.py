@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from typing import Any
 
 from holdcourse.log import Event
 from holdcourse.service.alarms import Watched
+
+FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
+# What goes on in the next epoch as it is; actions in it get their new numbers there.
+CARRIED = ("mode", "override", "newest", "pending", "stale", "alarms", "fresh_episode", "last_at")
 
 
 @dataclass
@@ -131,10 +134,7 @@ class Ledger:
             case "mode":
                 self.mode = body["mode"]
             case "override":
-                action = body["action"]
-                self.override = (
-                    None if action is None else {"action": action, "reason": body["reason"], "since": event.at}
-                )
+                self._hold(body["action"], body["reason"], event.at)
             case "stale":
                 self.stale.append(body["decision"])
             case "alarm":
@@ -143,30 +143,25 @@ class Ledger:
             case "cleared":
                 self.alarms.pop(body["kind"], None)
 
+    def _hold(self, action: int | None, reason: str, at: str) -> None:
+        held = self.override
+        if action is None:
+            self.override = None
+        elif held is None or (held["action"], held["reason"]) != (action, reason):
+            self.override = {"action": action, "reason": reason, "since": at}
+
     def _begin(self, body: Mapping[str, Any]) -> None:
         self.config, self.home, self.fixed = body["config"], body["home"], body["fixed"]
         self.mode, self.place = body["config"]["mode"], body["start"]
         carried = body.get("carried")
         if carried is not None:
-            for name in ("mode", "override", "newest", "pending", "stale", "alarms", "last_at"):
-                setattr(self, name, carried[name])
+            for name in CARRIED:
+                setattr(self, name, carried.get(name))  # an older record does not say whether an episode was fresh
             self.watched, self.sums = Watched.from_data(carried["watched"]), Sums.from_data(carried["sums"])
 
     def carried(self) -> dict[str, Any]:
         """What the next epoch goes on with."""
-        names = ("mode", "override", "newest", "pending", "stale", "alarms", "last_at")
-        return {name: getattr(self, name) for name in names} | {
+        return {name: getattr(self, name) for name in CARRIED} | {
             "watched": self.watched.to_data(),
             "sums": asdict(self.sums),
         }
-
-    def overdue(self, now: datetime) -> list[str]:
-        """Pending decisions that should have been told by now."""
-        deadline = self.config["deadline_s"]
-        if deadline is None:
-            return []
-        return [
-            name
-            for name, asked in self.pending.items()
-            if (now - datetime.fromisoformat(asked["at"])).total_seconds() > deadline
-        ]

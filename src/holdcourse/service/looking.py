@@ -12,6 +12,7 @@ from holdcourse.costs import CostModel
 from holdcourse.errors import HoldcourseError
 from holdcourse.history import check_context
 from holdcourse.log import Log
+from holdcourse.service import past, refusals
 from holdcourse.service.hosted import Hosted
 from holdcourse.service.rows import finite, plain_value, row
 from holdcourse.service.shelf import Entry
@@ -36,8 +37,11 @@ def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
 
 
 def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
-    """Why a decision was taken, in words and numbers."""
-    record, problem = hosted.record_of(decision)
+    """Why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
+    entry = hosted.shelf.asked(int(decision[1:]))
+    if entry is None:
+        raise refusals.unknown("decision", decision, f"the next one will be r{hosted.controller.round}")
+    record, problem = past.record(hosted.controller, hosted.shelf, entry)
     found, taken = record.explain(problem), record.decision
     columns = {
         "bounds": found.bounds,

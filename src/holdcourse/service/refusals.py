@@ -66,6 +66,7 @@ def computing() -> Iterator[None]:
     except HoldcourseError:
         raise
     except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError, np.linalg.LinAlgError) as error:
+        logger.warning("refused as not computable", exc_info=error)  # in case it is our mistake after all
         raise Refusal(422, "cannot_compute", f"these numbers cannot be computed with: {error}") from error
 
 

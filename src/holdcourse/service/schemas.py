@@ -130,9 +130,13 @@ class Settings(Request):
     guard: GuardGiven | None = None
     max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = 1
     deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
-        None, description="A decision not told within so many seconds is stale; null: never."
+        None,
+        description="A decision not told within so many seconds is stale; nobody asking for so long after the last "
+        "round is silence. Null: neither is watched.",
     )
-    fallback: Action | None = Field(None, description="Where the machine shall be when stale; null: where it is.")
+    fallback: Action | None = Field(
+        None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
+    )
     units: Units = Units()
 
 
@@ -150,7 +154,7 @@ class Config(Settings):
                     "policy": "recommended",
                     "limits": {"min_dwell": 2, "max_step": 1.5},
                     "mode": "shadow",
-                    "deadline_s": 900,
+                    "deadline_s": 7200,
                     "units": {"action": "m", "measurement": "kWh"},
                     "history": [[0, 7.5, 3.1], [2, 7.5, 2.2]],
                 }

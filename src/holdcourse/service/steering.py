@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.params import Depends as Dependency
 from fastapi.responses import Response
+from pydantic import BaseModel
 
-from holdcourse.service import answers, schemas
-from holdcourse.service.access import Administers, Asks, Id, Key, Ships, Tells, known, reply, who
+from holdcourse.service import answers, operating, rounds, schemas
+from holdcourse.service.access import Administers, Asks, Id, Key, Makes, Ships, Tells, reply, who
 from holdcourse.service.description import body_of, refused
 from holdcourse.service.hosted import Done, Hosted
 from holdcourse.service.reading import MAX_LONG_BODY, reads
 
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
 router = APIRouter()
+
+
+def posted(
+    what: str, body: type[BaseModel], answer: type[BaseModel], allowed: Dependency
+) -> Callable[[Handler], Handler]:
+    """An address of a controller that takes a body; who sends it is checked before it is read."""
+    return router.post(
+        f"/controllers/{{id}}/{what}",
+        response_model=answer,
+        responses=refused("write"),
+        dependencies=[allowed],
+        openapi_extra=body_of(body),
+    )
 
 
 @router.post(
@@ -21,13 +39,13 @@ router = APIRouter()
     status_code=201,
     response_model=answers.State,
     responses={200: {"model": answers.State, "description": "It exists already."}, **refused("create")},
-    dependencies=[Depends(known)],  # before the body is read; which controller it is for, the body says
+    dependencies=[Makes],  # before the body is read; which controller it is for, the body says
     openapi_extra=body_of(schemas.Config),
 )
 async def create(
     fleet: Ships, request: Request, body: Annotated[schemas.Config, Depends(reads(schemas.Config, MAX_LONG_BODY))]
 ) -> Response:
-    """A new controller; the same again changes nothing."""
+    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict."""
     who(request, "admin", body.id)
     state, is_new = await fleet.create(body)
     return reply(answers.State, state, 201 if is_new else 200)
@@ -36,7 +54,7 @@ async def create(
 @router.patch(
     "/controllers/{id}",
     response_model=answers.State,
-    responses=refused("change"),
+    responses=refused("write"),
     dependencies=[Administers],
     openapi_extra=body_of(schemas.Changes),
 )
@@ -44,110 +62,73 @@ async def change(
     name: Id,
     fleet: Ships,
     body: Annotated[schemas.Changes, Depends(reads(schemas.Changes, MAX_LONG_BODY))],
+    key: Key = None,
 ) -> Response:
     """Other settings; where decisions depend on them, in a new epoch that knows all that was told."""
     changes = schemas.plain(body, exclude_unset=True)
-    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.change(changes)))
+    return reply(answers.State, await fleet.do(name, lambda hosted: operating.change(hosted, changes, key)))
 
 
-@router.post(
-    "/controllers/{id}/ask",
-    response_model=answers.DecisionAnswer,
-    responses=refused("write"),
-    dependencies=[Asks],
-    openapi_extra=body_of(schemas.Ask),
-)
+@posted("ask", schemas.Ask, answers.DecisionAnswer, Asks)
 async def ask(
-    name: Id,
-    fleet: Ships,
-    body: Annotated[schemas.Ask, Depends(reads(schemas.Ask))],
-    key: Key = None,
+    name: Id, fleet: Ships, body: Annotated[schemas.Ask, Depends(reads(schemas.Ask))], key: Key = None
 ) -> Response:
     """Which action now? The same question again gives the same answer."""
-    return reply(answers.DecisionAnswer, await fleet.do(name, lambda hosted: hosted.ask(body, key), timed="ask"))
+    answer = await fleet.do(name, lambda hosted: rounds.ask(hosted, body, key), timed="ask")
+    return reply(answers.DecisionAnswer, answer)
 
 
-@router.post(
-    "/controllers/{id}/tell",
-    response_model=answers.TellAnswer,
-    responses=refused("write"),
-    dependencies=[Tells],
-    openapi_extra=body_of(schemas.Tell),
-)
+@posted("tell", schemas.Tell, answers.TellAnswer, Tells)
 async def tell(
     name: Id, fleet: Ships, body: Annotated[schemas.Tell, Depends(reads(schemas.Tell))], key: Key = None
 ) -> Response:
     """What was measured. The same again changes nothing."""
 
     def told(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, body.measurement, body.applied, key, body.epoch)
+        return rounds.tell(hosted, body.decision, body.measurement, body.applied, key, body.epoch)
 
     return reply(answers.TellAnswer, await fleet.do(name, told, timed="tell"))
 
 
-@router.post(
-    "/controllers/{id}/skip",
-    response_model=answers.TellAnswer,
-    responses=refused("write"),
-    dependencies=[Tells],
-    openapi_extra=body_of(schemas.Skip),
-)
+@posted("skip", schemas.Skip, answers.TellAnswer, Tells)
 async def skip(
     name: Id, fleet: Ships, body: Annotated[schemas.Skip, Depends(reads(schemas.Skip))], key: Key = None
 ) -> Response:
-    """Nothing was measured."""
+    """Nothing was measured. The same again changes nothing."""
 
     def skipped(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, None, body.applied, key, body.epoch)
+        return rounds.tell(hosted, body.decision, None, body.applied, key, body.epoch)
 
     return reply(answers.TellAnswer, await fleet.do(name, skipped, timed="tell"))
 
 
-@router.post(
-    "/controllers/{id}/override",
-    response_model=answers.State,
-    responses=refused("write"),
-    dependencies=[Administers],
-    openapi_extra=body_of(schemas.Override),
-)
+@posted("override", schemas.Override, answers.State, Administers)
 async def override(
-    name: Id,
-    fleet: Ships,
-    body: Annotated[schemas.Override, Depends(reads(schemas.Override))],
-    key: Key = None,
+    name: Id, fleet: Ships, body: Annotated[schemas.Override, Depends(reads(schemas.Override))], key: Key = None
 ) -> Response:
     """Hold the machine at an action until it is handed back with null."""
-    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.set_override(body.action, body.reason, key)))
+
+    def held(hosted: Hosted) -> Done:
+        return operating.set_override(hosted, body.action, body.reason, key)
+
+    return reply(answers.State, await fleet.do(name, held))
 
 
-@router.post(
-    "/controllers/{id}/mode",
-    response_model=answers.State,
-    responses=refused("write"),
-    dependencies=[Administers],
-    openapi_extra=body_of(schemas.ModeChange),
-)
+@posted("mode", schemas.ModeChange, answers.State, Administers)
 async def mode(
-    name: Id,
-    fleet: Ships,
-    body: Annotated[schemas.ModeChange, Depends(reads(schemas.ModeChange))],
-    key: Key = None,
+    name: Id, fleet: Ships, body: Annotated[schemas.ModeChange, Depends(reads(schemas.ModeChange))], key: Key = None
 ) -> Response:
     """How far the policy may go from now on."""
-    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.set_mode(body.mode, body.reason, key)))
+
+    def switched(hosted: Hosted) -> Done:
+        return operating.set_mode(hosted, body.mode, body.reason, key)
+
+    return reply(answers.State, await fleet.do(name, switched))
 
 
-@router.post(
-    "/controllers/{id}/episode",
-    response_model=answers.State,
-    responses=refused("write"),
-    dependencies=[Administers],
-    openapi_extra=body_of(schemas.Episode),
-)
+@posted("episode", schemas.Episode, answers.State, Administers)
 async def episode(
-    name: Id,
-    fleet: Ships,
-    body: Annotated[schemas.Episode, Depends(reads(schemas.Episode))],
+    name: Id, fleet: Ships, body: Annotated[schemas.Episode, Depends(reads(schemas.Episode))], key: Key = None
 ) -> Response:
-    """End the episode and begin the next one."""
-    return reply(answers.State, await fleet.do(name, lambda hosted: hosted.new_episode(body.start)))
+    """End the episode and begin the next one. Without a key, the same again before its first round changes nothing."""
+    return reply(answers.State, await fleet.do(name, lambda hosted: operating.new_episode(hosted, body.start, key)))

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 import zipfile
@@ -67,7 +66,8 @@ class DataFolder:
 
     def epochs(self, controller: str) -> list[Path]:
         """Its records, oldest first."""
-        return sorted(self.folder(controller).glob("epoch-*.db"))
+        found = self.folder(controller).glob("epoch-*.db")
+        return sorted(found, key=lambda path: (len(path.name), path.name))  # 10000 comes after 9999
 
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
         """Where to write the next record, and what to call it when it is whole; see `publish`."""
@@ -85,7 +85,7 @@ class DataFolder:
         try:
             unfinished.replace(final)
             for folder in (final.parent, final.parent.parent):
-                _sync(folder)
+                archive.sync_folder(folder)
         except OSError as error:
             raise LogError(f"cannot write to {final}: {error.strerror}") from error
 
@@ -144,12 +144,3 @@ def _remove(path: Path) -> None:
     for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
         with suppress(FileNotFoundError):
             part.unlink()
-
-
-def _sync(folder: Path) -> None:
-    if os.name == "posix":
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

@@ -13,7 +13,8 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,7 +72,7 @@ class Keyring:
         """The token, if it is one of ours; takes as long whichever it is."""
         digest, found = _digest(secret), None
         for token in self._current():
-            if hmac.compare_digest(token.sha256, digest):
+            if hmac.compare_digest(token.sha256.encode(), digest.encode()):
                 found = token
         return found
 
@@ -92,10 +93,15 @@ def read(path: Path) -> list[Token]:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
             raise InvalidInput(f"{path} has format {data['format']}; this version of holdcourse reads {FORMAT}")
-        return [
+        tokens = [
             Token(**{**token, "scopes": tuple(token["scopes"]), "controllers": tuple(token["controllers"])})
             for token in data["tokens"]
         ]
+        for token in tokens:
+            texts = (token.id, token.name, *token.scopes, *token.controllers, token.made, token.sha256)
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError(f"a field of token {token.id} is not text")
+        return tokens
     except FileNotFoundError:
         raise InvalidInput(
             f"there is no token file {path}; make the first token with: holdcourse token make --token-file {path}"
@@ -123,22 +129,41 @@ def make(path: Path, name: str, scopes: Sequence[str], controllers: Sequence[str
         datetime.now(UTC).isoformat(timespec="seconds"),
         _digest(secret),
     )
-    _write(path, [*(read(path) if path.exists() else []), token])
+    with _alone(path):
+        _write(path, [*(read(path) if path.exists() else []), token])
     return token, secret
 
 
 def revoke(path: Path, token_id: str) -> Token:
     """Take a token out of the file; a running server refuses it from then on."""
-    tokens = read(path)
-    for token in tokens:
-        if token.id == token_id:
-            _write(path, [other for other in tokens if other is not token])
-            return token
+    read(path)  # an error where there is none, before anything is made beside it
+    with _alone(path):
+        tokens = read(path)
+        for token in tokens:
+            if token.id == token_id:
+                _write(path, [other for other in tokens if other is not token])
+                return token
     raise InvalidInput(f"{path} holds no token {token_id!r}; there are {[token.id for token in tokens]}")
 
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else changes the file meanwhile: else a token that was just revoked could come back."""
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        file = lock.open("a")
+    except OSError as error:
+        raise InvalidInput(f"cannot write beside {path}: {error.strerror}") from error
+    with file:
+        with suppress(ImportError):  # not on POSIX: then people must not do so at once
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _write(path: Path, tokens: list[Token]) -> None:

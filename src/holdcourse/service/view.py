@@ -10,7 +10,8 @@ from typing import Any
 from holdcourse import recipe
 from holdcourse.controller import Controller
 from holdcourse.policy import Policy
-from holdcourse.service.ledger import Ledger
+from holdcourse.service import watchdog
+from holdcourse.service.ledger import FOLLOWED, Ledger
 from holdcourse.service.rows import plain_value
 
 
@@ -23,7 +24,7 @@ class View:
     fixed_part
         The state but for `status` and `instruction`.
     due
-        When the oldest pending decision should be told; None if none is pending or there is no deadline.
+        When the oldest pending decision should be told or, if none is pending, the next one asked; None: never.
     counts
         Decisions, tells and alarms so far, for metrics.
     reported
@@ -44,9 +45,6 @@ class View:
     ) -> View:
         """The view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         config, sums, problem = ledger.config, ledger.sums, controller.policy.problem
-        oldest = min((asked["at"] for asked in ledger.pending.values()), default=None)
-        deadline = config["deadline_s"]
-        due = None if oldest is None or deadline is None else datetime.fromisoformat(oldest).timestamp() + deadline
         fixed_part = unchanging | {
             "name": config["name"] or unchanging["id"],
             "mode": ledger.mode,
@@ -56,7 +54,7 @@ class View:
             "value": plain_value(problem.value(ledger.place)),
             "pending": list(pending),
             "override": ledger.override,
-            "deadline_s": deadline,
+            "deadline_s": config["deadline_s"],
             "fallback": config["fallback"],
             "limits": config["limits"],
             "alarms": [{**alarm, "cleared_at": None} for alarm in ledger.alarms.values()],
@@ -70,17 +68,27 @@ class View:
             "rounds_told": sums.told,
         }
         counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
-        return cls(fixed_part, due, counts, len(ledger.stale), dict(config))
+        return cls(fixed_part, watchdog.due(ledger), counts, len(ledger.stale), dict(config))
 
     @property
     def is_stale(self) -> bool:
         """Whether a decision should have been told by now."""
-        return self.due is not None and datetime.now(UTC).timestamp() > self.due
+        return bool(self.fixed_part["pending"]) and self._is_late
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is pending, and somebody should have asked by now."""
+        return not self.fixed_part["pending"] and self._is_late
 
     @property
     def has_unreported(self) -> bool:
         """Whether the watchdog should look more closely."""
-        return self.is_stale and self.reported < len(self.fixed_part["pending"])
+        said_silent = any(alarm["kind"] == "silent" for alarm in self.fixed_part["alarms"])
+        return self.is_silent != said_silent or (self.is_stale and self.reported < len(self.fixed_part["pending"]))
+
+    @property
+    def _is_late(self) -> bool:
+        return self.due is not None and datetime.now(UTC).timestamp() > self.due
 
     def status(self) -> str:
         """In one word."""
@@ -90,6 +98,8 @@ class View:
             return "stale"
         if self.fixed_part["pending"]:
             return "waiting"
+        if self.is_silent:
+            return "silent"
         return "ok" if self.counts["decisions"] else "new"
 
     def state(self) -> dict[str, Any]:
@@ -103,8 +113,9 @@ class View:
 
     def summary(self) -> dict[str, Any]:
         """One line of the overview."""
-        names = ("id", "name", "mode", "round", "action", "value", "last_at", "service", "movement")
-        kept = {name: self.fixed_part[name] for name in (*names, "against_staying", "against_fixed")}
+        figures = ("units", "service", "movement", "against_staying", "against_fixed")
+        names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
+        kept = {name: self.fixed_part[name] for name in names}
         return kept | {
             "status": self.status(),
             "message": None,
@@ -116,7 +127,7 @@ class View:
         state = self.fixed_part
         if state["override"] is not None:
             action, reason = state["override"]["action"], "override"
-        elif self.is_stale:
+        elif self.is_stale and state["mode"] in FOLLOWED:
             action, reason = state["fallback"], "fallback"
             action = state["action"] if action is None else action
         else:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
 
 import holdcourse as hc
-from holdcourse.service import answers, files, looking, metrics
+from holdcourse.service import answers, files, looking, metrics, past
 from holdcourse.service.access import Administers, DecisionId, Id, Reads, Ships, Who, authorised, reply, who
 from holdcourse.service.description import refused
 from holdcourse.service.fleet import Fleet
+from holdcourse.service.refusals import Refusal
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 router = APIRouter()
 
 LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
+
+
+def seen(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handler]:
+    """An address of a controller for whoever may look at it."""
+    return router.get(
+        f"/controllers/{{id}}/{what}", response_model=answer, responses=refused("look"), dependencies=[Reads]
+    )
 
 
 @router.get("/healthz", response_model=answers.Health)
@@ -28,13 +40,15 @@ async def healthz() -> Response:
 
 @router.get("/readyz", response_model=answers.Readiness, responses={503: {"model": answers.Readiness}})
 async def readyz(fleet: Ships) -> Response:
-    """Whether all controllers are open and there is room on the disk."""
-    opening, count = fleet.opening, len(fleet.berths)
-    said: dict[str, Any] = {"status": "ready", "message": "", "controllers": count, "broken": fleet.broken}
+    """Whether all controllers are open and there is room on the disk; anybody may ask, so it names none of them."""
+    opening, broken, count = len(fleet.opening), len(fleet.broken), len(fleet.berths)
+    said: dict[str, Any] = {"status": "ready", "message": "", "controllers": count, "broken": broken}
+    if broken:
+        said["message"] = f"{broken} of {count} controllers are broken; /controllers and the log say which"
     if opening:
-        said |= {"status": "opening", "message": f"{len(opening)} of {count} controllers are still being opened"}
+        said |= {"status": "opening", "message": f"{opening} of {count} controllers are still being opened"}
     elif await fleet.beside(fleet.store.free) < LEAST_FREE:
-        said |= {"status": "full", "message": f"there is no room left on the disk of {fleet.store.path}"}
+        said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
     return reply(answers.Readiness, said, 200 if said["status"] == "ready" else 503)
 
 
@@ -49,7 +63,7 @@ async def prometheus(fleet: Ships, token: Who) -> Response:
                 view = berth.hosted.view
                 counted = {"decisions": view.counts["decisions"], "tells": view.counts["tells"]}
                 counted["alarms_raised"] = view.counts["alarms"]
-                row |= view.summary() | counted | {"stale": view.is_stale}
+                row |= view.summary() | counted | {"stale": view.is_stale, "silent": view.is_silent}
             rows.append(row)
     return Response(metrics.as_text(rows, fleet.latencies), media_type=metrics.CONTENT_TYPE)
 
@@ -80,7 +94,9 @@ async def events(name: Id, fleet: Ships, request: Request) -> Response:
 
 def _stream(fleet: Fleet, request: Request, wants: Callable[[str], bool]) -> Response:
     def still_allowed() -> bool:
-        return authorised(request) is not None
+        with suppress(Refusal):  # tokens that cannot be read let nobody in
+            return authorised(request) is not None
+        return False
 
     stream = fleet.hub.watch(wants, still_allowed)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -102,15 +118,13 @@ async def controllers(fleet: Ships, token: Who) -> Response:
     return reply(answers.Summaries, {"controllers": found})
 
 
-@router.get("/controllers/{id}/state", response_model=answers.State, responses=refused("look"), dependencies=[Reads])
+@seen("state", answers.State)
 async def state(name: Id, fleet: Ships) -> Response:
     """Everything about a controller at this moment."""
     return reply(answers.State, (await fleet.opened(name)).view.state())
 
 
-@router.get(
-    "/controllers/{id}/config", response_model=answers.ConfigAnswer, responses=refused("look"), dependencies=[Reads]
-)
+@seen("config", answers.ConfigAnswer)
 async def config(name: Id, fleet: Ships, history: bool = False) -> Response:
     """Its settings now; with `history` also the measurements that it started from."""
     hosted = await fleet.opened(name)
@@ -118,7 +132,7 @@ async def config(name: Id, fleet: Ships, history: bool = False) -> Response:
     return reply(answers.ConfigAnswer, {**hosted.view.config, "history": past})
 
 
-@router.get("/controllers/{id}/decisions", response_model=answers.Rows, responses=refused("look"), dependencies=[Reads])
+@seen("decisions", answers.Rows)
 async def decisions(
     name: Id,
     fleet: Ships,
@@ -130,22 +144,15 @@ async def decisions(
     return reply(answers.Rows, await fleet.beside(partial(looking.rows, hosted, after, limit)))
 
 
-@router.get(
-    "/controllers/{id}/explain/{decision}",
-    response_model=answers.Explanation,
-    responses=refused("look"),
-    dependencies=[Reads],
-)
+@seen("explain/{decision}", answers.Explanation)
 async def explain(name: Id, decision: DecisionId, fleet: Ships) -> Response:
     """Why a decision was taken."""
     hosted = await fleet.opened(name)
-    found = await fleet.beside(partial(looking.explanation, hosted, decision), heavy=not hosted.remembers(decision))
-    return reply(answers.Explanation, found)
+    rebuilt = not past.remembers(hosted.controller, decision)
+    return reply(answers.Explanation, await fleet.beside(partial(looking.explanation, hosted, decision), heavy=rebuilt))
 
 
-@router.get(
-    "/controllers/{id}/field", response_model=answers.CostField, responses=refused("look"), dependencies=[Reads]
-)
+@seen("field", answers.CostField)
 async def field(name: Id, fleet: Ships) -> Response:
     """The learned cost of every action in contexts that came up lately."""
     contexts = await fleet.beside(partial(looking.field_contexts, await fleet.opened(name)))
@@ -157,16 +164,14 @@ async def field(name: Id, fleet: Ships) -> Response:
     )
 
 
-@router.get("/controllers/{id}/alarms", response_model=answers.Alarms, responses=refused("look"), dependencies=[Reads])
+@seen("alarms", answers.Alarms)
 async def alarms(name: Id, fleet: Ships) -> Response:
     """Alarms, newest last; open ones have no `cleared_at`."""
     hosted = await fleet.opened(name)
     return reply(answers.Alarms, {"alarms": await fleet.beside(hosted.shelf.alarms)})
 
 
-@router.get(
-    "/controllers/{id}/verify", response_model=answers.Verification, responses=refused("look"), dependencies=[Reads]
-)
+@seen("verify", answers.Verification)
 async def verify(name: Id, fleet: Ships, request: Request, full: bool | None = None) -> Response:
     """Whether the record is whole; `full` decides every round again, which is the default for short records.
 

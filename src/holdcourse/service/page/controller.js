@@ -104,7 +104,7 @@ export function controllerView(main, id) {
     parts.table.update({ rows, state, more: feed.more });
     drawPicked();
     const { verb, value } = instruct(state, rows);
-    const trouble = ["stale", "broken"].includes(state.status) ? ` It is ${statusOf(state.status).word}.` : "";
+    const trouble = ["stale", "silent", "broken"].includes(state.status) ? ` It is ${statusOf(state.status).word}.` : "";
     const sentence = `${name}: ${verb} ${value}.${trouble}`;
     if (spoken && sentence !== spoken) announce(sentence); // a change, not every round
     spoken = sentence;

@@ -76,7 +76,7 @@ function shortForm() {
     field("Distance", metric),
     policyField,
     modeField,
-    field("Deadline for a measurement (s)", deadline, "Later than that, the controller is stale and falls back."),
+    field("Deadline (s)", deadline, "For a measurement, and for the next question after it. Later than that is an alarm."),
   );
   const read = (form) => {
     const text = (name) => form.elements[name].value.trim();

@@ -1,6 +1,6 @@
 // The fleet: every controller in one table; on a narrow screen each row is a card.
 
-import { get, pathOf } from "./api.js";
+import { get } from "./api.js";
 import { agoOf, modeBadge, statusBadge, symbol } from "./badges.js";
 import { connect } from "./connection.js";
 import { createController } from "./create.js";
@@ -10,21 +10,12 @@ import { tone } from "./panels.js";
 import { decimalsFor, plural, setting, signed, withUnit } from "./words.js";
 
 const REFRESH = 700; // milliseconds
-const FIRST = ["broken", "stale", "held"]; // what needs somebody; the others keep their places from round to round
+const FIRST = ["broken", "stale", "silent", "held"]; // what needs somebody; the others keep their places from round to round
 const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Gain against staying", "Gain against fixed", "Alarms"];
 
 const ABOUT_GAINS =
   "Gains are estimated: what the learned model says the other way would have cost, less what was paid. " +
   "Against staying: at the start for ever. Against fixed: at the best single setting of the history.";
-const units = new Map(); // by controller; the overview does not carry them
-
-/** Learn the units of those we do not know yet, one after the other: they hardly ever change. */
-async function learnUnits(all) {
-  for (const { id, status } of all) {
-    if (units.has(id) || status === "broken") continue;
-    units.set(id, (await get(pathOf(id, "state"))).units);
-  }
-}
 
 const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRST.length);
 
@@ -54,7 +45,7 @@ function cells(one) {
 }
 
 function summary(all) {
-  const trouble = all.filter((c) => ["stale", "broken"].includes(c.status) || c.alarms > 0).length;
+  const trouble = all.filter((c) => ["stale", "silent", "broken"].includes(c.status) || c.alarms > 0).length;
   const held = all.filter((c) => c.status === "held").length;
   const parts = [plural(all.length, "controller"), trouble ? `${trouble} need${trouble === 1 ? "s" : ""} a look` : "all is well"];
   if (held) parts.push(`${held} held by an operator`);
@@ -92,7 +83,7 @@ export function fleetView(main) {
       entry.draw ??= drawn(entry.node, cells);
       entry.node.className = `is-${one.status}`;
       const { seconds_since, service, movement, ...rest } = one; // what is not shown must not redraw the row
-      entry.draw({ ...rest, units: units.get(one.id) });
+      entry.draw(rest);
       made.set(one.id, entry);
       return entry.node;
     });
@@ -102,13 +93,7 @@ export function fleetView(main) {
     if (focused !== document.activeElement && focused?.isConnected) focused.focus(); // moving an element takes its focus
   }
 
-  const load = async () => {
-    const { controllers } = await get("controllers");
-    draw(controllers);
-    if (controllers.every(({ id }) => units.has(id))) return;
-    await learnUnits(controllers);
-    draw(controllers);
-  };
+  const load = async () => draw((await get("controllers")).controllers);
   const refreshing = calmly(load, REFRESH);
   const create = async () => {
     const made = await createController();

@@ -86,7 +86,7 @@ export function facts() {
     const fallback = typeof state.fallback === "number" ? `go to ${named(actions[state.fallback])}` : "stay where it is";
     const rows = [
       ...limitRows(state),
-      ["Deadline", state.deadline_s ? `${lasting(state.deadline_s)}, then ${fallback}` : "none"],
+      ["Deadline", state.deadline_s ? `${lasting(state.deadline_s)}; without a measurement, ${fallback}` : "none"],
       ["Settings", range],
       ["Policy", state.policy],
       ["How it decides", state.explains_itself],

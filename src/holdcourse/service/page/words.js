@@ -5,6 +5,7 @@ export const STATUS = {
   ok: { word: "running", long: "The last decision has been measured." },
   waiting: { word: "waiting", long: "A decision has been made; its measurement has not come in yet." },
   stale: { word: "stale", long: "No measurement came in within the deadline." },
+  silent: { word: "silent", long: "Nobody has asked within the deadline after the last round." },
   broken: { word: "broken", long: "Its record cannot be used. See the alarms." },
   held: { word: "held", long: "An operator holds it at one setting." },
 };

@@ -1,31 +1,17 @@
-"""A controller on the other side of HTTP, asked and told like one in the same process.
-
-Only the standard library is needed, so a small machine beside a plant can run it. Every request may be sent again: each
-carries a key of its own, or means the same however often it comes, and the service answers a repeated ask with the same
-decision. So a request that got no answer, because the network or the service was away, is simply repeated until
-`patience` runs out.
-"""
+"""A service and its controllers, as seen from afar: the words of `Controller`, over HTTP."""
 
 from __future__ import annotations
 
-import http.client
-import json
-import random
-import threading
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import Conflict, InvalidInput, ServiceError
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
-TRY_AGAIN = (429, 502, 503, 504, 507)  # the service may be able to a little later
+from holdcourse.client.sending import Sender
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +97,8 @@ class Service:
     """
 
     def __init__(self, url: str, token: str | None, *, patience: float, timeout: float) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidInput(f"the address must look like http://127.0.0.1:8000, got {url!r}")
-        if not (patience >= 0 and timeout > 0):
-            raise InvalidInput(f"patience must be 0 or more and timeout positive, got {patience!r} and {timeout!r}")
+        self._sender = Sender(url, token, patience=patience, timeout=timeout)
         self.url = url.rstrip("/")
-        self._parts, self._token = parts, token
-        self._patience, self._timeout = patience, timeout
-        self._idle: list[http.client.HTTPConnection] = []  # as many as there were requests at once
-        self._lock = threading.Lock()
 
     def controllers(self) -> list[dict[str, Any]]:
         """A summary of every controller that the token may see."""
@@ -136,13 +114,6 @@ class Service:
         """One of the controllers, by its id."""
         return RemoteController(self, name)
 
-    def close(self) -> None:
-        """Hang up."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
-
     def request(
         self,
         method: str,
@@ -156,67 +127,11 @@ class Service:
 
         What takes long (`is_long`) is waited for as long as patience lasts: sent again, it would only begin again.
         """
-        timeout = max(self._timeout, self._patience) if is_long else self._timeout
-        content = None if body is None else _as_json(body)
-        headers = {"Accept": "application/json"}
-        if content is not None:
-            headers["Content-Type"] = "application/json"
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        if key is not None:
-            headers["Idempotency-Key"] = key
-        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
-        jitter = random.Random()  # so that many clients do not come back at the same moment
-        while True:
-            answered: int | None = None
-            try:
-                answered, answer = self._once(method, path, content, headers, timeout)
-                if answered < 400:
-                    return answer
-                if answered not in TRY_AGAIN:
-                    raise _refusal(answered, answer, f"{method} {path}")
-                trouble = _message(answer) or f"status {answered}"
-            except (OSError, http.client.HTTPException) as error:
-                trouble = f"{type(error).__name__}: {error}"
-            if time.monotonic() + pause > until:
-                raise ServiceError(f"{self.url} cannot do {method} {path}: {trouble}; gave up", answered)
-            time.sleep(pause * jitter.uniform(0.5, 1.0))
-            pause = min(2 * pause, LONGEST_PAUSE)
+        return self._sender.request(method, path, body, key, is_long=is_long)
 
-    def _once(
-        self, method: str, path: str, content: bytes | None, headers: dict[str, str], timeout: float
-    ) -> tuple[int, dict[str, Any]]:
-        connection, is_used = self._connection(timeout)
-        try:
-            connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
-            reply = connection.getresponse()
-            text = reply.read()
-        except BaseException as error:
-            connection.close()
-            if is_used and isinstance(error, ConnectionError):  # hung up while it was idle; the others were too
-                self.close()
-                return self._once(method, path, content, headers, timeout)
-            raise
-        with self._lock:
-            self._idle.append(connection)
-        try:
-            return reply.status, json.loads(text)
-        except ValueError:
-            if reply.status < 400:
-                raise http.client.HTTPException(f"the answer is not JSON: {text[:80]!r}") from None
-            return reply.status, {}
-
-    def _connection(self, timeout: float) -> tuple[http.client.HTTPConnection, bool]:
-        """One that nobody uses now, and whether it was used before."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            return kind(self._parts.hostname or "", self._parts.port, timeout=timeout), False
-        connection.timeout = timeout
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout)
-        return connection, True
+    def close(self) -> None:
+        """Hang up."""
+        self._sender.close()
 
     def __enter__(self) -> Service:
         return self
@@ -341,25 +256,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     return value
-
-
-def _as_json(body: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(body, allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{body!r} cannot be sent: {error}; numbers must be finite") from None
-
-
-def _message(answer: Any) -> str:
-    error = answer.get("error") if isinstance(answer, dict) else None
-    return str(error.get("message", "")) if isinstance(error, dict) else ""
-
-
-def _refusal(status: int, answer: Any, what: str) -> Exception:
-    message = _message(answer) or f"{what} was answered with status {status}"
-    if status == 409:
-        error = answer.get("error", {}) if isinstance(answer, dict) else {}
-        return Conflict(message, error.get("recorded"), error.get("given"))
-    if status in (400, 404, 413, 422):
-        return InvalidInput(message)
-    return ServiceError(message, status)
