@@ -43,7 +43,7 @@ def test_tree(run):
     assert len(found["tree"]["parent"]) > 4
 
 
-def test_optimum(run):
+def test_optimum(run, tmp_path):
     found = json.loads(run("optimum", "costs.csv", "--start", "0", "--json").stdout)
     assert found["actions"] == [0, 3, 3, 0]
     bills = {bill["policy"]: bill["total"] for bill in found["bills"]}
@@ -53,6 +53,9 @@ def test_optimum(run):
         "cheapest each round": 6.0,
         "stay at 0.0": 18.0,
     }
+    for text in ("\ufeff0,inf,9\n9,9,0\n", "# exported\n0,inf,9\n9,9,0\n", "a,b,c\n0,inf,9\n\n9,9,0\n"):
+        (tmp_path / "other.csv").write_text(text, encoding="utf-8")
+        assert json.loads(run("optimum", "other.csv", "--json").stdout)["actions"] == [0, 2]
     table = run("optimum", "costs.csv").stdout
     assert "perfect foresight" in table
     assert "4 rounds, 4 actions" in table
@@ -65,15 +68,19 @@ def test_optimum(run):
         (("tree", "altitudes.csv", "--tau", "3"), "tau must be above 4"),
         (("optimum", "costs.csv", "--start", "9"), "action 9 is not an index 0..3"),
         (("optimum", "costs.csv", "--matrix", "altitudes.csv"), "must be square"),
-        (("optimum", "broken.csv"), "broken.csv, line 3: '5,x' is not a row of numbers"),
-        (("optimum", "ragged.csv"), "ragged.csv, line 2: 1 columns, but 2 before"),
-        (("optimum", "empty.csv"), "empty.csv holds no numbers"),
+        (("optimum", "broken.csv"), "broken.csv, line 3: 'x' is not a number"),
+        (("optimum", "ragged.csv"), "ragged.csv, line 2: 1 columns, expected 2"),
+        (("optimum", "empty.csv"), "empty.csv is empty"),
+        (("optimum", "gap.csv"), "the cost of action 1 in round 0 is nan"),
+        (("tree", "gap.csv"), "gap.csv, line 1: 'nan' is not a finite number"),
+        (("tree", "altitudes.csv", "--seed", "-1"), "seed must be a whole number from 0"),
     ],
 )
 def test_errors_are_one_line(run, tmp_path, arguments, message):
     (tmp_path / "broken.csv").write_text("a,b\n1,2\n5,x\n")
     (tmp_path / "ragged.csv").write_text("1,2\n5\n")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "gap.csv").write_text("0,nan\n1,2\n")
     error = run(*arguments, code=1).stderr.strip()
     assert error.startswith("error: ")
     assert message in error

@@ -110,6 +110,23 @@ def test_leaves_an_expert_that_fails():
     assert bill(policy, 1.0 - costs, 0, 0)[1] == 0.0  # nothing to leave: no movement, no doubt
 
 
+def test_forecasts_reach_the_experts_that_take_them():
+    """A plan over time asks its model with an outlook, here a model that believes the forecast."""
+
+    class Believing(KnownCosts):
+        def costs_at(self, contexts, outlook=None):
+            table = super().costs_at(contexts)
+            return table if outlook is None else np.where(np.isfinite(outlook.values), outlook.values, table)
+
+    problem = hc.Problem([0.0, 1.0])
+    rule = hc.Lookahead(problem, horizon=3, takes_forecasts=True)
+    plan = hc.Policy("plan", rule, Believing(problem, lambda time: [1.1, 1.0]), problem)
+    dear_where_we_are = [[9.0, 0.0], [9.0, 0.0]]
+    for policy in (plan, hedged([plan, hc.stationary(problem)])):
+        assert hc.Controller(policy, start=0).ask(0.0, forecast=dear_where_we_are).action == 1
+        assert hc.Controller(policy, start=0).ask(0.0).action == 0
+
+
 def test_the_machine_stands_where_the_followed_expert_stands():
     world = hc.SyntheticWorld.sample(seed=3, grid=5, contexts=6)
     learning = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
@@ -164,8 +181,14 @@ def test_the_panel_is_a_cost_model():
 def test_wrong_experts():
     with pytest.raises(InvalidInput, match="at least one policy"):
         hedged([])
-    with pytest.raises(InvalidInput, match="another problem"):
-        hedged([hc.md_known(LINE), hc.md_known(hc.Problem([0.0, 1.0]))])
+    with pytest.raises(InvalidInput, match=r"MD-Known is about another problem than MinC-Known .*make both"):
+        hedged([hc.minc_known(LINE), hc.md_known(hc.Problem([0.0, 1.0]))])
+    for gains, costs in ((0, 1), (1, 0)):
+        pair = [hc.cgp_lcb(LINE, maximise=gains == 0), hc.gp_md(LINE, maximise=gains == 1)]
+        said = f"{pair[gains].name} maximises gains and {pair[costs].name} minimises costs, .*give maximise=True to all"
+        with pytest.raises(InvalidInput, match=said):
+            hedged(pair)
+    assert hedged([hc.cgp_lcb(LINE, maximise=True), hc.stationary(LINE, maximise=True)]).costs.maximise is True
     with pytest.raises(InvalidInput, match="patience must be at least 1/2"):
         hedged([hc.md_known(LINE)], patience=0.1)
 

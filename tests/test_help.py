@@ -28,7 +28,7 @@ def commands(command=ROOT, words=()):
 
 
 COMMANDS = commands() | {("backtest", "--log", "plant.csv"): PLANT_RECORD}
-PAGES = [(), ("wind",), ("token",), ("reproduce",), *COMMANDS]
+PAGES = [(), ("wind",), ("token",), *COMMANDS]
 
 
 @pytest.fixture

@@ -160,6 +160,15 @@ def test_forecasts_are_heard_and_scored():
         controller.ask(0.0, forecast=[[0.1, 0.2, 0.3]])
 
 
+def test_time_takes_no_forecast_and_says_so():
+    controller = hc.Controller(BRANCHES["time"](), start=4, seed=0)
+    with pytest.raises(InvalidInput, match="its model takes no forecast; leave it out"):
+        controller.ask(0.0, forecast=np.ones((3, 9)))
+    assert not controller.pending
+    assert controller.ask(0.0).round == 0
+    assert "no forecast is needed or taken" in controller.policy.explanation
+
+
 def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
     words = recommended(LINE, past(60)).explanation
     for part in ("60 past measurements", "fitted to the history", "noise_std 0.0", "Nothing is promised about true"):

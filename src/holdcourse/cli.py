@@ -23,11 +23,11 @@ from typer.core import TyperCommand
 
 import holdcourse as hc
 from holdcourse import audit, recipe
-from holdcourse.arguments import Json, completing, names_of
-from holdcourse.errors import HoldcourseError, InvalidInput
-from holdcourse.experiments.commands import reproduce_app, sweep
+from holdcourse.arguments import Directed, Json, Matrix, completing
+from holdcourse.errors import HoldcourseError
+from holdcourse.experiments.commands import reproduce_paper, sweep
 from holdcourse.experiments.compare_command import compare
-from holdcourse.experiments.policies import KNOWING, LEARNING
+from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.record_command import backtest_log
 from holdcourse.service.commands import serve, token_app
 from holdcourse.wind import commands as wind_commands
@@ -41,12 +41,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-
 SITE, RUNNING, RESEARCH = "Would it have paid off?", "A running system", "Research"
 METRICS = ("euclidean", "cityblock", "chebyshev")
 Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.", autocompletion=completing(METRICS))]
-Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
-Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
 
 
 class WindOrRecord(TyperCommand):
@@ -62,60 +59,7 @@ class WindOrRecord(TyperCommand):
 plant_app = typer.Typer(
     add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
 )
-
-
-@plant_app.command()
-def plant_backtest(
-    log: Annotated[Path, typer.Option(help="CSV of the plant's record: a row per measurement, with a header.")],
-    action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
-    cost: Annotated[str, typer.Option(help="Column of what was measured.")],
-    context: Annotated[list[str], typer.Option(help="Column of the context; repeat for several.")],
-    time: Annotated[str | None, typer.Option(help="Column of the time; default: rows are in order.")] = None,
-    bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
-    move_cost: Annotated[float, typer.Option(help="Cost of moving a setting by one unit.")] = 1.0,
-    fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
-    matrix: Matrix = None,
-    directed: Directed = False,
-    policies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policies",
-            metavar="NAMES",
-            help="Which policies, e.g. recommended,gp-md.",
-            autocompletion=completing([*LEARNING, *KNOWING]),
-        ),
-    ] = None,
-    rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Would it have paid off at your plant? Policies on its own record.
-
-    Every number is by a model of the record, and says so.
-
-    Example:
-    [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
-    """
-    backtest_log(
-        log,
-        action=action,
-        cost=cost,
-        context=context,
-        time=time,
-        bins=bins,
-        move_cost=move_cost,
-        fixed_cost=fixed_cost,
-        matrix=matrix,
-        directed=directed,
-        policies=names_of(policies),
-        rho=rho,
-        seed=seed,
-        out=out,
-        as_json=as_json,
-    )
-
-
+plant_app.command()(backtest_log)
 PLANT_RECORD = typer.main.get_command(plant_app)
 
 app.command(rich_help_panel=SITE)(demo)
@@ -129,7 +73,7 @@ app.command(rich_help_panel=RUNNING)(serve)
 app.add_typer(token_app, name="token", rich_help_panel=RUNNING)
 app.command(rich_help_panel=RESEARCH)(compare)
 app.command(rich_help_panel=RESEARCH)(sweep)
-app.add_typer(reproduce_app, name="reproduce", rich_help_panel=RESEARCH)
+app.command("reproduce", no_args_is_help=True, rich_help_panel=RESEARCH)(reproduce_paper)
 
 
 def main() -> None:
@@ -217,7 +161,7 @@ def optimum(
 
     Example: [bold]holdcourse optimum costs.csv --actions altitudes.csv --start 0[/]
     """
-    table = _read_csv(costs)
+    table = Csv.read(costs).numbers(finite=False)  # inf forbids an action
     problem = _problem(actions, metric, matrix, directed, columns=table.shape[1])
     best = hc.optimal_path(table, problem, start)
     begin = int(best.actions[0]) if start is None else start
@@ -307,26 +251,8 @@ def _amount(cost: float) -> str:
 
 
 def _problem(actions: Path | None, metric: str, matrix: Path | None, directed: bool, columns: int = 0) -> hc.Problem:
-    points: NDArray[np.float64] = np.arange(columns, dtype=np.float64) if actions is None else _read_csv(actions)
-    costs: Any = metric if matrix is None else _read_csv(matrix)
+    points: NDArray[np.float64] = (
+        np.arange(columns, dtype=np.float64) if actions is None else Csv.read(actions).numbers()
+    )
+    costs: Any = metric if matrix is None else Csv.read(matrix).numbers()
     return hc.Problem(points, metric=costs, directed=directed)
-
-
-def _read_csv(path: Path) -> NDArray[np.float64]:
-    """Numbers of a CSV file; a first line that holds no numbers is a header."""
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {error}") from None
-    rows: list[list[float]] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            rows.append([float(cell) for cell in line.split(",")])
-        except ValueError:
-            if number > 1:
-                raise InvalidInput(f"{path}, line {number}: {line[:60]!r} is not a row of numbers") from None
-        if rows and len(rows[-1]) != len(rows[0]):
-            raise InvalidInput(f"{path}, line {number}: {len(rows[-1])} columns, but {len(rows[0])} before")
-    if not rows:
-        raise InvalidInput(f"{path} holds no numbers")
-    return np.array(rows)

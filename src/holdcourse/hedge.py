@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse import coupling, mirror
 from holdcourse.costs import Arrays, CostModel, Estimate
 from holdcourse.errors import InvalidInput, plain
+from holdcourse.named_arrays import prefixed, under
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 from holdcourse.rules import Choice, Rule, RuleState, View
@@ -47,8 +48,8 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
     Parameters
     ----------
     policies
-        The experts, all on the same problem. The first one is followed at the beginning, and its model judges all
-        of them, so put there the one you expect most of.
+        The experts, all on the same problem, and all for costs or all for gains (``maximise=True``). The first one is
+        followed at the beginning, and its model judges all of them, so put there the one you expect most of.
     patience
         Weight of the star's edges in units of the largest movement cost, at least 1/2. An expert that is ahead of the
         followed one by about this much is more likely to be followed; larger values change experts more rarely, and
@@ -63,11 +64,18 @@ def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
     """
     if not policies:
         raise InvalidInput("hedged needs at least one policy")
-    problem = policies[0].problem
-    for policy in policies:
+    first, problem = policies[0], policies[0].problem
+    for policy in policies[1:]:
         if policy.problem.fingerprint != problem.fingerprint:
             raise InvalidInput(
-                f"{policy.name} is about another problem ({policy.problem!r}) than the first ({problem!r})"
+                f"{policy.name} is about another problem than {first.name} ({policy.problem!r} and {problem!r}, which "
+                "may differ in actions, metric or labels); make both for the same one"
+            )
+        if maximises(policy.costs) != maximises(first.costs):
+            gains, costs = (first, policy) if maximises(first.costs) else (policy, first)
+            raise InvalidInput(
+                f"{gains.name} maximises gains and {costs.name} minimises costs, but both would be told the same "
+                "measurements; give maximise=True to all or to none"
             )
     if not 0.5 <= patience < np.inf:
         raise InvalidInput(f"patience must be at least 1/2, got {plain(patience)!r}")
@@ -175,8 +183,7 @@ class Hedged:
     def _states(self, state: RuleState) -> list[RuleState]:
         states = []
         for j in range(len(self.experts)):
-            prefix = f"{j}."
-            arrays = {k.removeprefix(prefix): v for k, v in state.arrays.items() if k.startswith(prefix)}
+            arrays = under(f"{j}.", state.arrays)
             action = int(state.arrays["positions"][j])
             states.append(RuleState(action, state.round, _seed_of(state.seed, j), arrays))
         return states
@@ -185,7 +192,7 @@ class Hedged:
         arrays = {"q": q, "followed": np.array([float(followed)])}
         arrays["positions"] = np.array([float(state.action) for state in states])
         for j, state in enumerate(states):
-            arrays |= {f"{j}.{name}": array for name, array in state.arrays.items()}
+            arrays |= prefixed(f"{j}.", state.arrays)
         return arrays
 
 
@@ -213,20 +220,22 @@ class Panel:
     @property
     def maximise(self) -> bool:
         """Whether the first one learns gains."""
-        return bool(getattr(self.models[0], "maximise", False))
+        return maximises(self.models[0])
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """What the first model says; if another one must be shown the costs, those are what counts."""
         judge = next((model for model in self.models if model.needs_costs), self.models[0])
         return judge.estimate(context, shown if judge.needs_costs else None)
 
-    def costs_at(self, contexts: ArrayLike, optimism: float = 1.0, expert: int = 0) -> Array:
-        """Costs by the model of one expert; None where it must be shown them."""
+    def costs_at(self, contexts: ArrayLike, optimism: float = 1.0, expert: int = 0, **options: Any) -> Array:
+        """Costs by the model of one expert, which may take more options; None where it must be shown them."""
         place, share = self.seats[expert]
         model, optimism = self.models[place], optimism * share
         if model.needs_costs:
             return None  # type: ignore[return-value]
-        return model.costs_at(contexts) if optimism == 1.0 else _expected_costs(model, contexts, optimism)
+        if optimism == 1.0:
+            return model.costs_at(contexts, **options)
+        return _expected_costs(model, contexts, optimism, **options)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """All learn; the weight is the first one's."""
@@ -244,13 +253,15 @@ class Panel:
 
     def state(self) -> Arrays:
         """Everything learned, as arrays."""
-        return {f"{j}.{name}": array for j, model in enumerate(self.models) for name, array in model.state().items()}
+        arrays: Arrays = {}
+        for j, model in enumerate(self.models):
+            arrays |= prefixed(f"{j}.", model.state())
+        return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Panel:
         """Take over what `state` of an equal panel gave."""
         for j, model in enumerate(self.models):
-            prefix = f"{j}."
-            model.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+            model.restore(under(f"{j}.", arrays))
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -259,10 +270,15 @@ class Panel:
         return {"model": "Panel", "models": [model.describe() for model in self.models], "seats": seats}
 
 
-def _expected_costs(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
+def maximises(model: CostModel) -> bool:
+    """Whether a model is told gains."""
+    return bool(getattr(model, "maximise", False))
+
+
+def _expected_costs(model: CostModel, contexts: ArrayLike, optimism: float, **options: Any) -> Array:
     """Costs at another optimism, from models that know it; others have one answer."""
     try:
-        return model.costs_at(contexts, optimism=optimism)  # type: ignore[call-arg]
+        return model.costs_at(contexts, optimism=optimism, **options)  # type: ignore[call-arg]
     except TypeError:
         return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
 

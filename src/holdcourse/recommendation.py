@@ -62,7 +62,9 @@ def recommended(
     history
         Past measurements: a `History` or (action, context, measurement) triples.
     time
-        Contexts are times that never return. Needs a kernel, or a history to fit one to.
+        Contexts are times that never return. Needs a kernel, or a history to fit one to. Its model predicts the rounds
+        to come itself, and `ask` refuses a forecast: to use one, describe the round by contexts that return (the hour
+        of day with ``period=24``) and forecast these, or write a cost model whose `costs_at` takes an `Outlook`.
     interval
         Time between two rounds, where contexts are times.
     context_scale, period, max_step

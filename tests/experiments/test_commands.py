@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
+import time
 
 import numpy as np
 import pytest
 import typer
+from rich.console import Console
 
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments import commands
 from holdcourse.experiments.example import EXAMPLE
+from holdcourse.experiments.logged import read_record
 from holdcourse.experiments.record_command import backtest_log
+from holdcourse.experiments.runs import PAPER_POLICIES
+from holdcourse.experiments.tables import Grid
 
 app = typer.Typer()
-app.add_typer(commands.reproduce_app, name="reproduce")
+app.command("reproduce")(commands.reproduce_paper)
 app.command()(commands.sweep)
 
 SMALL = ("--functions", "1", "--rho", "0.5,2", "--rounds", "10", "--quick", "--workers", "1")
@@ -27,7 +33,7 @@ def run(invoked):
 
 def test_reproduce_synthetic(run, tmp_path):
     shown = run("reproduce", "synthetic", *SMALL, "--out", "results")
-    assert "mean total cost, 10 rounds, 1 functions" in shown.stdout
+    assert "mean total cost, 10 rounds, 1 function" in shown.stdout
     assert "24 runs in" in shown.stderr
     folder = tmp_path / "results"
     assert (folder / "synthetic" / "summary.csv").read_text().count("\n") == 25
@@ -62,6 +68,30 @@ def test_reproduce_wind_and_its_policies(run, tmp_path):
     assert "bundled wind" in (tmp_path / "reproduction" / "report.html").read_text()
 
 
+def test_functions_are_none_of_wind(run):
+    with pytest.raises(InvalidInput, match="--functions says nothing about the wind experiments"):
+        run("reproduce", "wind", "--functions", "2")
+    run("reproduce", "everything", code=2)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "note", "rest"),
+    [
+        (9999, "No figures, as runs that they show have failed.", "the others are in the tables"),
+        (99999, "Every run failed.", "no other was done"),
+    ],
+    ids=["two sites", "all sites"],
+)
+def test_sites_whose_data_are_too_short(run, tmp_path, rounds, note, rest):
+    """The bundled wind ends with 2010, so that only the earlier two of the four sites have 9999 hours."""
+    options = ("--quick", "--rounds", rounds, "--rho", 4, "--policies", "stationary", "--workers", 1)
+    shown = run("reproduce", "wind", *options, code=1)
+    assert note in shown.stdout
+    assert "figures:" not in shown.stdout
+    assert f"runs failed; {rest}" in shown.stderr
+    assert note in (tmp_path / "reproduction" / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -70,6 +100,8 @@ def test_reproduce_wind_and_its_policies(run, tmp_path):
         (("--functions", "0"), "functions: input should be greater than 0, got 0"),
         (("--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
         (("--workers", "0"), "workers must be 1 or more"),
+        (("--policies", "gp-md,"), "there is an empty name in 'gp-md,'"),
+        (("--data", "era5"), "--data says nothing about the synthetic experiments; leave it out"),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(run, tmp_path, arguments, message):
@@ -103,6 +135,18 @@ def test_sweep(run, tmp_path):
     assert {mean["policy"] for mean in means} == ours | {"clairvoyant"}
 
 
+@pytest.mark.parametrize(("width", "cell"), [(80, "│ Planner-Known "), (160, "┃ Planner-Known ")])
+def test_tables_of_many_policies_name_them_in_full(width, cell):
+    names = (*PAPER_POLICIES, "proximal-lcb", "planner", "planner-known", "recommended", "clairvoyant")
+    grid = Grid("a title that is long", names, {rho: dict.fromkeys(names, (10 * rho, 0.1)) for rho in (0.5, 1.0, 2.0)})
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(grid.shown(width))
+    shown = console.export_text()
+    assert cell in shown
+    assert "…" not in shown
+    assert shown.count("20.0") == len(names)
+
+
 FAILING = """
 import holdcourse as hc
 
@@ -126,6 +170,13 @@ def test_a_failing_run_gives_exit_code_1_and_the_others_their_results(run, tmp_p
     assert "failed: unlucky, rho 0.5, problem 0: RuntimeError: out of luck" in shown.stderr
     assert "6 runs failed; the others are in the tables" in shown.stderr
     assert "GP-MD" in shown.stdout
+
+
+def test_a_file_in_the_way_of_the_figures(run, tmp_path):
+    (tmp_path / "results" / "synthetic").mkdir(parents=True)
+    (tmp_path / "results" / "synthetic" / "figures").write_text("mine")
+    with pytest.raises(InvalidInput, match=r"cannot write to results/synthetic/figures: it is a file; choose another"):
+        run("reproduce", "synthetic", *SMALL, "--policies", "stationary", "--out", "results")
 
 
 # -- a plant's own record ---------------------------------------------------------------------------------------------
@@ -176,9 +227,24 @@ def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
     assert outputs[0] == outputs[1]
 
 
+def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    path = tmp_path / "night.csv"
+    path.write_text("time,load,setting,kW\n2024-03-31T02:30,1,6,1\n2024-03-31T03:10,2,7,2\n")
+    try:
+        _, record = read_record(path, action="setting", cost="kW", context=["load"], time="time")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert record.measurements.tolist() == [1.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
+        (lambda text: text.replace("2024-06-01T05:00", "nan"), {}, "line 7: 'nan' is no time"),
+        (lambda text: text, {"seed": -1}, "seed must be a whole number"),
         (lambda text: text, {"action": "knob"}, "has no column 'knob'; there are time, outdoor, setting, kW"),
         (lambda text: text, {"context": []}, "give at least one --context column"),
         (lambda text: text.replace(",8,", ",6,").replace(",10,", ",6,"), {}, "only one action, 6.0, was ever tried"),

@@ -168,7 +168,13 @@ def test_a_users_own_policy_and_a_change_of_it(run, tmp_path):
         (("--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
         (("--policies", "x=nowhere.py:x"), "there is no file nowhere.py"),
         (("--processes", "tides"), "processes: .*'tides' is no process; there are iid, walk"),
+        (("--policies", "gp-md,"), "there is an empty name in 'gp-md,'"),
+        (("--policies", "=mine.py:x"), "policies: '=mine.py:x' has no name; write it like mine=mine.py:mine"),
+        (("--policies", "clairvoyant=mine.py:x"), "policies: 'clairvoyant' is the optimum in hindsight"),
+        (("--policies", "a=mine.py:x,a=mine.py:y"), "policies: 'a' is there twice"),
         (("--rho", "x"), "--rho takes numbers"),
+        (("--rho", "1,0"), r"rho\[1\]: input should be greater than 0, got 0.0"),
+        (("--rho", "nan"), r"rho\[0\]: input should be "),
         (("--seeds", "0"), "seeds: input should be greater than 0"),
     ],
 )

@@ -205,6 +205,10 @@ def test_foreign_folders_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="cannot write to"):
         run_sweep(SMALL.sweep(), tmp_path / "file" / "deeper", workers=1)
+    for place in ("file", "file/deeper"):
+        with pytest.raises(InvalidInput, match=r"cannot write to .*; choose another --out"):
+            run_sweep(SMALL.sweep(), tmp_path / place, workers=1, fresh=True)
+    assert (tmp_path / "file").read_text() == ""
     with pytest.raises(InvalidInput, match="workers must be 1 or more, got 0"):
         run_sweep(SMALL.sweep(), tmp_path / "x", workers=0)
 
@@ -288,3 +292,17 @@ def test_a_worker_that_dies_is_one_clear_error(tmp_path):
         pytest.raises(HoldcourseError, match="a worker process died"),
     ):
         run_sweep(sweep, tmp_path, executor=pool)
+
+
+def interrupted_at_work(seconds):
+    with processes(2) as pool:
+        pool.submit(time.sleep, seconds)
+        pool.submit(time.sleep, 0).result()  # so the workers are there, and one of them is busy
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_does_not_wait_for_the_workers():
+    begin = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_at_work(seconds=60)
+    assert time.perf_counter() - begin < 50

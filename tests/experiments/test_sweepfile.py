@@ -195,9 +195,11 @@ def test_entry_points(load, monkeypatch):
         ("values = [0.0, 1.0, 3.0]", "values = [0.0, 1.0, 3.0]\ncount = 3", "actions: give only one of values, count"),
         ("values = [0.0, 1.0, 3.0]", 'file = "missing.csv"', "there is no file "),
         ("[0.0, 2.0, 5.0]", "[0.0, 2.0, 5.0], [1, 1, 1]", "line 12: costs: the table must have 2 rows"),
+        ("values = [0.0, 1.0]\n", 'file = "gap.csv"\n', "line 9: contexts: "),
         ("starts = [0, 2]", "starts = [0, 7]", "line 4: starts: action 7 is not an index 0..2"),
         ('name = "minc-known"', 'name = "minc"', "line 22: policies[1]: policy 'minc' is not known; there are gp-md"),
         ('name = "minc-known"', 'name = "gp-md"', "'gp-md' is there twice"),
+        ('name = "minc-known"', 'name = "clairvoyant"\nsource = "own.py:broken"', "'clairvoyant' is the optimum"),
         ('name = "minc-known"', 'name = "x"\nsource = "no.py:make"', "policies[1]: there is no file "),
         ('name = "minc-known"', 'name = "x"\nsource = "own.py:nothing"', "has no 'nothing'"),
         ('name = "minc-known"', 'name = "x"\nsource = "own.py:broken"', "made a int, no Policy"),
@@ -207,6 +209,7 @@ def test_entry_points(load, monkeypatch):
 )
 def test_errors_name_key_or_line_before_anything_runs(load, tmp_path, old, new, message):
     (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "gap.csv").write_text("0.0\nnan\n")
     assert old in PLAIN
     with pytest.raises(InvalidInput) as caught:
         load(PLAIN.replace(old, new))

@@ -107,12 +107,19 @@ def test_contexts_of_several_numbers():
 
 def test_what_does_not_fit_is_refused():
     short = hc.simulate(hc.stationary(WORLD.problem), WORLD, CONTEXTS[:5])
+    world = hc.SyntheticWorld.sample(seed=1, grid=2, contexts=[[0.1, 0.2]])
+    wide = hc.simulate(hc.stationary(world.problem), world, np.repeat(world.contexts, 12, axis=0))
+    world = hc.SyntheticWorld.sample(seed=1, grid=2, contexts=1)
+    small = hc.simulate(hc.stationary(world.problem), world, np.repeat(world.contexts, 12, axis=0))
     for call, complaint in [
         (lambda: runs_frame([]), "no runs"),
         (lambda: runs_dataset([run(), short]), "as many in each"),
         (lambda: runs_frame(run(), context_names=["a", "b"]), "context_names"),
         (lambda: runs_frame(run(), time=HOURS[:3]), "one entry for each of the 12 rounds"),
         (lambda: runs_dataset(run(), units={"energy": "kWh"}), "units names 'energy'"),
+        (lambda: runs_frame(run(), units={"energy": "kWh"}), "units names 'energy'; there are .*'movement'"),
+        (lambda: runs_dataset([run(), wide]), r"\[1, 2\] numbers in a context"),
+        (lambda: runs_dataset([run(), small], costs=True), r"\[4, 9\] settings"),
     ]:
         with pytest.raises(InvalidInput, match=complaint):
             call()

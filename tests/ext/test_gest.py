@@ -211,6 +211,19 @@ def test_the_same_result_twice_is_fine_and_another_is_not():
         found.ingest([measured(point, noise=1.0)])
 
 
+def test_a_table_with_past_rows_has_no_id_there():
+    """Rows of a data frame have the same columns: what has no id holds NaN."""
+    found, other = generator(), generator()
+    for each in (found, other):
+        each.observe(temperature=0.2)
+    (point,), (same,) = found.suggest(1), other.suggest(1)
+    past = {"k1": 1.0, "temperature": 0.2, "size": 0.6}
+    found.ingest([past | {"_id": math.nan}, measured(point)])
+    other.ingest([past, measured(same)])
+    assert found.pending == []
+    assert found.suggest(1) == other.suggest(1)
+
+
 def test_wrong_results_are_refused_and_change_nothing():
     found = generator()
     found.observe(temperature=0.2)
@@ -222,6 +235,10 @@ def test_wrong_results_are_refused_and_change_nothing():
         ([good, {"k1": 0.5, "size": 1.0}], "'temperature' is not in"),
         ([good | {"k1": 3.0}], "off the grid"),
         ([good | {"temperature": math.inf}], "must be finite"),
+        ([good | {"temperature": "warm"}], "'temperature' must be a number, got 'warm'"),
+        ([good | {"size": None}], "'size' must be a number, got None; NaN if it was not measured"),
+        ([good | {"k1": None}], "'k1' must be a number, got None"),
+        ([good | {"_id": "seven"}], "_id must be a whole number, 0 or more, got 'seven'"),
     ]:
         with pytest.raises(ValueError, match=complaint):
             found.ingest(rows)
@@ -240,6 +257,8 @@ def test_wrong_results_are_refused_and_change_nothing():
         (VALLEY, {"points": 1}, "2 or more"),
         (VALLEY, {"scale": {"k2": 1.0}}, "none of the settings"),
         (VALLEY, {"start": {"k1": 2.0}}, "off the grid"),
+        (VALLEY, {"start": {"k2": 0.5}}, "start names 'k2', which is none of the settings"),
+        (VALLEY, {"points": {"k2": 5}}, "points names 'k2', which is none of the settings"),
     ],
 )
 def test_a_problem_that_does_not_fit_is_refused(vocs, options, complaint):

@@ -64,6 +64,12 @@ def test_reference_figures(north_sea, rho, record_property):
     assert world.energy.sum(axis=0).max() == pytest.approx(FREE_BEST_FIXED[rho], abs=0.6)
 
 
+def test_a_policy_that_maximises_is_shown_gains(monkeypatch):
+    monkeypatch.setitem(REGISTRY, "gains", lambda setting: hc.minc_known(setting.world.problem, maximise=True))
+    flights = backtest(Setting(small_world()), ["minc-known", "gains"]).flights
+    np.testing.assert_array_equal(flights["gains"].actions, flights["minc-known"].actions)
+
+
 def test_some_policies_wait_for_a_request():
     assert "planner" in REGISTRY
     assert "planner" not in flown_by_default()

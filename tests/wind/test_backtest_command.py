@@ -134,6 +134,11 @@ def test_a_machine_of_ones_own(run, wind):
         (("west.csv", "--from", "soon"), "is not a time"),
         (("west.csv", "--curve", "west.csv"), "is not a speed and a power"),
         (("west.csv", "--curve", "m.csv", "--rated-speed", "9"), "leave out --rated-speed"),
+        (("west.csv", "--curve", "nowhere.csv"), "cannot read nowhere.csv: No such file or directory"),
+        (("west.csv", "--what-if", "-1,2"), "--what-if takes numbers above 0"),
+        (("west.csv", "--what-if", "nan"), "--what-if takes numbers above 0"),
+        (("west.csv", "--start", "5"), "the start altitude of 5 m lies outside the altitudes 50..300 m"),
+        (("west.csv", "--start", "nan"), "the start altitude of nan m lies outside"),
         (("west.csv", "--rho", "0"), "rho must be positive"),
         (("west.csv", "--price", "nan"), "price of a kWh must be a number"),
         (("west.csv", "--low", "5"), "altitude 5 m lies outside"),
@@ -144,6 +149,15 @@ def test_mistakes_are_one_line_with_the_remedy(run, wind, options, message):
     with pytest.raises(HoldcourseError, match=re.escape(message)) as caught:
         run("backtest", *options)
     assert "\n" not in str(caught.value)
+
+
+def test_an_out_that_cannot_be_written_is_refused_before_the_flights(run, wind, monkeypatch):
+    monkeypatch.setattr(backtest_command, "run_backtest", None)
+    for out in ("west.csv", "west.csv/below"):
+        with pytest.raises(HoldcourseError, match=r"cannot write to .*: west\.csv is a file; choose another --out"):
+            run("backtest", "west.csv", *POLICIES, "--out", out)
+    with pytest.raises(HoldcourseError, match="choose another --out"):
+        run("demo", "--out", "west.csv")
 
 
 def test_bad_usage_is_code_two(run, wind):

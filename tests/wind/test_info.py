@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -72,3 +73,30 @@ def test_the_command(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "wind.png").stat().st_size > 1000
     run = CliRunner().invoke(app, ["info", str(tmp_path / "none.csv")])
     assert isinstance(run.exception, InvalidInput)
+
+
+@pytest.mark.parametrize("out", ["taken", "taken/below"])
+def test_an_out_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path: Path, out: str) -> None:
+    (tmp_path / "taken").write_text("a file")
+    run = CliRunner().invoke(app, ["info", str(tmp_path / "none.csv"), "--out", str(tmp_path / out)])
+    assert isinstance(run.exception, InvalidInput)
+    assert (
+        str(run.exception) == f"cannot write to {tmp_path / out}: {tmp_path / 'taken'} is a file; choose another --out"
+    )
+
+
+def test_a_file_in_the_way_of_the_picture(tmp_path: Path) -> None:
+    (tmp_path / "wind.csv").write_text(csv_text(48))
+    (tmp_path / "wind.png").mkdir()
+    run = CliRunner().invoke(app, ["info", str(tmp_path / "wind.csv"), "--out", str(tmp_path)])
+    assert isinstance(run.exception, InvalidInput)
+    assert "wind.png: Is a directory; choose another --out" in str(run.exception)
+
+
+def test_without_matplotlib_there_is_no_picture_and_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    (tmp_path / "wind.csv").write_text(csv_text(48))
+    run = CliRunner().invoke(app, ["info", str(tmp_path / "wind.csv"), "--out", str(tmp_path / "out")])
+    assert run.exit_code == 0
+    assert "note: no wind.png: drawing needs matplotlib" in run.stderr
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["wind.json"]

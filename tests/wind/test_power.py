@@ -34,7 +34,7 @@ def curves(draw):
     knots = draw(st.lists(st.floats(0, 30), min_size=2, max_size=8, unique=True))
     power = draw(st.lists(st.floats(-5, 100), min_size=len(knots), max_size=len(knots)))
     peak = sorted(knots)[int(np.argmax(power))]
-    high = None if cut_out is None else max(cut_out, peak)
+    high = None if cut_out is None else max(cut_out, peak, min(knots) + 1)  # a table begins at its cut-in
     return table_curve(sorted(knots), power, None if cut_in == 0 else min(cut_in, sorted(knots)[-1] / 2), high)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from pydantic import BaseModel, ValidationError
@@ -32,124 +32,79 @@ from holdcourse.experiments.wind import WindPlan
 Plan = TypeVar("Plan", bound=BaseModel)
 SHOWN_IDENTITY = 12  # letters of it in a table
 
-reproduce_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="rich", help="The paper's experiments: runs, tables, figures, a report."
-)
-
 Numbers = list[str] | None
 Rho = Annotated[Numbers, typer.Option("--rho", metavar="NUMBERS", help="Weights of the service cost, e.g. 0.5,1,2.")]
-Functions = Annotated[int | None, typer.Option(help="How many random functions; the paper has 25.")]
-Rounds = Annotated[int | None, typer.Option(help="Rounds (hours) of a run; the paper has 500, and 960 for wind.")]
-Policies = Annotated[
-    Numbers,
-    typer.Option(
-        "--policies",
-        metavar="NAMES",
-        help="Which policies, e.g. gp-md,cgp-lcb.",
-        autocompletion=completing([*LEARNING, *KNOWING]),
-    ),
-]
-Seed = Annotated[int, typer.Option(help="Of everything random.")]
 Workers = Annotated[int | None, typer.Option(help="Runs at a time; default one per processor.")]
 Dask = Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address, e.g. tcp://10.0.0.1:8786.")]
 Out = Annotated[Path, typer.Option(help="Folder of the results; the same command goes on where it was stopped.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Remove the results in the folder first.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Small numbers: a look in seconds.")]
-Data = Annotated[Path | None, typer.Option(help="Folder of the paper's own files, ml_2016_MM.netcdf.")]
 
 
-@reproduce_app.command("synthetic")
-def reproduce_synthetic(
+def reproduce_paper(
+    section: Annotated[Literal["synthetic", "wind", "all"], typer.Argument(help="Which of its sections.")],
     rho: Rho = None,
-    functions: Functions = None,
-    rounds: Rounds = None,
-    policies: Policies = None,
-    seed: Seed = 0,
+    functions: Annotated[
+        int | None, typer.Option(help="How many random functions, if synthetic; the paper has 25.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds (hours) of a run; the paper has 500, and 960 for wind.")
+    ] = None,
+    policies: Annotated[
+        Numbers,
+        typer.Option(
+            "--policies",
+            metavar="NAMES",
+            help="Which policies, e.g. gp-md,cgp-lcb.",
+            autocompletion=completing([*LEARNING, *KNOWING]),
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(help="For wind: folder of the paper's own files, ml_2016_MM.netcdf.")
+    ] = None,
     workers: Workers = None,
     dask: Dask = None,
     out: Out = Path("reproduction"),
     fresh: Fresh = False,
-    quick: Quick = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small numbers: a look in seconds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Random functions on a grid: the paper's Figure 2.
+    """The paper's experiments: runs, tables, figures, a report.
 
-    Example: [bold]holdcourse reproduce synthetic --out results[/]
+    synthetic: random functions on a grid, its Figure 2.
+    wind: altitude of an airborne turbine, Figures 1 and 3 and the appendix, on
+    the bundled wind or on the paper's own files.
+    all: both, in one report.
 
     Example: [bold]holdcourse reproduce synthetic --quick[/]
-    """
-    plan = _synthetic(quick, rho, functions, rounds, policies, seed)
-    _reproduce([plan], out, workers, dask, fresh, as_json)
-
-
-@reproduce_app.command("wind")
-def reproduce_wind(
-    rho: Rho = None,
-    rounds: Rounds = None,
-    policies: Policies = None,
-    seed: Seed = 0,
-    data: Data = None,
-    workers: Workers = None,
-    dask: Dask = None,
-    out: Out = Path("reproduction"),
-    fresh: Fresh = False,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Altitude of an airborne turbine: Figures 1 and 3, the appendix.
-
-    On the bundled wind, or on the paper's own files.
-
-    Example: [bold]holdcourse reproduce wind --quick[/]
 
     Example: [bold]holdcourse reproduce wind --data era5 --out results[/]
+
+    Example: [bold]holdcourse reproduce all --workers 4[/]
     """
-    _reproduce([_wind(quick, rho, rounds, policies, seed, data)], out, workers, dask, fresh, as_json)
-
-
-@reproduce_app.command("all")
-def reproduce_all(
-    functions: Functions = None,
-    policies: Policies = None,
-    seed: Seed = 0,
-    data: Data = None,
-    workers: Workers = None,
-    dask: Dask = None,
-    out: Out = Path("reproduction"),
-    fresh: Fresh = False,
-    quick: Quick = False,
-    as_json: Json = False,
-) -> None:
-    """Both sections, one report.
-
-    Example: [bold]holdcourse reproduce all --quick[/]
-    """
-    plans = [
-        _synthetic(quick, None, functions, None, policies, seed),
-        _wind(quick, None, None, policies, seed, data),
-    ]
+    for option, given, other in (("--functions", functions, "wind"), ("--data", data, "synthetic")):
+        if given is not None and section == other:
+            raise InvalidInput(f"{option} says nothing about the {other} experiments; leave it out")
+    weights = numbers_of(rho, "--rho")
+    changes = {"rho": weights, "rounds": rounds, "policies": names_of(policies), "seed": seed}
+    plans: list[SyntheticPlan | WindPlan] = []
+    if section != "wind":
+        also = {"functions": functions, "sweep_rho": weights, "sweep_rounds": rounds}
+        plans.append(_changed(SyntheticPlan.quick() if quick else SyntheticPlan(), changes | also))
+    if section != "synthetic":
+        wind = _changed(WindPlan.quick() if quick else WindPlan(), changes)
+        plans.append(wind if data is None else wind.on(data))
     _reproduce(plans, out, workers, dask, fresh, as_json)
 
 
-def _synthetic(
-    quick: bool, rho: Numbers, functions: int | None, rounds: int | None, policies: Numbers, seed: int
-) -> SyntheticPlan:
-    plan = SyntheticPlan.quick() if quick else SyntheticPlan()
-    weights = numbers_of(rho, "--rho")
-    changes = {"rho": weights, "functions": functions, "rounds": rounds, "policies": names_of(policies), "seed": seed}
-    if rho is not None or rounds is not None:  # asked for something else than the paper: the sweep over rho follows
-        changes |= {"sweep_rho": weights, "sweep_rounds": rounds}
-    return _changed(plan, changes)
-
-
-def _wind(quick: bool, rho: Numbers, rounds: int | None, policies: Numbers, seed: int, data: Path | None) -> WindPlan:
-    plan = WindPlan.quick() if quick else WindPlan()
-    changes = {"rho": numbers_of(rho, "--rho"), "rounds": rounds, "policies": names_of(policies), "seed": seed}
-    plan = _changed(plan, changes)
-    return plan if data is None else plan.on(data)
-
-
-def _reproduce(plans: list[Any], out: Path, workers: int | None, dask: str | None, fresh: bool, as_json: bool) -> None:
+def _reproduce(
+    plans: list[SyntheticPlan | WindPlan],
+    out: Path,
+    workers: int | None,
+    dask: str | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
     notes = Console(stderr=True, soft_wrap=True, highlight=False)
     with drawing():
         pass  # a missing matplotlib should not be found after an hour of runs
@@ -159,10 +114,13 @@ def _reproduce(plans: list[Any], out: Path, workers: int | None, dask: str | Non
             one = reproduce(plan, out, executor=executor, workers=workers, fresh=fresh, say=notes.print)
             done.append(one)
             if not as_json:
+                console = Console()
                 for grid in one.grids:
-                    Console().print(grid.shown())
-                for line in (*one.notes, f"figures: {one.report.folder / 'figures'}"):
+                    console.print(grid.shown(console.width))
+                for line in one.notes:
                     typer.echo(line)
+                if one.figures:
+                    typer.echo(f"figures: {one.report.folder / 'figures'}")
     page = write_reports(done, out)
     if as_json:
         found = [as_values(one.report) | {"tables": [grid.as_json() for grid in one.grids]} for one in done]
@@ -207,7 +165,8 @@ def finish(reports: list[Report], notes: Console) -> None:
             f"failed: {run.policy.name}, rho {run.rho:g}, problem {run.problem}: {reason} ({path})", markup=False
         )
     if failed:
-        notes.print(f"{len(failed)} runs failed; the others are in the tables")
+        rest = "the others are in the tables" if any(report.rows for report in reports) else "no other was done"
+        notes.print(f"{len(failed)} runs failed; {rest}")
         raise typer.Exit(1)
 
 
@@ -239,7 +198,7 @@ def numbers_of(texts: Numbers, option: str) -> tuple[float, ...] | None:
     """Comma-separated numbers; `option` is named in the error."""
     names = names_of(texts)
     try:
-        return None if names is None else tuple(float(name) for name in names)
+        return None if names is None else tuple(dict.fromkeys(float(name) for name in names))
     except ValueError:
         raise InvalidInput(f"{option} takes numbers, such as 0.5,1,2; got {','.join(names or ())!r}") from None
 
@@ -279,11 +238,12 @@ def sweep(
     if as_json:
         typer.echo(json.dumps(as_values(report) | {"means": mean_rows(results)}))
     elif results.rows:
+        console = Console()
         for grid in (
             cost_grid(results, wanted.name, f"{wanted.name}: mean total cost"),
             cost_grid(results, wanted.name, f"{wanted.name}: total cost over the clairvoyant optimum", ratio=True),
         ):
-            Console().print(grid.shown())
+            console.print(grid.shown(console.width))
         typer.echo(f"summary: {report.folder / 'summary.csv'}")
     finish([report], notes)
 

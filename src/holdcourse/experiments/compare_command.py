@@ -132,7 +132,8 @@ def _cells(part: Comparison, *, wide: bool) -> Table:
     rhos = list(dict.fromkeys(rho for _, rho in part.cells))
     several = len(rhos) > 1
     each = "rho " + " / ".join(f"{rho:g}" for rho in rhos) if wide or not several else "mean over rho"
-    table = Table("policy", title=f"by process, {each}")
+    title = f"by process, {each}"
+    table = Table("policy", title=title, min_width=len(title))
     for process in processes:
         table.add_column(process, justify="right")
     for name, means in zip(part.policies, part.means, strict=True):

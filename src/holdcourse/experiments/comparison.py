@@ -21,7 +21,7 @@ from holdcourse.experiments.cells import EASY, HARD, HARD_RHOS, RHOS, VARIANTS, 
 from holdcourse.experiments.own import file_hash
 from holdcourse.experiments.policies import check_policy_name
 from holdcourse.experiments.results import standard_error
-from holdcourse.experiments.runs import Frozen, PolicyConfig, RunConfig, Sweep
+from holdcourse.experiments.runs import Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
 from holdcourse.experiments.store import Row
 
 Array: TypeAlias = NDArray[np.float64]
@@ -45,12 +45,21 @@ class ComparisonPlan(Frozen):
 
     policies: tuple[str, ...] = DEFAULT_POLICIES
     processes: tuple[str, ...] = EASY + HARD
-    rho: tuple[float, ...] = RHOS
+    rho: tuple[Positive, ...] = RHOS
     first_seed: int = Field(default=PUBLIC_SEEDS.start, ge=0)
     seeds: int = Field(default=len(PUBLIC_SEEDS), gt=0)
     rounds: int = Field(default=300, gt=0)
     grid: int = Field(default=14, ge=2)
     contexts: int = Field(default=40, ge=1)
+
+    @field_validator("policies")
+    @classmethod
+    def _each_once(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
+        labels = [_label_and_source(text)[0] for text in policies]
+        if "" in labels:
+            raise ValueError(f"{policies[labels.index('')]!r} has no name; write it like mine=mine.py:mine")
+        check_names(labels)
+        return policies
 
     @field_validator("processes")
     @classmethod
@@ -100,10 +109,15 @@ class ComparisonPlan(Frozen):
 
 def policy_of(text: str) -> PolicyConfig:
     """A policy as it is named on the command line."""
-    label, equals, source = text.partition("=")
-    if not equals:
-        label, source = (text.rpartition(":")[2], text) if ":" in text else (text, "")
+    label, source = _label_and_source(text)
     return PolicyConfig(name=label, source=source or None, options={"learning": True} if source else {})
+
+
+def _label_and_source(text: str) -> tuple[str, str]:
+    label, equals, source = text.partition("=")
+    if equals:
+        return label, source
+    return (text.rpartition(":")[2], text) if ":" in text else (text, "")
 
 
 def _hashes(policy: PolicyConfig) -> dict[str, str]:

@@ -24,7 +24,7 @@ class Csv:
     Attributes
     ----------
     header
-        The first line; empty if it holds numbers.
+        The first line; empty if it holds no words.
     cells, lines
         The rows below it, and the number of the line that each stands in.
     """
@@ -51,14 +51,14 @@ class Csv:
         if not numbered:
             raise InvalidInput(f"{path} is empty")
         header: tuple[str, ...] = ()
-        if not all(_is_number(cell) for cell in numbered[0][1]):
+        if any(cell and _number(cell) is None for cell in numbered[0][1]):  # a missing number makes no header
             header = numbered.pop(0)[1]
+        if not numbered:
+            raise InvalidInput(f"{path} has a header and no rows")
         width = len(header or numbered[0][1])
         for line, row in numbered:
             if len(row) != width:
                 raise InvalidInput(f"{path}, line {line}: {len(row)} columns, expected {width}")
-        if not numbered:
-            raise InvalidInput(f"{path} has a header and no rows")
         lines, cells = zip(*numbered, strict=True)
         return cls(path, header, cells, lines)
 
@@ -70,15 +70,17 @@ class Csv:
         place = self.header.index(name)
         return [row[place] for row in self.cells]
 
-    def numbers(self, names: Sequence[str] | None = None) -> Array:
-        """Columns as numbers, shape (rows, columns); None: all of them."""
+    def numbers(self, names: Sequence[str] | None = None, *, finite: bool = True) -> Array:
+        """Columns as numbers, shape (rows, columns); None: all of them. `finite`: refuse nan and inf."""
         wanted = range(len(self.cells[0])) if names is None else [self._place(name) for name in names]
         table = np.empty((len(self.cells), len(wanted)))
         for k, (line, row) in enumerate(zip(self.lines, self.cells, strict=True)):
             for j, place in enumerate(wanted):
-                if not _is_number(row[place]):
-                    raise InvalidInput(f"{self.path}, line {line}: {row[place]!r} is not a number")
-                table[k, j] = float(row[place])
+                number = _number(row[place])
+                if number is None or (finite and not math.isfinite(number)):
+                    kind = "number" if number is None else "finite number"
+                    raise InvalidInput(f"{self.path}, line {line}: {row[place]!r} is not a {kind}")
+                table[k, j] = number
         return table
 
     def _place(self, name: str) -> int:
@@ -86,8 +88,8 @@ class Csv:
         return self.header.index(name)
 
 
-def _is_number(cell: str) -> bool:
+def _number(cell: str) -> float | None:
     try:
-        return math.isfinite(float(cell))
+        return float(cell)
     except ValueError:
-        return False
+        return None

@@ -44,11 +44,17 @@ def processes(workers: int) -> Iterator[Executor]:
     os.environ.update(ONE_THREAD)  # inherited, and read when numpy is imported there
     # Fresh ones: a fork would copy the locks of threads that it does not copy.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
+    ended, end = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(ended,))
     try:
         yield pool
+    except BaseException:
+        end.close()  # Ctrl-C, mostly: nobody waits for the minutes of work that the workers are in the middle of
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        for half in (ended, end):
+            half.close()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -61,14 +67,14 @@ def available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _begin() -> None:
-    """In a worker: leave Ctrl-C to the parent, and do not outlive it."""
+def _begin(ended: connection.Connection) -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when the parent says so or is no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_end_with, args=([parent.sentinel, ended],), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
-    connection.wait([sentinel])
+def _end_with(signs: list[Any]) -> None:
+    connection.wait(signs)
     os._exit(1)  # killed parents close no queues, and a worker would wait for ever

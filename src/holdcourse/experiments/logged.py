@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -187,16 +188,27 @@ def _order(table: Csv, time: str | None) -> Indices:
         return np.arange(len(table.cells))
     moments = []
     for line, text in zip(table.lines, table.texts(time), strict=True):
-        try:
-            moments.append(float(text))
-        except ValueError:
-            try:
-                moments.append(datetime.fromisoformat(text).timestamp())
-            except ValueError:
-                raise InvalidInput(
-                    f"{table.path}, line {line}: {text!r} is no time; write it like 2020-06-30T12:00, or as a number"
-                ) from None
+        moment = _moment(text)
+        if not math.isfinite(moment):
+            raise InvalidInput(
+                f"{table.path}, line {line}: {text!r} is no time; write it like 2020-06-30T12:00, or as a number"
+            )
+        moments.append(moment)
     return np.argsort(np.array(moments), kind="stable")
+
+
+def _moment(text: str) -> float:
+    """A number, or seconds of a date; NaN for what is neither."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    # Without a zone it is none of this computer's: its change to summer time would put rows into another order.
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def _binned(numbers: Array, bins: int | None, name: str) -> tuple[Array, Indices]:

@@ -1,44 +1,57 @@
-"""What `holdcourse backtest --log` does: read a plant's record, compare policies on it, print."""
+"""`holdcourse backtest --log`: read a plant's record, compare policies on it, print."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from holdcourse import archive
+from holdcourse.arguments import Directed, Json, Matrix, check_out, completing, names_of, writing
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.logged import POLICIES, backtest_record, read_record
-from holdcourse.experiments.policies import check_policy_name
-from holdcourse.experiments.store import make_folder
+from holdcourse.experiments.policies import KNOWING, LEARNING, check_policy_name
 from holdcourse.experiments.style import label_of
 from holdcourse.problem import Problem
 
 
 def backtest_log(
-    log: Path,
-    *,
-    action: str,
-    cost: str,
-    context: list[str],
-    time: str | None = None,
-    bins: int | None = None,
-    move_cost: float = 1.0,
-    fixed_cost: float = 0.0,
-    matrix: Path | None = None,
-    directed: bool = False,
-    policies: Sequence[str] | None = None,
-    rho: float = 1.0,
-    seed: int = 0,
-    out: Path | None = None,
-    as_json: bool = False,
+    log: Annotated[Path, typer.Option(help="CSV of the plant's record: a row per measurement, with a header.")],
+    action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
+    cost: Annotated[str, typer.Option(help="Column of what was measured.")],
+    context: Annotated[list[str], typer.Option(help="Column of the context; repeat for several.")],
+    time: Annotated[str | None, typer.Option(help="Column of the time; default: rows are in order.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
+    move_cost: Annotated[float, typer.Option(help="Cost of moving a setting by one unit.")] = 1.0,
+    fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
+    matrix: Matrix = None,
+    directed: Directed = False,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policies",
+            metavar="NAMES",
+            help="Which policies, e.g. recommended,gp-md.",
+            autocompletion=completing([*LEARNING, *KNOWING]),
+        ),
+    ] = None,
+    rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """`holdcourse backtest --log`: policies on a plant's own record, by a model of it; see `logged.backtest_record`."""
+    """Would it have paid off at your plant? Policies on its own record.
+
+    Every number is by a model of the record, and says so.
+
+    Example:
+    [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
+    """
     values, record = read_record(log, action=action, cost=cost, context=context, time=time, bins=bins)
     named = isinstance(values, list)
     if named and matrix is None:
@@ -51,13 +64,14 @@ def backtest_log(
         directed=directed,
         labels=list(values) if named else None,
     )
-    wanted = POLICIES if policies is None else policies
+    wanted = names_of(policies) or POLICIES
     for name in wanted:
         check_policy_name(name)
+    check_out(out)
     found = backtest_record(problem, record, wanted, rho=rho, seed=seed)
     if out is not None:
-        make_folder(out)
-        archive.write_file(out / "backtest.json", (json.dumps(found.as_values(), indent=1) + "\n").encode())
+        with writing(out):
+            archive.write_file(out / "backtest.json", (json.dumps(found.as_values(), indent=1) + "\n").encode())
     if as_json:
         typer.echo(json.dumps(found.as_values()))
         return

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdcourse.errors import InvalidInput
 from holdcourse.experiments import figures as paper
 from holdcourse.experiments.report import write_report
 from holdcourse.experiments.results import Results
@@ -54,11 +55,19 @@ def reproduce(
         return Reproduction(plan, report, (), {}, ("Every run failed.",))
     results = Results.load(folder)
     notes: tuple[str, ...] = ()
-    if isinstance(plan, SyntheticPlan):
-        grids, figures = synthetic_tables(results, plan), paper.synthetic_figures(results, plan)
-    else:
-        grids, figures = wind_tables(results, plan), paper.wind_figures(results, plan)
-        notes = () if plan.folder else (STAND_INS,)
+    figures: dict[str, Figure] = {}
+    try:
+        if isinstance(plan, SyntheticPlan):
+            grids = synthetic_tables(results, plan)
+            figures = paper.synthetic_figures(results, plan)
+        else:
+            grids = wind_tables(results, plan)
+            notes = () if plan.folder else (STAND_INS,)
+            figures = paper.wind_figures(results, plan)
+    except InvalidInput:
+        if not report.failed:
+            raise
+        notes += ("No figures, as runs that they show have failed.",)
     for name, figure in figures.items():
         save(figure, folder / "figures", name)
     return Reproduction(plan, report, tuple(grids), figures, notes)
@@ -77,7 +86,7 @@ def write_reports(done: list[Reproduction], out: Path) -> Path:
 
 def synthetic_tables(results: Results, plan: SyntheticPlan) -> list[Grid]:
     """Total cost and its ratio to the optimum, by rho and policy."""
-    what = f"{plan.functions} functions"
+    what = "1 function" if plan.functions == 1 else f"{plan.functions} functions"
     return [
         cost_grid(results, OVER_TIME, f"mean total cost, {plan.rounds} rounds, {what}"),
         cost_grid(results, OVER_TIME, f"total cost over the clairvoyant optimum, {plan.rounds} rounds", ratio=True),
@@ -86,7 +95,8 @@ def synthetic_tables(results: Results, plan: SyntheticPlan) -> list[Grid]:
 
 
 def wind_tables(results: Results, plan: WindPlan) -> list[Grid]:
-    """Net energy by rho and policy, one table per site."""
-    return [
+    """Net energy by rho and policy, one table per site that has results."""
+    grids = [
         energy_grid(results, site.name, f"net energy in MWh, {site.title}, {plan.rounds} hours") for site in plan.sites
     ]
+    return [grid for grid in grids if grid.cells]

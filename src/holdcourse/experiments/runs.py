@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeAlias
@@ -72,6 +73,15 @@ class PolicyConfig(Frozen):
     name: str = Field(min_length=1)
     source: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise `ValueError` unless the policies of a sweep can be told apart by their names."""
+    for name in names:
+        if name == CLAIRVOYANT:
+            raise ValueError(f"{name!r} is the optimum in hindsight; give the policy another name")
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is there twice; give each policy a name of its own, and its source")
 
 
 class WorldConfig(Frozen, ABC):

@@ -16,12 +16,14 @@ import json
 import shutil
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import holdcourse as hc
 from holdcourse import archive
+from holdcourse.arguments import writing
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.experiments.execute import Arrays, Outcome
 from holdcourse.experiments.runs import Sweep
@@ -96,21 +98,22 @@ class Folder:
         else:
             if (self.path / "runs").exists():
                 raise InvalidInput(f"{self.path} holds runs without {self.manifest.name}; choose another --out")
-            make_folder(self.path)
-            archive.write_file(self.manifest, (json.dumps(wanted, indent=1, sort_keys=True) + "\n").encode())
-        make_folder(self.path / "runs")
-        for half in (self.path / "runs").glob(".*.tmp"):  # of a sweep that was killed; not of one that is at work
-            if time.time() - half.stat().st_mtime > STALE_SECONDS:
-                half.unlink(missing_ok=True)
+            with writing(self.path):
+                archive.write_file(self.manifest, (json.dumps(wanted, indent=1, sort_keys=True) + "\n").encode())
+        with writing(self.path / "runs"):
+            for half in (self.path / "runs").glob(".*.tmp"):  # of a sweep that was killed; not of one that is at work
+                with suppress(FileNotFoundError):  # finished in between
+                    if time.time() - half.stat().st_mtime > STALE_SECONDS:
+                        half.unlink()
         shutil.rmtree(self.path / "failed", ignore_errors=True)  # those are tried again
 
     def save(self, outcome: Outcome) -> Row | None:
         """Write what came of a run, in one step; its row, if it succeeded."""
         run = outcome.run
         if outcome.error is not None:
-            make_folder(self.path / "failed")
             text = f"{json.dumps(run.model_dump(mode='json'), indent=1)}\n\n{outcome.error}"
-            archive.write_file(self.failure_file(run.identity), text.encode())
+            with writing(self.path / "failed"):
+                archive.write_file(self.failure_file(run.identity), text.encode())
             return None
         state = {"run": run.model_dump(mode="json"), "numbers": outcome.numbers}
         archive.write_file(self.run_file(run.identity), archive.pack(state, outcome.curves))
@@ -139,18 +142,11 @@ class Folder:
 
     def _clear(self) -> None:
         """Remove what a sweep wrote, and nothing else."""
-        for name in ("runs", "failed"):
-            shutil.rmtree(self.path / name, ignore_errors=True)
-        for file in (self.manifest, self.summary):
-            file.unlink(missing_ok=True)
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder of results, if it is not there."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"cannot write to {path}: {error.strerror}; choose another --out") from None
+        with writing(self.path):
+            for name in ("runs", "failed"):
+                shutil.rmtree(self.path / name, ignore_errors=True)
+            for file in (self.manifest, self.summary):
+                file.unlink(missing_ok=True)
 
 
 def read_summary(path: Path) -> list[Row]:

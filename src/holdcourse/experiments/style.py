@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdcourse.arguments import writing
 from holdcourse.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -120,9 +121,8 @@ def shared_legend(figure: Figure, axes: Sequence[Axes]) -> None:
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG."""
-    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    with drawing():
+    with drawing(), writing(folder):
         figure.savefig(paths[0], dpi=80)
         figure.savefig(paths[1], metadata={"Date": None})
     return paths

@@ -16,7 +16,7 @@ from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.explain import explain, spelled
 from holdcourse.experiments.own import OwnWorld, file_hash
 from holdcourse.experiments.policies import check_policy_name
-from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep
+from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
 from holdcourse.experiments.sections import Actions, Contexts, Costs, Learner, Movement
 
 
@@ -41,10 +41,7 @@ class SweepFile(Frozen):
     @field_validator("policies")
     @classmethod
     def _each_once(cls, policies: tuple[PolicyConfig, ...]) -> tuple[PolicyConfig, ...]:
-        names = [policy.name for policy in policies]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"{twice[0]!r} is there twice; give each policy a name of its own, and its source")
+        check_names([policy.name for policy in policies])
         return policies
 
     def world(self, base: Path) -> OwnWorld:
@@ -128,6 +125,8 @@ def _try(sweep: Sweep, path: Path, text: str, parsed: SweepFile) -> None:
         with _about(path, text, ("starts",)):
             for start in parsed.starts:
                 problem.check_action(start)
+    with _about(path, text, ("contexts",)):
+        world.listed_contexts(first)
     with _about(path, text, ("costs",)):
         scene = world.scene(first)
     for k, policy in enumerate(parsed.policies):

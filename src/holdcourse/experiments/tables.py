@@ -40,12 +40,16 @@ class Grid:
         """Of the columns."""
         return ["rho", *(label_of(name) for name in self.policies)]
 
-    def shown(self) -> Table:
-        """For a terminal: the means, which fit its width."""
-        table = Table(title=self.title)
-        for heading in self.headings:
-            table.add_column(heading, justify="right")
-        for row in self.texts(errors=False):
+    def shown(self, width: int) -> Table:
+        """The means, for a terminal of this width: a column for each policy, or a row where there are too many."""
+        rows = [self.headings, *self.texts(errors=False)]
+        columns = list(zip(*rows, strict=True))
+        if 1 + sum(3 + max(map(len, column)) for column in columns) > width:
+            rows = [["policy, by rho", *columns[0][1:]], *(list(column) for column in columns[1:])]
+        table = Table(title=self.title, min_width=len(self.title))
+        for place, heading in enumerate(rows[0]):
+            table.add_column(heading, justify="left" if place == 0 and heading != "rho" else "right")
+        for row in rows[1:]:
             table.add_row(*row)
         return table
 

@@ -1,1 +1,1 @@
-"""Optional parts, one file per extra; importing one that is not installed names the command that installs it."""
+"""Optional parts, a module for each extra; importing one that is not installed names the command that installs it."""

@@ -25,9 +25,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdcourse import archive
+from holdcourse.checks import whole_number
 from holdcourse.decision import Explanation, Record, Request
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.limits import Guard, Limits, whole_number
+from holdcourse.limits import Guard, Limits
 from holdcourse.policy import Policy
 from holdcourse.problem import Metric, Problem, grid
 from holdcourse.recommendation import recommended
@@ -136,7 +137,10 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     ) -> None:
         super().__init__(vocs)
         self.vocs = vocs
-        self._axes = {name: _axis(name, axis, points) for name, axis in _settings(vocs).items()}
+        settings = _settings(vocs)
+        for what, given in (("points", points), ("scale", scale), ("start", start)):
+            _check_names(what, given, settings)
+        self._axes = {name: _axis(name, axis, points) for name, axis in settings.items()}
         self._contextual = [name for name, axis in vocs.variables.items() if isinstance(axis, ContextualVariable)]
         (self._objective, objective), *_ = vocs.objectives.items()
         self._grid = grid(**self._axes)
@@ -273,13 +277,13 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
                 raise InvalidInput(
                     f"a result must hold all variables and the objective; {name!r} is not in {dict(row)}"
                 )
-        context = [float(row[name]) for name in self._contextual] or None
+        context = [_number(row, name) for name in self._contextual] or None
         if context is not None and not np.isfinite(context).all():
             raise InvalidInput(f"contextual variables must be finite, got {dict(row)}")
-        value = float(row[self._objective])
+        value = _number(row, self._objective, "; NaN if it was not measured")
         measurement = value if math.isfinite(value) else None
-        known = row.get("_id")
-        record = None if known is None else self._session.record(f"r{int(known)}")
+        known = _id_of(row)
+        record = None if known is None else self._session.record(f"r{known}")
         result = Result(record, self._nearest(row), context, measurement)
         if record is not None and record.told not in (None, (measurement, result.applied)):
             raise InvalidInput(f"the result with _id {known} was ingested before and was another: {record.told}")
@@ -289,7 +293,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         """The action nearest to these settings, along each axis."""
         nearest: dict[str, float] = {}
         for name, axis in self._axes.items():
-            value = float(values[name])
+            value = _number(values, name)
             points = np.array(axis, dtype=np.float64)
             reach = np.diff(points).max() if len(points) > 1 else 0.0
             if not points[0] - reach / 2 <= value <= points[-1] + reach / 2:
@@ -304,7 +308,6 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     def _by_axis(self, scale: float | Mapping[str, float]) -> float | list[float]:
         if not isinstance(scale, Mapping):
             return scale
-        _check_names("scale", scale, self._axes)
         return [float(scale.get(name, 1.0)) for name in self._axes]
 
 
@@ -318,10 +321,8 @@ def _axis(name: str, axis: Any, points: int | Mapping[str, int]) -> list[Any]:
     if isinstance(axis, DiscreteVariable):
         return sorted(axis.values)
     count = points.get(name, POINTS) if isinstance(points, Mapping) else points
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 2:
-        raise InvalidInput(f"points along {name!r} must be 2 or more, got {count!r}")
     low, high = axis.domain
-    return [float(value) for value in np.linspace(low, high, count)]
+    return [float(value) for value in np.linspace(low, high, whole_number(count, f"points along {name!r}", 2))]
 
 
 def _defaults(vocs: VOCS, axes: Mapping[str, list[Any]]) -> dict[str, float]:
@@ -329,7 +330,22 @@ def _defaults(vocs: VOCS, axes: Mapping[str, list[Any]]) -> dict[str, float]:
     return {name: axis[len(axis) // 2] if given[name] is None else given[name] for name, axis in axes.items()}
 
 
-def _check_names(what: str, given: Mapping[str, Any], axes: Mapping[str, Any]) -> None:
-    unknown = sorted(set(given) - set(axes))
+def _check_names(what: str, given: Any, settings: Mapping[str, Any]) -> None:
+    unknown = sorted(set(given) - set(settings)) if isinstance(given, Mapping) else []
     if unknown:
-        raise InvalidInput(f"{what} names {unknown[0]!r}, which is none of the settings {list(axes)}")
+        raise InvalidInput(f"{what} names {unknown[0]!r}, which is none of the settings {list(settings)}")
+
+
+def _id_of(row: Mapping[str, Any]) -> int | None:
+    """Of the suggestion; None for a past evaluation. A column of a data frame holds floats, and NaN for none."""
+    known = row.get("_id")
+    if isinstance(known, float) and (known.is_integer() or math.isnan(known)):
+        known = None if math.isnan(known) else int(known)
+    return None if known is None else whole_number(known, "_id", 0)
+
+
+def _number(row: Mapping[str, Any], name: str, remedy: str = "") -> float:
+    try:
+        return float(row[name])
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name!r} must be a number, got {row[name]!r}{remedy}") from None

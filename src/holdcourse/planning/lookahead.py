@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.history import check_context
 from holdcourse.planning.outlook import Heard
@@ -79,8 +80,7 @@ class Lookahead:
     takes_forecasts: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.horizon, bool) or not isinstance(self.horizon, int | np.integer) or self.horizon < 1:
-            raise InvalidInput(f"horizon must be a whole number, 1 or more, got {plain(self.horizon)!r}")
+        object.__setattr__(self, "horizon", whole_number(self.horizon, "horizon", 1))
         for name, sound, said in (
             ("interval", 0 < self.interval < np.inf, "positive"),
             ("max_step", self.max_step is None or self.max_step >= 0, "0 or more"),

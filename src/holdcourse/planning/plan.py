@@ -33,6 +33,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.history import check_context
 from holdcourse.planning.beliefs import Memory, Table
@@ -93,12 +94,8 @@ class Plan:
     asked: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("capacity", 1), ("sweeps", 1), ("asked", 1)):
-            value = getattr(self, name)
-            if not (name == "asked" and value is None):
-                if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                    raise InvalidInput(f"{name} must be a whole number, {least} or more, got {plain(value)!r}")
-                object.__setattr__(self, name, int(value))
+        for name in ("capacity", "sweeps") if self.asked is None else ("capacity", "sweeps", "asked"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
         if not 0 <= self.discount < 1:
             raise InvalidInput(f"discount must lie between 0 and 1 (1 excluded), got {plain(self.discount)!r}")
         if not 0 < self.stay < np.inf:

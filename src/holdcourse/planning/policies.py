@@ -81,15 +81,7 @@ def planner(
         forecasts=forecasts,
         max_step=max_step,
     )
-    options = {
-        "context_scale": context_scale,
-        "period": period,
-        "forecasts": forecasts,
-        "max_step": max_step,
-        "capacity": capacity,
-        "discount": discount,
-        **learning,
-    }
+    options = {"context_scale": context_scale, "period": period, **_options_of(rule), **learning}
     learned: Learning = {"width": WIDTH, **learning}
     return Policy("Planner", rule, lower_bound(problem, learned), problem, ("planner", options))
 
@@ -124,16 +116,13 @@ def planner_known(
         forecasts=forecasts,
         max_step=max_step,
     )
-    options = {
-        "context_scale": context_scale,
-        "period": period,
-        "forecasts": forecasts,
-        "max_step": max_step,
-        "capacity": capacity,
-        "discount": discount,
-        "maximise": maximise,
-    }
+    options = {"context_scale": context_scale, "period": period, **_options_of(rule), "maximise": maximise}
     return Policy("Planner-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("planner_known", options))
+
+
+def _options_of(rule: Plan) -> dict[str, Any]:
+    """What a recipe records of the rule; its closeness follows from the other options."""
+    return {name: getattr(rule, name) for name in ("forecasts", "max_step", "capacity", "discount")}
 
 
 def correlation_lengths(kernel: AnyKernel) -> list[float] | None:

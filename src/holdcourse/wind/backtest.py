@@ -46,7 +46,7 @@ def backtest(
     wanted = flown_by_default() if policies is None else list(policies)
     unknown = [name for name in wanted if name not in REGISTRY]
     if unknown:
-        raise InvalidInput(f"policy {unknown[0]!r} is not known; there are {sorted(REGISTRY)}")
+        raise InvalidInput(f"policy {unknown[0]!r} is not known; there are {', '.join(sorted(REGISTRY))}")
     if policies is None and setting.past is None:
         wanted.remove("fixed")
     begin = len(world.altitudes) // 2 if start is None else int(start)

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from holdcourse.arguments import Json, completing, names_of
+from holdcourse.arguments import Json, check_out, completing, names_of
 from holdcourse.errors import MissingExtra
 from holdcourse.wind import backtest_options as options
 from holdcourse.wind.backtest_options import SiteFiles
@@ -165,9 +165,11 @@ def demo(
 def _run_and_show(
     sites: Sequence[SiteFiles], plan: Plan, out: Path | None, pictures: bool | None, as_json: bool
 ) -> None:
+    # What the result could not be written with or to is told before the work, not after it.
+    check_out(out)
     missing = _missing_pictures() if out is not None else None
     if pictures and missing is not None:
-        raise missing  # asked for, so before the work and not after it
+        raise missing
     results = _run(sites, plan)
     drawn = missing is None if pictures is None else pictures
     paths = [] if out is None else write_report(results, out, pictures=drawn)

@@ -61,9 +61,12 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
     if text.strip().lower() in ("none", ""):
         return ()
     try:
-        return tuple(float(part) for part in text.split(","))
+        found = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput(f"--what-if takes numbers such as 1,2,4, or none, got {text!r}") from None
+        found = ()
+    if not found or not all(0 < number < math.inf for number in found):
+        raise InvalidInput(f"--what-if takes numbers above 0 such as 1,2,4, or none, got {text!r}")
+    return found
 
 
 def sites(

@@ -22,8 +22,7 @@ predicting it from the rest. See docs/theory/wind-in-time.md for what else was t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -44,7 +43,6 @@ MOST_MODES = 6
 SHORTEST_HISTORY = 7 * DAY  # hours; from less, no covariance is learned
 FEWEST_PAIRS = 48  # of times a lag apart; fewer tell no correlation
 CORRELATIONS = (0.05, 0.9995)  # over an hour; what lies outside is chance
-ARRAYS = ("altitudes", "waves", "usual", "modes", "variances", "time_scales", "unexplained", "period")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,33 +124,9 @@ class Climate:
     def digest(self) -> str:
         """Equal for equal climates."""
         digest = hashlib.sha256()
-        for array in self.arrays().values():
-            digest.update(np.ascontiguousarray(array).tobytes())
+        for part in fields(self):
+            digest.update(np.ascontiguousarray(getattr(self, part.name), dtype=np.float64).tobytes())
         return digest.hexdigest()[:16]
-
-    def arrays(self) -> dict[str, Array]:
-        """Everything, as arrays that `from_arrays` takes."""
-        return {name: np.asarray(getattr(self, name), dtype=np.float64) for name in ARRAYS}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Climate:
-        """What `arrays` gave."""
-        missing = [name for name in ARRAYS if name not in arrays]
-        if missing:
-            raise InvalidInput(f"these are not the arrays of a climate: {missing} missing, found {sorted(arrays)}")
-        found = {name: np.array(arrays[name], dtype=np.float64) for name in ARRAYS}
-        day, year = (int(count) for count in found["waves"])
-        begin, end = (float(hour) for hour in found["period"])
-        return cls(
-            altitudes=found["altitudes"],
-            waves=(day, year),
-            usual=found["usual"],
-            modes=found["modes"],
-            variances=found["variances"],
-            time_scales=found["time_scales"],
-            unexplained=float(found["unexplained"]),
-            period=(begin, end),
-        )
 
 
 def learn_climate(hours: Array, speed: Array, altitudes: Array) -> Climate:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from holdcourse.arguments import Json
+from holdcourse.arguments import Json, check_out, writing
+from holdcourse.errors import MissingExtra
 from holdcourse.wind.info import describe, draw, strips
 from holdcourse.wind.load import load
 from holdcourse.wind.record import WindRecord
@@ -61,6 +62,7 @@ def info(
 
     Example: [bold]holdcourse wind info 'lidar/*.csv' --timezone UTC --out report[/]
     """
+    check_out(out)
     record = load(
         files,
         lat=lat,
@@ -75,9 +77,13 @@ def info(
     found = describe(record, max_gap=max_gap)
     written: list[Path] = []
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "wind.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        written = [out / "wind.json", draw(record, out / "wind.png")]
+        with writing(out):
+            (out / "wind.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            written.append(out / "wind.json")
+            try:
+                written.append(draw(record, out / "wind.png"))
+            except MissingExtra as error:
+                typer.echo(f"note: no wind.png: {error}", err=True)
     if as_json:
         typer.echo(json.dumps(found))
         return

@@ -38,13 +38,9 @@ CLAIMED = 0.5  # ... or, if it claims none, with this share of the filter's vari
 POOLED = 2  # leads that far apart are taken to be alike
 
 
-def expected_power(curve: PowerCurve, mean: Array, std: Array, width: float = 0.0) -> Array:
-    """Power expected where the wind has this mean and deviation, and `width` times its own deviation on top."""
-    power = curve.power(np.maximum(mean[..., None] + std[..., None] * POINTS, 0.0))
-    expected = np.asarray(power @ WEIGHTS)
-    if width == 0.0:
-        return expected
-    return np.asarray(expected + width * np.sqrt(np.maximum((power * power) @ WEIGHTS - expected * expected, 0.0)))
+def expected_power(curve: PowerCurve, mean: Array, std: Array) -> Array:
+    """Power expected where the wind has this mean and deviation."""
+    return np.asarray(curve.power(np.maximum(mean[..., None] + std[..., None] * POINTS, 0.0)) @ WEIGHTS)
 
 
 class WindModel(Protocol):
@@ -76,43 +72,37 @@ class ExpectedEnergy:
         The machine.
     scale
         Energy of one round per unit of power: hours of a round times rho.
-    width
-        Hope: so many deviations of the power are added to what an altitude is expected to make.
     """
 
     needs_costs = False
 
-    def __init__(
-        self, wind: WindModel, problem: hc.Problem, curve: PowerCurve, scale: float, width: float = 0.0
-    ) -> None:
-        if not (np.isfinite(scale) and scale > 0 and np.isfinite(width) and width >= 0):
-            raise InvalidInput(f"scale must be positive and width 0 or more, got {scale!r} and {width!r}")
+    def __init__(self, wind: WindModel, problem: hc.Problem, curve: PowerCurve, scale: float) -> None:
+        if not (np.isfinite(scale) and scale > 0):
+            raise InvalidInput(f"scale must be positive, got {scale!r}")
         self.wind = wind
         self.problem = problem
         self.posterior = wind.posterior(problem)
         self.curve = curve
         self.scale = float(scale)
-        self.width = float(width)
         self._told = np.full((REMEMBERED, 3), np.nan)  # time, action, speed; newest first
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Costs of every altitude at this hour."""
         anomaly, std = self.posterior.predict(context)
         mean = anomaly + self.wind(np.reshape(context, -1))[0]
-        expected = self._costs(mean, std, 0.0)
-        hopeful = self._costs(mean, std, self.width) if self.width else expected
-        return Estimate(hopeful, expected, mean, std)
+        costs = self._costs(mean, std)
+        return Estimate(costs, costs, mean, std)
 
-    def costs_at(self, contexts: ArrayLike, optimism: float = 1.0, outlook: hc.Outlook | None = None) -> Array:
-        """Costs at each of k hours, (k, n), with `optimism` times the hope; `outlook` is what forecasts say of them."""
+    def costs_at(self, contexts: ArrayLike, outlook: hc.Outlook | None = None) -> Array:
+        """Costs at each of k hours, (k, n); `outlook` is what forecasts say of them."""
         watch = self.posterior.watch(contexts)  # all hours at once
         mean, std = watch.mean + self.wind(watch.contexts[:, 0]), watch.std
         if outlook is not None:
             mean, std = self._blended(mean, std, outlook)
-        return self._costs(mean, std, optimism * self.width)
+        return self._costs(mean, std)
 
-    def _costs(self, mean: Array, std: Array, width: float) -> Array:
-        made = expected_power(self.curve, mean, std, width)
+    def _costs(self, mean: Array, std: Array) -> Array:
+        made = expected_power(self.curve, mean, std)
         return np.asarray(self.scale * (made.max(axis=-1, keepdims=True) - made))
 
     def _blended(self, mean: Array, std: Array, outlook: hc.Outlook) -> tuple[Array, Array]:
@@ -183,7 +173,6 @@ class ExpectedEnergy:
             "model": "ExpectedEnergy",
             "curve": self.curve.describe(),
             "scale": self.scale,
-            "width": self.width,
             "wind": self.wind.describe(),
             "anomalies": self.posterior.describe(),
         }

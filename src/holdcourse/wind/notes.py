@@ -79,6 +79,11 @@ class Noted:
         """As the model."""
         return self._model.needs_costs
 
+    @property
+    def maximise(self) -> bool:
+        """As the model: what it is shown depends on it."""
+        return bool(getattr(self._model, "maximise", False))
+
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """As the model, noted."""
         estimate = self._model.estimate(context, shown)

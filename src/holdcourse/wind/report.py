@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.arguments import writing
+from holdcourse.errors import InvalidInput
 from holdcourse.wind.pictures import check_pictures, write_pictures
 from holdcourse.wind.report_page import page
 from holdcourse.wind.run import SiteResult
@@ -35,16 +36,13 @@ def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures:
         check_pictures()
     folder = Path(folder)
     paths = [folder / name for name in ("report.html", "summary.csv", "decisions.csv")]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
         paths[0].write_text(page(results), encoding="utf-8")
         write_summary(results, paths[1])
         write_decisions(results, paths[2])
         for number, result in enumerate(results, 1):
             if pictures:
                 paths += write_pictures(result, folder, "" if len(results) == 1 else f"{number}-{_slug(result.site)}-")
-    except OSError as error:
-        raise HoldcourseError(f"cannot write the report into {folder}: {error.strerror or error}") from None
     return paths
 
 

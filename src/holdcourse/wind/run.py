@@ -9,13 +9,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from holdcourse.errors import InvalidInput
 from holdcourse.wind import period
 from holdcourse.wind.backtest import backtest
 from holdcourse.wind.files import Paths, expand
 from holdcourse.wind.load import load
 from holdcourse.wind.policies import Setting, flown_by_default
 from holdcourse.wind.power import PowerCurve, paper_curve
-from holdcourse.wind.record import WindRecord
+from holdcourse.wind.record import Array, WindRecord
 from holdcourse.wind.result import HOURS_PER_WEEK, KNOWING, Backtest, Line
 from holdcourse.wind.world import WindWorld, wind_world
 
@@ -186,10 +187,7 @@ class _Flying:
         self, setting: Setting, plan: Plan, lengths: tuple[int, ...], site: str, progress: Progress | None
     ) -> None:
         self.setting, self.plan, self.lengths, self.site, self.progress = setting, plan, lengths, site, progress
-        altitudes = setting.world.altitudes
-        self.start = None
-        if plan.start_altitude is not None:
-            self.start = int(np.argmin(np.abs(altitudes - plan.start_altitude)))
+        self.start = None if plan.start_altitude is None else _nearest(setting.world.altitudes, plan.start_altitude)
         wanted = flown_by_default() if plan.policies is None else list(plan.policies)
         # What-if compares what could be flown; `stationary` and those that know the wind would only take time.
         self.compared = tuple(name for name in wanted if name not in (*KNOWING, "stationary"))
@@ -224,6 +222,15 @@ class _Flying:
                 world = replace(self.setting.world, rho=rho)
                 found[rho] = self.fly(world, self.compared, f"what if rho = {rho:g}: ").lines
         return found
+
+
+def _nearest(altitudes: Array, wanted: float) -> int:
+    """The altitude (index) nearest to one that lies among them."""
+    if not altitudes[0] <= wanted <= altitudes[-1]:
+        raise InvalidInput(
+            f"the start altitude of {wanted:g} m lies outside the altitudes {altitudes[0]:g}..{altitudes[-1]:g} m"
+        )
+    return int(np.argmin(np.abs(altitudes - wanted)))
 
 
 def _record(wind: Wind, plan: Plan, loading: dict[str, Any]) -> WindRecord:
