@@ -177,3 +177,28 @@ def test_notes_do_not_disturb_a_replay(tmp_path):
                 controller.tell(controller.ask(0.1 * t).id, 1.0)
     plain, noted = (repr(audit.replay(tmp_path / name, "stationary")) for name in ("plain", "noted"))
     assert noted == plain
+
+
+def test_a_record_under_a_callable_metric_is_verified(tmp_path):
+    problem = hc.Problem(["low", "high"], metric=lambda x, y: float(x != y))
+    with hc.Controller(hc.minc_known(problem), log=tmp_path / "record") as controller:
+        controller.tell(controller.ask(costs=[1.0, 2.0]).id, 1.0)
+    assert audit.verify(tmp_path / "record").verified
+
+
+def test_replay_bills_what_was_really_taken(tmp_path):
+    problem = hc.Problem([0.0, 0.5, 1.0])
+    with hc.Controller(hc.minc_known(problem), log=tmp_path / "record") as controller:
+        controller.new_episode(1)  # before the first decision: the record begins there
+        for instructed, applied in ((None, None), (None, 2), (1, None), (1, 0)):
+            decision = controller.ask(costs=[1.0, 2.0, 3.0], instructed=instructed)
+            controller.tell(decision.id, 1.0, applied=applied)
+    found = audit.replay(tmp_path / "record", "stationary")
+    assert found.recorded.actions.tolist() == [0, 2, 1, 0]
+    assert found.other.actions.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("maker", "missing"), [("hedged", "policies"), ("fixed_at", "action")])
+def test_replay_of_a_policy_that_needs_more_than_the_record_says(record, maker, missing):
+    with pytest.raises(InvalidInput, match=f"policy '{maker}' needs .*'{missing}'.* replay another one"):
+        audit.replay(record, maker)

@@ -494,6 +494,7 @@ def test_a_skipped_round_does_not_trigger_the_guard():
     [
         ({"threshold": np.nan, "revert_to": 0}, "threshold must be a number, got nan"),
         ({"threshold": "high", "revert_to": 0}, "threshold must be a number, got 'high'"),
+        ({"threshold": None, "revert_to": 0}, "threshold must be a number, got None"),
         ({"threshold": 1.0, "revert_to": 0, "cool_down": 0}, "cool_down must be a whole number, 1 or more, got 0"),
         ({"threshold": 1.0, "revert_to": 0, "cool_down": 1.5}, "cool_down must be a whole number"),
         ({"threshold": 1.0, "revert_to": 6}, "action 6 is not an index 0..5"),
@@ -652,7 +653,7 @@ def test_policies_that_know_the_costs_need_them():
     controller = known()
     with pytest.raises(InvalidInput, match="pass costs="):
         controller.ask(0.3)
-    with pytest.raises(InvalidInput, match="no action is left"):
+    with pytest.raises(NoActionLeft, match="no action is left"):
         controller.ask(costs=[1, np.inf, 1, 1, 1, 1], allowed=mask(1))
 
 
@@ -807,3 +808,68 @@ def test_an_explanation_names_settings_as_the_user_does():
     controller = hc.Controller(hc.minc_known(problem))
     decision = controller.ask(None, costs=[3.0, 2.0, 1.0, 0.0])
     assert "go from speed 1, valve 0 to speed 2, valve 1" in controller.explain(decision.id).words
+
+
+class RunningMeans:
+    """A cost model of a user's own that shows its very arrays."""
+
+    needs_costs = False
+
+    def __init__(self):
+        self.means = np.zeros(LINE.n)
+
+    def estimate(self, context, shown=None):
+        return hc.costs.Estimate(self.means, self.means)
+
+    def costs_at(self, contexts):
+        return np.tile(self.means, (len(contexts), 1))
+
+    def learn(self, action, context, measurement):
+        self.means[action] += 0.5 * (measurement - self.means[action])
+        return 1.0
+
+    def new_episode(self):
+        pass
+
+    def copy(self):
+        return RunningMeans().restore(self.state())
+
+    def state(self):
+        return {"means": self.means.copy()}
+
+    def restore(self, arrays):
+        self.means = np.array(arrays["means"])
+        return self
+
+    def describe(self):
+        return {"model": "RunningMeans"}
+
+
+def test_a_model_may_go_on_using_the_arrays_it_showed():
+    controller = hc.Controller(hc.Policy("means", hc.rules.Greedy(LINE), RunningMeans(), LINE))
+    decision = controller.ask()
+    controller.tell(decision.id, 4.0)
+    assert controller.model.estimate(None).expected[decision.action] == 2.0
+    assert controller.explain(decision.id).expected[decision.action] == 0.0  # what was known then
+    with pytest.raises(ValueError, match="read-only"):
+        decision.probabilities[0] = 1.0
+
+
+def test_what_belongs_into_a_record_changes_nothing_without_one():
+    controller = hc.Controller(hc.gp_md(LINE, kernel=KERNEL))
+    with pytest.raises(InvalidInput, match="this controller keeps no record"):
+        controller.learn_earlier("r0", 1, 0.3, 2.0, None, extra={})
+    assert controller.model.posterior.observations == 0
+
+
+def test_a_record_is_no_saved_state(tmp_path):
+    """A record holds saved states: none of them may be taken for the newest one."""
+    policy = hc.gp_md(LINE, kernel=KERNEL)
+    with hc.Controller(policy, log=tmp_path / "record") as controller:
+        controller.tell(controller.ask(0.3).id, 1.0)
+    with pytest.raises(InvalidInput, match=r"is a record, not a saved state; go on from it: Controller\(policy"):
+        hc.Controller.load(tmp_path / "record", policy)
+    controller.save(tmp_path / "state")
+    (tmp_path / "inside").write_bytes(b"something before " + (tmp_path / "state").read_bytes())
+    with pytest.raises(DamagedFile, match=r"no saved state of holdcourse: it begins with b'something before"):
+        hc.Controller.load(tmp_path / "inside", policy)

@@ -531,3 +531,14 @@ def test_wrong_widths_and_guards_are_refused():
     for deviations in (0.0, -1.0, np.nan, np.inf, "six"):
         with pytest.raises(InvalidInput, match="deviations must be positive"):
             OutlierGuard(deviations)
+
+
+@pytest.mark.parametrize("every", ["round", "episode"])
+def test_a_measurement_too_large_to_be_learned_is_refused_at_once_or_tamed(every):
+    model = LowerBound(posterior(LINE, "auto"), every=every)
+    with pytest.raises(InvalidInput, match=r"measurements hold 1e\+200, too large to be squared"):
+        model.learn(0, 0.1, 1e200)
+    model.new_episode()
+    assert model.posterior.observations == 0
+    guarded = LowerBound(posterior(LINE, "auto"), every=every, guard=OutlierGuard())
+    assert guarded.learn(0, 0.1, 1e200) < 1e-190

@@ -10,7 +10,7 @@ from oracles import durability
 from oracles.driving import POLICIES, half_rounds
 
 import holdcourse as hc
-from holdcourse import controller as controller_module
+from holdcourse import recording
 from holdcourse.gp import adaptive
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits are those of POSIX")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits are
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(controller_module, "SNAPSHOT_EVERY", 12)
+    monkeypatch.setattr(recording, "SNAPSHOT_EVERY", 12)
 
 
 @pytest.mark.parametrize("name", list(POLICIES))
@@ -57,7 +57,9 @@ def test_a_full_disk_is_a_clear_error_and_it_goes_on_when_there_is_room(tmp_path
         assert message.endswith("nothing was changed, try again when it is mended")
     assert len(saw["failures"]) == 50
     assert saw["unchanged"] == [True] * 25
-    assert saw["save"] == ["InvalidInput", f"cannot write {tmp_path}/state: File too large"]
+    kind, message = saw["save"]
+    assert kind == "InvalidInput"
+    assert message == f"cannot write {tmp_path}/state: File too large; make room or choose another place"
     assert saw["begin"][0] == "LogError"
     assert saw["saved state kept"]
     assert saw["reopened"]

@@ -418,8 +418,9 @@ def test_bad_measurements_are_refused(arguments, message):
         ({"prior_mean": np.nan}, "prior_mean is nan for measurement 0; it must be finite"),
         ({"prior_mean": [1.0, 2.0]}, r"11 of them .* got \[1.0, 2.0\]"),
         ({"prior_mean": lambda actions, context: "much"}, "got 'much'"),
-        ({"restarts": -1}, "restarts must be a whole number of at least 0, got -1"),
-        ({"max_points": 1}, "max_points must be a whole number of at least 2, got 1"),
+        ({"restarts": -1}, "restarts must be a whole number, 0 or more, got -1"),
+        ({"seed": None}, "seed must be a whole number from 0"),
+        ({"max_points": 1}, "max_points must be a whole number, 2 or more, got 1"),
         ({"kernel": Kernel(RBF([0.1, 0.2]), RBF(0.1))}, "2 length scales, but the actions have 1 axes"),
         ({"kernel": Kernel(RBF(0.1), RBF([0.1, 0.2]))}, "contexts of the history have 1 numbers, expected 2"),
         ({"kernel": Kernel(np.eye(3), RBF(0.1))}, "for 3 actions, but the problem has 11"),
@@ -556,5 +557,5 @@ def test_refitter_refuses_and_stays_as_it_is():
     with pytest.raises(InvalidInput, match=r"\['fit'\] missing"):
         refitter.restore({name: array for name, array in before.items() if name != "fit"})
     for options in ({"first": 0}, {"capacity": 3}, {"evaluations": 0}, {"longest": 0.5}):
-        with pytest.raises(InvalidInput, match="must be a whole number of at least"):
+        with pytest.raises(InvalidInput, match=r"must be a whole number, . or more"):
             Refitter(LINE, **options)

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 
 from holdcourse.errors import InvalidInput
 from holdcourse.history import History
-from holdcourse.kernels import Kernel, zscore
+from holdcourse.kernels import Kernel, KernelSum, zscore
 from holdcourse.problem import Problem
 
 GRID = Problem(np.array([(a, b) for a in (0.0, 1.0, 2.0) for b in (5.0, 7.0)]))
@@ -92,6 +92,8 @@ def test_context_dimension_is_known_where_the_kernel_fixes_it():
         ({"action": RBF(1.0), "variance": np.inf}, "variance"),
         ({"action": RBF(1.0), "context_scale": 0.0}, "context_scale"),
         ({"action": RBF(1.0), "action_shift": [np.nan]}, "action_shift"),
+        ({"action": RBF(1.0), "variance": "large"}, "variance must be a positive number, got 'large'"),
+        ({"action": RBF(1.0), "action_scale": "large"}, "action_scale must be numbers"),
     ],
 )
 def test_what_is_no_kernel_is_refused(arguments, message):
@@ -120,7 +122,7 @@ def test_json_refuses_classes_that_are_not_listed():
         Kernel(RBF(1.0)).to_json()
     with pytest.raises(InvalidInput, match="not known"):
         Kernel.from_json('{"parts": [{"action": {"kernel": "Kernel"}}]}')
-    for text in ("{}", "[]", "nonsense", '{"parts": [{"verb": 1}]}'):
+    for text in ("{}", "[]", "nonsense", None, '{"parts": [{"verb": 1}]}', '{"parts": [{"action": {"float": "x"}}]}'):
         with pytest.raises(InvalidInput, match="to_json"):
             Kernel.from_json(text)
 
@@ -130,16 +132,49 @@ def test_importing_kernels_does_not_import_sklearn():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_sum_is_of_kernels():
+    both = KernelSum([Kernel(RBF(1.0)), Kernel(RBF(2.0))])
+    assert (both + Kernel(RBF(3.0))).parts[2] == Kernel(RBF(3.0))
+    for terms in ((), (RBF(1.0),)):
+        with pytest.raises(InvalidInput, match="a sum of kernels needs one Kernel or more"):
+            KernelSum(terms)
+    with pytest.raises(InvalidInput, match="a sum of kernels needs"):
+        Kernel.from_json('{"parts": []}')
+
+
+def test_scaling_multiplies_every_variance():
+    assert Kernel(RBF(1.0), variance=2.0).scaled(3.0) == Kernel(RBF(1.0), variance=6.0)
+    both = Kernel(RBF(1.0)) + Kernel(RBF(2.0), RBF(0.5), variance=0.5)
+    assert [part.variance for part in both.scaled(4.0).parts] == [4.0, 2.0]
+
+
+def test_zscore_of_nothing():
+    for values in ([], [1.0, np.nan], 3.0, ["a"]):
+        with pytest.raises(InvalidInput):
+            zscore(values)
+
+
 def test_history_checks_its_records():
     past = History.from_records([(0, 0.1, 3.0), (2, [0.7], 4.0)])
     assert past.contexts.tolist() == [[0.1], [0.7]]
     assert len(History.from_records([])) == 0
+    assert History.from_records([(0, None, 3.0), (1, None, 2.0)]).contexts.shape == (2, 0)
+    assert History.of(past) is past
+    assert len(History.of([(0, 0.1, 3.0)])) == 1
+    with pytest.raises(InvalidInput, match=r"record 1 of the history must be \(action, context, measurement\)"):
+        History.from_records([(0, 0.1, 3.0), (0, 0.1)])
+    with pytest.raises(InvalidInput, match="record 0 of the history must be"):
+        History.of([3, 4])
+    with pytest.raises(InvalidInput, match="a context must be"):
+        History.from_records([(0, 0.1, 3.0), (0, [0.1, 0.2], 3.0)])
     for actions, contexts, measurements in [
         ([0, 1], [0.1], [1.0, 2.0]),
         ([0.5], [0.1], [1.0]),
         ([0], [np.nan], [1.0]),
         ([0], [0.1], [np.inf]),
         ([0], [[[0.1]]], [1.0]),
+        ([0], [0.1], 1.0),
+        ([0], [0.1], ["high"]),
     ]:
         with pytest.raises(InvalidInput):
             History(actions, contexts, measurements)

@@ -113,6 +113,7 @@ def test_step_and_dwell_together():
         ({"max_step": -1.0}, "max_step must be 0 or more, got -1.0"),
         ({"max_step": float("nan")}, "max_step must be 0 or more, got nan"),
         ({"max_step": "far"}, "max_step must be 0 or more, got 'far'"),
+        ({"max_step": [1.0]}, r"max_step must be 0 or more, got \[1\.0\]"),
         ({"max_moves": 3}, "max_moves and window go together"),
         ({"window": 3}, "max_moves and window go together"),
         ({"max_moves": -1, "window": 3}, "max_moves must be a whole number, 0 or more, got -1"),

@@ -18,8 +18,8 @@ import pytest
 from oracles.driving import HISTORY, KERNEL, LINE, POLICIES, crash_copy, half_rounds, question, seen, state_of
 
 import holdcourse as hc
-from holdcourse import controller as controller_module
 from holdcourse import log as log_module
+from holdcourse import recording
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.log import KEPT_SNAPSHOTS, SOUGHT, Log, LogError
 from holdcourse.session import Origin, Session
@@ -30,7 +30,7 @@ NAME = "gp_md exact"
 @pytest.fixture
 def often(monkeypatch):
     """Snapshots so often that a short run makes some."""
-    monkeypatch.setattr(controller_module, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(recording, "SNAPSHOT_EVERY", 10)
 
 
 def logged(path, name=NAME, **options):
@@ -136,7 +136,7 @@ def test_after_a_crash_nothing_is_missing(tmp_path, often):
 
 def test_every_event_is_on_the_disk_before_it_is_acknowledged(tmp_path):
     with logged(tmp_path / "record") as controller:
-        connection = controller._log._connection
+        connection = controller.log._connection
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # full
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         controller.ask(0.5)
@@ -172,7 +172,7 @@ def test_events_alone_say_everything(tmp_path, often):
 def test_a_snapshot_that_cannot_be_written_is_only_a_warning(tmp_path, often, caplog):
     with logged(tmp_path / "record") as controller:
         change(tmp_path / "record", "UPDATE about SET value = value")  # the file can be written by others meanwhile
-        controller._log._connection.execute(
+        controller.log._connection.execute(
             "CREATE TRIGGER full BEFORE INSERT ON snapshots BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
         decided = drive(controller, 20)
@@ -360,14 +360,14 @@ def test_a_record_can_be_read_while_it_is_written(tmp_path):
 def test_a_record_begun_by_another_process_in_the_same_moment_is_not_replaced(tmp_path, monkeypatch):
     """Both see no file; the slower one must find the faster one's record, not write over it."""
     slow = POLICIES[NAME]()
-    whole = hc.Controller._beginning
+    whole = recording.Recording._beginning
 
     def overtaken(self):
-        monkeypatch.setattr(hc.Controller, "_beginning", whole)
+        monkeypatch.setattr(recording.Recording, "_beginning", whole)
         written(tmp_path / "record", 4)
         return whole(self)
 
-    monkeypatch.setattr(hc.Controller, "_beginning", overtaken)
+    monkeypatch.setattr(recording.Recording, "_beginning", overtaken)
     with hc.Controller(slow, start=1, seed=3, log=tmp_path / "record") as controller:
         assert controller.round == 5
 
@@ -408,7 +408,7 @@ def test_what_could_not_be_recorded_has_not_happened(call, tmp_path):
     drive(controller, 10)
     if call == "tell":
         controller.ask(**question(NAME, 10))
-    before, log = state_of(controller), controller._log
+    before, log = state_of(controller), controller.log
     real = log._connection
     log._connection = Failing(real, sqlite3.OperationalError("disk I/O error"), committed=False)
     for _ in range(2):
@@ -431,7 +431,7 @@ def test_an_interrupt_leaves_memory_and_record_agreed(call, committed, tmp_path)
     drive(controller, 10)
     if call == "tell":
         controller.ask(**question(NAME, 10))
-    before, log = state_of(controller), controller._log
+    before, log = state_of(controller), controller.log
     real = log._connection
     log._connection = Failing(real, KeyboardInterrupt(), committed)
     with pytest.raises(KeyboardInterrupt):
@@ -451,7 +451,7 @@ def test_when_the_record_can_neither_be_written_nor_read_the_state_is_read_back_
     controller = logged(tmp_path / "record")
     drive(controller, 10)
     controller.ask(**question(NAME, 10))
-    before, log = state_of(controller), controller._log
+    before, log = state_of(controller), controller.log
     real = log._connection
 
     def unreadable(at_most=None):

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.costs import KnownCosts, LowerBound
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, NoActionLeft
 from holdcourse.pilot import Pilot
 from holdcourse.rules import Greedy, MirrorDescent, Proximal, Stay
 
@@ -277,7 +277,7 @@ def test_masks_reach_the_rule_as_infinite_costs():
     np.testing.assert_array_equal(view.allowed, [True, False, True, False, False, False])
     np.testing.assert_array_equal(estimate.costs, [3, 1, 2, np.inf, 1, 1])
     assert pilot.decide(view).action == 2
-    with pytest.raises(InvalidInput, match="no action is left"):
+    with pytest.raises(NoActionLeft, match="no action is left"):
         pilot.look(None, mask, shown=[np.inf, 1, np.inf, np.inf, 1, 1])
 
 

@@ -134,6 +134,13 @@ def test_closure_goes_round_missing_moves():
     assert closed.tolist() == [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
 
 
+@pytest.mark.kernel
+def test_closure_keeps_moves_that_are_free_in_one_direction():
+    closed = hc.metric_closure([[0, 0, 5], [1, 0, 1], [1, 1, 0]])
+    assert closed.tolist() == [[0, 0, 1], [1, 0, 1], [1, 1, 0]]
+    assert hc.Problem(metric=closed, directed=True).distance(0, 1) == 0.0
+
+
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
@@ -211,3 +218,39 @@ def test_arrays_are_read_only_and_ours():
 def test_repr():
     problem = hc.Problem(metric=[[0, 2], [1, 0]], directed=True, fixed_cost=1.5)
     assert repr(problem) == "Problem(2 actions, metric='matrix', fixed_cost=1.5, directed)"
+
+
+@pytest.mark.parametrize("actions", [[0.0, 1e-200, 1.0], [-1e308, 0.0, 1e308]])
+def test_distances_that_floats_cannot_hold_are_named(actions):
+    problem = hc.Problem(actions)
+    with pytest.raises(InvalidMetric, match="in floating point; measure actions in another unit") as caught:
+        problem.distances  # noqa: B018
+    assert len(caught.value.indices) == 2
+
+
+def test_the_order_of_a_matrix_in_memory_does_not_matter():
+    matrix = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    assert hc.Problem(metric=np.asfortranarray(matrix)).distances.flags.c_contiguous
+
+
+def test_coordinates_of_a_grid_under_a_callable_are_read_only_too():
+    problem = hc.Problem(hc.grid(a=[1, 2], b=[3, 5]), lambda x, y: abs(x["a"] - y["a"]) + abs(x["b"] - y["b"]))
+    with pytest.raises(ValueError, match="read-only"):
+        problem.actions[0, 0] = 7.0
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "chebyshev"])
+def test_a_move_costs_the_same_whether_or_not_the_matrix_was_made(metric):
+    random = np.random.default_rng(0)
+    problem = hc.Problem(7 * random.random((2100, 3)), metric, scale=[0.3, 0.7, 1.1], fixed_cost=0.3)
+    before, after = random.integers(problem.n, size=(2, 500))
+    alone = problem.move_costs(before, after)
+    np.testing.assert_array_equal(alone, problem.distances[before, after])
+
+
+def test_a_callable_is_known_by_its_costs():
+    problem = hc.Problem(["a", "b", "d"], metric=lambda x, y: abs(ord(x) - ord(y)))
+    again = hc.Problem.from_data(problem.describe())
+    assert again.fingerprint == problem.fingerprint
+    with pytest.raises(InvalidMetric, match="the metric of 'a' and 'b' is 'far'; it must give one number"):
+        hc.Problem(["a", "b"], metric=lambda x, y: "far")

@@ -61,3 +61,13 @@ def test_what_only_python_knows():
         recipe.describe(hc.hedged([hc.gp_md(LINE, **LEARNING, prior_mean=lambda actions, context: 0.0)]))
     with pytest.raises(InvalidInput, match="policy 'magic' is not known"):
         recipe.make({"policy": "magic", "problem": LINE.describe(), "options": {}})
+
+
+def test_numbers_of_numpy_are_numbers():
+    for policy in (
+        hc.gp_md(LINE, **LEARNING, tree_seed=np.int64(2**60 + 1), tau=np.float32(5.0)),
+        hc.planner(LINE, **LEARNING, capacity=np.int64(32)),
+        hc.minc_known(LINE, maximise=np.bool_(True)),
+    ):
+        again = recipe.make(json.loads(json.dumps(recipe.describe(policy))))
+        assert again.fingerprint == policy.fingerprint

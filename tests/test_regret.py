@@ -9,12 +9,13 @@ from numpy.testing import assert_allclose
 from oracles.paths import exhaustive_total
 
 from holdcourse import policy as policies
-from holdcourse.costs import KnownCosts
+from holdcourse.costs import KnownCosts, LowerBound
 from holdcourse.errors import InvalidInput
+from holdcourse.gp import posterior
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 from holdcourse.regret import approximate_regret, ratio_to_optimum, theorem_quantities
-from holdcourse.rules import Choice, Stay
+from holdcourse.rules import Choice, Greedy, Stay
 from holdcourse.simulation import simulate
 from holdcourse.worlds import SyntheticWorld
 
@@ -91,10 +92,8 @@ def test_theorem_quantities_follow_their_formulas():
 
 def test_lambda_of_its_own_enters_the_width():
     world = SyntheticWorld.sample(seed=5, grid=3, contexts=2)
-    prior = policies.posterior(
-        world.problem, world.kernel, world.noise_std, contexts=world.contexts, regularisation=20.0
-    )
-    policy = Policy("x", policies.Greedy(world.problem), policies.LowerBound(prior), world.problem)
+    prior = posterior(world.problem, world.kernel, world.noise_std, contexts=world.contexts, regularisation=20.0)
+    policy = Policy("x", Greedy(world.problem), LowerBound(prior), world.problem)
     run = simulate(policy, world, world.context_sequence("iid", 20))
     report = theorem_quantities(run, norm_bound=1.0, delta=0.05)
     spread = math.sqrt(2 * math.log(20) + 2 * report.information_gain)

@@ -261,3 +261,27 @@ def test_a_world_with_the_wrong_number_of_costs_is_named():
     ragged.costs = lambda t, context: np.zeros(3 - t)
     with pytest.raises(InvalidInput, match=r"shape \(2,\) in round 1; it has 3 actions"):
         simulate(policies.stationary(LINE), ragged, np.zeros(2))
+
+
+def test_seeds_may_be_numpy_numbers():
+    one, other = (simulate(policies.md_known(WORLD.problem), WORLD, CONTEXTS, seed=seed) for seed in (3, np.int64(3)))
+    assert_array_equal(one.actions, other.actions)
+    assert_array_equal(one.measurements, other.measurements)
+    assert measurement_noise(np.uint64(2**64 - 1), np.int64(5)) == measurement_noise(2**64 - 1, 5)
+    with pytest.raises(InvalidInput, match="seed must be a whole number"):
+        measurement_noise(-1, 0)
+
+
+@pytest.mark.parametrize("cost", [np.nan, -np.inf])
+def test_a_world_without_costs_is_named(cost):
+    class Broken:
+        problem = LINE
+
+        def costs(self, t, context):
+            return np.array([1.0, cost, 2.0])
+
+        def measure(self, t, context, action, noise):
+            return 1.0
+
+    with pytest.raises(InvalidInput, match=f"the cost {cost} for action 1 in round 0"):
+        simulate(policies.stationary(LINE), Broken(), [0.1])

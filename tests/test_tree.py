@@ -10,7 +10,7 @@ from oracles.spaces import KINDS, random_problem
 from oracles.trees import clusters_below, frt_clusters, path_distance
 
 import holdcourse as hc
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, InvalidMetric
 
 
 def drawn_radius_and_order(problem, tau, seed):
@@ -137,6 +137,9 @@ def test_json_that_is_no_tree(text, message):
         ([2, 2, -1], [1, 1], "same length"),
         ([2, 2, 3, -1], [1, 1, 1, 0], "vertex 3 has a single child"),
         ([2, 2, 5, 5, 5, -1], [1, 1, 1, 1, 1, 0], "number the leaves first"),
+        ([2.5, 2, -1], [1, 1, 0], r"parent must hold numbers of vertices, got 2\.5"),
+        ("ab", [1, 0], "parent must be numbers"),
+        (-1, 0, r"lists of the same length, got shapes \(\) and \(\)"),
     ],
 )
 def test_arrays_that_are_no_tree(parent, weight, message):
@@ -148,6 +151,24 @@ def test_arrays_that_are_no_tree(parent, weight, message):
 def test_tau_must_exceed_four(tau):
     with pytest.raises(InvalidInput, match="tau must be above 4"):
         hc.frt_tree(hc.Problem([0.0, 1.0]), tau=tau)
+
+
+@pytest.mark.parametrize("seed", [-1, None, 1.5, True])
+def test_what_is_no_seed(seed):
+    with pytest.raises(InvalidInput, match="seed must be a whole number"):
+        hc.frt_tree(hc.Problem([0.0, 1.0]), seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("problem", "largest"),
+    [
+        (hc.Problem(metric=[[0, 1.7e308], [1.7e308, 0]]), r"1.7e\+308"),
+        (hc.Problem(metric=[[0, 5e-324], [0, 0]], directed=True), "0"),  # their mean underflows
+    ],
+)
+def test_distances_that_no_falling_radius_parts(problem, largest):
+    with pytest.raises(InvalidMetric, match=f"the largest is {largest}, .* measure movement in another unit"):
+        hc.frt_tree(problem)
 
 
 def test_unknown_action():

@@ -8,6 +8,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 FORMAT = 1
 MANIFEST, STATE = "manifest.json", "state.json"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states give equal bytes
+BEGINNING = b"PK\x03\x04"  # of a zip; one that stands inside another file is none of ours
 
 
 def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -41,6 +43,8 @@ def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     """State and arrays of an archive; `where` names it in errors."""
+    if not content.startswith(BEGINNING):
+        raise DamagedFile(f"{where} is damaged or no saved state of holdcourse: it begins with {content[:16]!r}")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
@@ -76,15 +80,22 @@ def write_file(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the rename itself must reach the disk
-        finally:
-            os.close(folder)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise InvalidInput(f"cannot write {path}: {error.strerror}; make room or choose another place") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until names given in a folder are on the disk: a rename itself must reach it too."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def read_file(path: Path) -> bytes:

@@ -17,6 +17,7 @@ Examples
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,14 +27,17 @@ from typing import Any
 import numpy as np
 
 from holdcourse import archive, recipe
-from holdcourse.decision import Record, Request
+from holdcourse.decision import Record
 from holdcourse.errors import InvalidInput
 from holdcourse.log import Event, Log, versions
 from holdcourse.offline import Path as Bill
 from holdcourse.offline import optimal_path, price_path
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Learning, Policy
+from holdcourse.request import Request
 from holdcourse.session import Session
+
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Replay:
     rounds
         How many were replayed: the recorded ones up to the first new episode, if there is one.
     recorded, other, optimum
-        Bills by the model: of the recorded actions, of the other policy, and of perfect foresight.
+        Bills by the model: of the actions that were really taken, of the other policy, and of perfect foresight.
     measured
         Sum of the measurements told, and how many.
     """
@@ -123,15 +127,21 @@ def replay(path: str | Path, maker: str) -> Replay:
     try:
         session = _from_beginning(log, None)
         first = session.pilot.state
-        requests, actions, measured = [], [], []
+        requests: list[Request] = []
+        measured: list[float] = []
+        ran: dict[str, int] = {}  # by the id of the decision: the action that the machine really took
         for event in log.events():
-            if event.kind == "episode":
+            if event.kind == "episode" and requests:
                 break
             session.repeat(event.kind, event.body)
-            if event.kind == "ask":
+            if event.kind == "episode":  # nothing was decided before it
+                first = session.pilot.state
+            elif event.kind == "ask":
                 requests.append(Request.from_data(event.body["request"]))
-                actions.append(event.body["action"])
-            elif event.kind in ("tell", "learn") and event.body["measurement"] is not None:
+                ran[f"r{event.body['round']}"] = event.body.get("instructed", event.body["action"])
+            elif event.kind == "tell" and event.body["applied"] is not None:
+                ran[event.body["id"]] = event.body["applied"]
+            if event.kind in ("tell", "learn") and event.body["measurement"] is not None:
                 measured.append(event.body["measurement"])
         problem = session.policy.problem
         if not requests:
@@ -151,7 +161,7 @@ def replay(path: str | Path, maker: str) -> Replay:
             chosen.append(choice.action)
         return Replay(
             len(requests),
-            price_path(actions, expected, problem, first.action),
+            price_path(list(ran.values()), expected, problem, first.action),
             price_path(chosen, expected, problem, first.action),
             optimal_path(costs, problem, first.action),
             (float(sum(measured)), len(measured)),
@@ -189,9 +199,13 @@ def _other(log: Log, maker: str) -> Policy:
     found = _recipe(log)
     if maker not in recipe.MAKERS:
         raise InvalidInput(f"policy {maker!r} is not known; there are {sorted(recipe.MAKERS)}")
-    own = recipe.MAKERS[maker].__annotations__
+    own = inspect.signature(recipe.MAKERS[maker]).parameters
     learned = Learning.__annotations__ if "learning" in own else {}
     taken = {name: value for name, value in found["options"].items() if name in own or name in learned}
+    needed = [name for name, option in own.items() if option.default is option.empty and option.kind in NAMED]
+    missing = [name for name in needed if name not in ("problem", *taken)]
+    if missing:
+        raise InvalidInput(f"policy {maker!r} needs {missing}, which {log.path} does not say; replay another one")
     return recipe.make({**found, "policy": maker, "options": taken})
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
 
+from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput
 from holdcourse.gp import Posterior
 
@@ -91,8 +90,3 @@ class Outlier:
     context: tuple[float, ...]
     measurement: float
     weight: float
-
-
-def is_finite(value: Any) -> bool:
-    """Whether it is a number, and a finite one."""
-    return isinstance(value, Real) and math.isfinite(value)

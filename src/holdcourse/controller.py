@@ -6,27 +6,24 @@ one, and only then goes on; so a failure at any point leaves the state as it was
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from holdcourse import archive, recipe
+from holdcourse import archive
+from holdcourse.checks import whole_number
 from holdcourse.costs import CostModel
-from holdcourse.decision import Decision, Explanation, Record, Request
-from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.decision import Decision, Explanation, Record
+from holdcourse.errors import Conflict, DamagedFile, InvalidInput
 from holdcourse.history import check_measurement
-from holdcourse.limits import Guard, Limits, whole_number
-from holdcourse.log import Event, Log
+from holdcourse.limits import Guard, Limits
+from holdcourse.log import SQLITE, Event, Log
 from holdcourse.policy import Policy
+from holdcourse.recording import Recording
+from holdcourse.request import Request
 from holdcourse.session import Origin, Session, asked
-
-logger = logging.getLogger("holdcourse.controller")
-
-SNAPSHOT_EVERY = 256  # events between two snapshots in the log
 
 
 class Controller:
@@ -73,25 +70,12 @@ class Controller:
         max_pending: int = 1,
         origin: Origin | None = None,
     ) -> None:
-        self._session = Session(
-            policy,
-            start,
-            seed,
-            limits=limits,
-            guard=guard,
-            max_pending=max_pending,
-            origin=origin,
-        )
-        self._log: Log | None = None
-        self._stale = False  # whether the state must be read back from the log first
-        self._snapshots = 0  # how often one was due
-        if log is not None:
-            self._log = Log.open(Path(log), self._session.identity(), self._beginning)
-            try:
-                self._reload()
-            except BaseException:
-                self._log.close()
-                raise
+        session = Session(policy, start, seed, limits=limits, guard=guard, max_pending=max_pending, origin=origin)
+        self._recording = Recording(session, None if log is None else Path(log))
+
+    @property
+    def _session(self) -> Session:
+        return self._recording.session
 
     @property
     def policy(self) -> Policy:
@@ -116,9 +100,7 @@ class Controller:
     @property
     def log(self) -> Log:
         """The record; an error where there is none."""
-        if self._log is None:
-            raise InvalidInput("this controller keeps no record; make it with log=")
-        return self._log
+        return self._recording.log
 
     @property
     def model(self) -> CostModel:
@@ -176,7 +158,7 @@ class Controller:
         extra
             What else the record shall hold of a new decision, in JSON values.
         """
-        self._catch_up()
+        self._recording.catch_up()
         session = self._session
         request = Request.of(session.policy.problem, context, allowed, forecast, costs)
         waiting = [decision.id for decision in self.pending]
@@ -198,9 +180,8 @@ class Controller:
             session.policy.problem.check_action(instructed)
             instructed = int(instructed)
         choice, record = session.decide(request, instructed)
-        with self._all_or_nothing():
-            if self._log is not None:
-                self._log.append("ask", asked(record) | ({} if extra is None else {"extra": extra(record)}))
+        with self._recording.all_or_nothing():
+            self._recording.write("ask", asked(record) | ({} if extra is None else {"extra": extra(record)}))
             session.accept(choice, record)
         return record.decision  # a snapshot can wait for the tell
 
@@ -227,7 +208,7 @@ class Controller:
         extra, notes
             What else the record shall hold of it, in JSON values: in the event itself, and as notes after it.
         """
-        self._catch_up()
+        self._recording.catch_up()
         record = self._session.record(decision_id)
         y = None if measurement is None else check_measurement(measurement)
         if applied is not None:
@@ -242,17 +223,15 @@ class Controller:
                     {"measurement": y, "applied": applied},
                 )
             return
-        with self._all_or_nothing():
+        with self._recording.all_or_nothing():
             self._session.learn(record, y, applied)
-            if self._log is not None:
-                body = {"id": decision_id, "measurement": y, "applied": applied}
-                told = body if extra is None else {**body, "extra": dict(extra)}
-                self._log.extend([("tell", told), *(("note", dict(note)) for note in notes)])
-        self._after_event()
+            body = {"id": decision_id, "measurement": y, "applied": applied}
+            self._recording.write("tell", _with(body, extra), notes)
+        self._recording.snapshot_if_due()
 
     def note(self, *notes: Mapping[str, Any]) -> list[Event]:
         """Write into the record what happened around the decisions; it changes nothing else."""
-        self._catch_up()
+        self._recording.catch_up()
         return self.log.extend([("note", dict(note)) for note in notes])
 
     def learn_earlier(
@@ -270,14 +249,14 @@ class Controller:
 
         `action` is the one that ran, in this record's numbers; `place` is where the machine is, if that changed.
         """
-        self._catch_up()
+        self.log  # noqa: B018 - an error where there is none, before anything has changed
+        self._recording.catch_up()
         self.policy.problem.check_action(action)
-        with self._all_or_nothing():
+        with self._recording.all_or_nothing():
             self._session.learn_earlier(action, context, measurement, place)
             body = {"id": decision_id, "action": action, "context": context, "measurement": measurement, "place": place}
-            told = {**body, "extra": dict(extra)}
-            self.log.extend([("learn", told), *(("note", dict(note)) for note in notes)])
-        self._after_event()
+            self._recording.write("learn", _with(body, extra), notes)
+        self._recording.snapshot_if_due()
 
     def origin_of_next(self, places: Sequence[int], here: int, about: Mapping[str, Any]) -> Origin:
         """Where a record that continues this one begins: there action k is `places[k]`, and the machine at `here`."""
@@ -287,16 +266,15 @@ class Controller:
 
     def new_episode(self, start: int, *, extra: Mapping[str, Any] | None = None) -> None:
         """End the episode; the next one begins at `start`, with limits and guard afresh."""
-        self._catch_up()
+        self._recording.catch_up()
         self.policy.problem.check_action(start)
         waiting = [decision.id for decision in self.pending]
         if waiting:
             raise InvalidInput(f"{waiting} still wait for their measurement; tell or skip them before a new episode")
-        with self._all_or_nothing():
+        with self._recording.all_or_nothing():
             self._session.start_episode(int(start))
-            if self._log is not None:
-                self._log.append("episode", {"start": int(start)} | ({} if extra is None else {"extra": dict(extra)}))
-        self._after_event()
+            self._recording.write("episode", _with({"start": int(start)}, extra))
+        self._recording.snapshot_if_due()
 
     def record(self, decision_id: str) -> Record:
         """A pending decision, or one of the newest others, with all that explains it."""
@@ -308,14 +286,17 @@ class Controller:
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically. With a `log` there is no need to."""
-        self._catch_up()
+        self._recording.catch_up()
         archive.write_file(Path(path), archive.pack(*self._session.snapshot()))
 
     @classmethod
     def load(cls, path: str | Path, policy: Policy) -> Controller:
         """Go on from a saved state; `policy` must be equal to the one that was saved."""
         path = Path(path)
-        state, arrays = archive.unpack(archive.read_file(path), str(path))
+        content = archive.read_file(path)
+        if content.startswith(SQLITE):
+            raise InvalidInput(f"{path} is a record, not a saved state; go on from it: Controller(policy, log=path)")
+        state, arrays = archive.unpack(content, str(path))
         identity = state.get("identity")
         if identity is None:
             raise DamagedFile(f"{path} does not hold a controller")
@@ -326,14 +307,13 @@ class Controller:
             )
         session = Session.of_identity(policy, identity)
         session.restore(state, arrays)
-        controller = cls(policy)
-        controller._session = session
+        controller = cls.__new__(cls)  # a session of its own would be made only to be thrown away
+        controller._recording = Recording(session)
         return controller
 
     def close(self) -> None:
         """Let go of the log."""
-        if self._log is not None:
-            self._log.close()
+        self._recording.close()
 
     def __enter__(self) -> Controller:
         return self
@@ -356,47 +336,7 @@ class Controller:
             )
         return record.decision
 
-    # -- the log ------------------------------------------------------------------------------------------------------
 
-    def _reload(self) -> None:
-        """State from the log: the newest snapshot and what came after it."""
-        assert self._log is not None
-        position, content = self._log.newest_snapshot()
-        self._snapshots = position // SNAPSHOT_EVERY
-        self._session.restore(*archive.unpack(content, f"the snapshot in {self._log.path}"))
-        differences: list[str] = []
-        for event in self._log.events(after=position):
-            differences += self._session.repeat(event.kind, event.body)
-        if differences:
-            logger.warning("%s: the record stands, but now %s", self._log.path, "; ".join(differences[:5]))
-
-    def _catch_up(self) -> None:
-        """Read the state back from the log where that could not be done when it was due."""
-        if self._stale:
-            self._reload()
-            self._stale = False
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """What is done within is done and recorded, or has not happened: then the state is that of the record."""
-        try:
-            yield
-        except BaseException:
-            if self._log is not None:
-                self._stale = True
-                with suppress(HoldcourseError):
-                    self._catch_up()
-            raise
-
-    def _beginning(self) -> tuple[dict[str, Any], bytes]:
-        """What a new record holds before the first event."""
-        try:
-            about: dict[str, Any] = {"recipe": recipe.describe(self.policy)}
-        except InvalidInput as error:  # only Python can make this policy again
-            about = {"recipe": None, "recipe_missing": str(error)}
-        return about | dict(self._session.origin.about), archive.pack(*self._session.snapshot())
-
-    def _after_event(self) -> None:
-        if self._log is not None and self._log.last // SNAPSHOT_EVERY > self._snapshots:
-            self._snapshots = self._log.last // SNAPSHOT_EVERY
-            self._log.snapshot(archive.pack(*self._session.snapshot()))
+def _with(body: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An event with what else the caller wants it to hold."""
+    return body if extra is None else {**body, "extra": dict(extra)}

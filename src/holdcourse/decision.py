@@ -1,4 +1,4 @@
-"""What was asked, what was decided, and why."""
+"""What was decided, and why."""
 
 from __future__ import annotations
 
@@ -7,53 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput, plain
-from holdcourse.history import check_context, check_contexts
 from holdcourse.problem import Problem
+from holdcourse.request import Request as Request  # what was decided on; also for those who import it from here
 
 Array: TypeAlias = NDArray[np.float64]
 
 SHOWN_ACTIONS = 5  # in an explanation in words
-
-
-@dataclass(frozen=True)
-class Request:
-    """A question in plain JSON values, so that a repeated one can be compared and a recorded one asked again."""
-
-    context: Any
-    allowed: tuple[int, ...] | None = None
-    forecast: Any = None
-    costs: tuple[float, ...] | None = None
-
-    @classmethod
-    def of(cls, problem: Problem, context: Any, allowed: ArrayLike | None, forecast: Any, costs: Any) -> Request:
-        """Check and simplify what a caller passed."""
-        return cls(
-            context=_context(context),
-            allowed=_allowed_indices(allowed, problem.n),
-            forecast=_forecast(forecast),
-            costs=None if costs is None else _costs(costs, problem.n),
-        )
-
-    def mask(self, n: int) -> NDArray[np.bool_]:
-        """Which actions may be chosen."""
-        mask = np.full(n, self.allowed is None)
-        mask[list(self.allowed or ())] = True
-        return mask
-
-    def describe(self) -> dict[str, Any]:
-        """The request as JSON values; what was not given is left out."""
-        fields = {"context": self.context, "allowed": self.allowed, "forecast": self.forecast, "costs": self.costs}
-        given = {name: value for name, value in fields.items() if value is not None}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Request:
-        """Read what `describe` gave."""
-        tuples = {name: tuple(data[name]) for name in ("allowed", "costs") if name in data}
-        return cls(context=data.get("context"), forecast=data.get("forecast"), **tuples)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +59,9 @@ class Decision:
     movement: float
     wanted: int
     limited_by: str | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probabilities", _kept(self.probabilities))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +137,10 @@ class Record:
     instructed: int | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.decision.probabilities, self.bounds, self.expected, self.mean, self.std):
+        for name in ("bounds", "expected", "mean", "std"):
+            array = getattr(self, name)
             if array is not None:
-                array.setflags(write=False)  # the caller gets them too
+                object.__setattr__(self, name, _kept(array))
 
     @property
     def meant(self) -> int:
@@ -240,48 +205,12 @@ class Record:
         return replace(self, told=(measurement, applied))
 
 
-def _plain(value: Any, what: str) -> Any:
-    """Numbers and nested lists of them, as JSON would hold them; None stays None."""
-    if value is None:
-        return None
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{what} must be a number or a list of numbers, got {plain(value)!r}") from None
-    if np.isnan(array).any():
-        raise InvalidInput(f"{what} must not hold NaN, got {array.tolist()}; fill the gap before asking")
-    return array.tolist()
-
-
-def _context(context: Any) -> Any:
-    simple = _plain(context, "context")
-    check_context(simple, None)  # also for those who do not look at it: it must be possible to tell
-    return simple
-
-
-def _forecast(forecast: Any) -> Any:
-    simple = _plain(forecast, "forecast")
-    if simple is not None:
-        check_contexts(simple, None, "forecast")
-    return simple
-
-
-def _costs(costs: Any, n: int) -> tuple[float, ...]:
-    simple = _plain(costs, "costs")
-    if np.shape(simple) != (n,):
-        raise InvalidInput(f"costs must be {n} numbers, one per action, got {simple}")
-    return tuple(simple)
-
-
-def _allowed_indices(allowed: ArrayLike | None, n: int) -> tuple[int, ...] | None:
-    if allowed is None:
-        return None
-    mask = np.asarray(allowed)
-    if mask.shape != (n,) or mask.dtype != np.bool_:
-        raise InvalidInput(f"allowed must be {n} booleans, one per action, got {mask.dtype} of shape {mask.shape}")
-    if not mask.any():
-        raise InvalidInput("allowed forbids every action; allow at least one")
-    return tuple(np.flatnonzero(mask).tolist())
+def _kept(array: Array) -> Array:
+    """Read-only, as callers get it too; a copy where it could still be written to: a model may go on using its own."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.setflags(write=False)
+    return array
 
 
 def _in_words(record: Record, problem: Problem, movement: Array) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import float_array
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
+
+LARGEST = 1e150  # squares of larger numbers overflow, and of numbers smaller than its inverse vanish
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -49,8 +52,8 @@ class History:
                 f"history actions must be a list of action indices, got {actions.dtype} of shape {actions.shape}"
             )
         contexts = check_contexts(contexts, None, "history contexts")
-        measurements = np.asarray(measurements, dtype=np.float64)
-        if not len(actions) == len(contexts) == len(measurements) or measurements.ndim != 1:
+        measurements = float_array(measurements, "history measurements")
+        if measurements.ndim != 1 or not len(actions) == len(contexts) == len(measurements):
             raise InvalidInput(
                 f"a history needs one context and one measurement per action, got {len(actions)} actions, "
                 f"{len(contexts)} contexts and measurements of shape {measurements.shape}"
@@ -63,19 +66,30 @@ class History:
         for name, array in (
             ("actions", actions.astype(np.int64)),
             ("contexts", contexts),
-            ("measurements", measurements.copy()),
+            ("measurements", measurements),
         ):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
     @classmethod
+    def of(cls, past: History | Iterable[tuple[int, ArrayLike, float]]) -> History:
+        """The history itself, or one of (action, context, measurement) triples."""
+        return past if isinstance(past, History) else cls.from_records(past)
+
+    @classmethod
     def from_records(cls, records: Iterable[tuple[int, ArrayLike, float]]) -> History:
-        """Collect (action, context, measurement) triples."""
+        """Collect (action, context, measurement) triples; a context of None is the empty one."""
         rows = list(records)
         if not rows:
             return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
+        wrong = next((k for k, row in enumerate(rows) if not isinstance(row, Sequence) or len(row) != 3), None)
+        if wrong is not None:
+            raise InvalidInput(
+                f"record {wrong} of the history must be (action, context, measurement), got {rows[wrong]!r}"
+            )
         actions, contexts, measurements = zip(*rows, strict=True)
-        return cls(actions, np.array([np.atleast_1d(context) for context in contexts], dtype=np.float64), measurements)
+        dimension = len(check_context(contexts[0], None))
+        return cls(actions, np.array([check_context(context, dimension) for context in contexts]), measurements)
 
     def check(self, problem: Problem, dimension: int | None) -> None:
         """Raise unless every record is about an action of `problem` and contexts of this dimension."""
@@ -116,11 +130,11 @@ def check_context(context: Any, dimension: int | None) -> Array:
 def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts") -> Array:
     """Several contexts as rows (k, d); a flat list is k contexts of one number each."""
     try:
-        rows = np.array(contexts, dtype=np.float64)
+        rows = np.array(contexts, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise InvalidInput(f"{what} must be an array of shape (k,) or (k, d), got {contexts!r}") from None
     if rows.ndim == 1:
-        rows = rows[:, None]
+        rows = rows[:, None] if len(rows) or dimension is None else rows.reshape(0, dimension)
     if rows.ndim != 2 or (dimension is not None and rows.shape[1] != dimension):
         raise InvalidInput(f"{what} must have shape (k, {'d' if dimension is None else dimension}), got {rows.shape}")
     if not np.isfinite(rows).all():
@@ -138,3 +152,12 @@ def check_measurement(y: Any) -> float:
     if not math.isfinite(value):
         raise InvalidInput(f"a measurement must be finite, got {value}; skip the round if nothing was measured")
     return value
+
+
+def require_squarable(values: ArrayLike, what: str) -> None:
+    """Raise where a number is too large to be learned from."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST:
+        raise InvalidInput(
+            f"{what} hold {largest:g}, too large to be squared; change the unit so that numbers stay below {LARGEST:g}"
+        )

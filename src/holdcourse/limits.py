@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import is_finite, whole_number
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.problem import Problem
 
@@ -62,7 +63,7 @@ class Limits:
         if (self.max_moves is None) != (self.window is None):
             raise InvalidInput("max_moves and window go together: so many moves within so many rounds")
         if self.max_step is not None:
-            if isinstance(self.max_step, str) or not self.max_step >= 0:
+            if not (is_finite(self.max_step) or self.max_step == np.inf) or self.max_step < 0:
                 raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
             object.__setattr__(self, "max_step", float(self.max_step))  # what JSON can hold
         for name, least in (("min_dwell", 1), ("max_moves", 0), ("window", 1)):
@@ -103,8 +104,8 @@ class Guard:
     cool_down: int = 10
 
     def __post_init__(self) -> None:
-        if isinstance(self.threshold, str) or np.isnan(self.threshold):
-            raise InvalidInput(f"threshold must be a number, got {self.threshold!r}")
+        if not (is_finite(self.threshold) or self.threshold in (np.inf, -np.inf)):
+            raise InvalidInput(f"threshold must be a number, got {plain(self.threshold)!r}")
         object.__setattr__(self, "threshold", float(self.threshold))  # what JSON can hold
         object.__setattr__(self, "revert_to", whole_number(self.revert_to, "revert_to", 0))
         object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
@@ -194,10 +195,3 @@ def nearest_permitted(
     away = np.where(reachable, problem.distances[:, wanted], np.inf)
     action = here if away[here] == away.min() else int(np.argmin(away))
     return action, "max_step" if allowed[wanted] else "allowed"
-
-
-def whole_number(value: Any, what: str, least: int) -> int:
-    """The value as an int; raises unless it is a whole number from `least` on."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{what} must be a whole number, {least} or more, got {plain(value)!r}")
-    return int(value)

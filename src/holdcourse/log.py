@@ -22,12 +22,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from holdcourse import archive
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
 
 logger = logging.getLogger("holdcourse.log")
 
 FORMAT = 1
+SQLITE = b"SQLite format 3\0"  # how its files begin
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
@@ -284,19 +286,14 @@ def _publish(temporary: Path, path: Path) -> None:
         return
     except OSError:  # a file system without links
         temporary.replace(path)
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    archive.sync_folder(path.parent)
 
 
 def _connect(path: Path, *, writing: bool = True, checked: bool = True) -> sqlite3.Connection:
     with _reading(path):
         with path.open("rb") as file:  # before SQLite sees it: that would tidy up around a file it takes for empty
             header = file.read(100)
-        if header[:16] != b"SQLite format 3\0" or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        if not header.startswith(SQLITE) or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
             raise DamagedFile(f"{path} is damaged or no record of holdcourse; restore it from a back-up")
         connection = sqlite3.connect(path, timeout=5.0, check_same_thread=False)
         try:

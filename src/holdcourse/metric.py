@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse._numeric.metric import worst_triangle, worst_triangle_sampled
+from holdcourse._numeric.metric import shortest_routes, worst_triangle, worst_triangle_sampled
+from holdcourse.checks import float_array
 from holdcourse.errors import InvalidInput, InvalidMetric
 
 Array: TypeAlias = NDArray[np.float64]
@@ -47,7 +50,7 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
                 (i, j),
             )
     fail(
-        (matrix + matrix.T == 0) & ~np.eye(n, dtype=bool),
+        (matrix == 0) & (matrix.T == 0) & ~np.eye(n, dtype=bool),
         "distinct actions at distance 0 are one action; merge them",
     )
     if n <= EXACT_CHECK_ACTIONS:
@@ -75,19 +78,16 @@ def metric_closure(matrix: ArrayLike) -> Array:
     >>> hc.metric_closure([[0, 1, 5], [1, 0, 1], [5, 1, 0]]).tolist()  # from 0 to 2 over 1
     [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
     """
-    from scipy.sparse.csgraph import floyd_warshall
-
-    direct = checked_square(matrix)
-    if np.isnan(direct).any() or (direct < 0).any():
-        i, j = (int(k) for k in np.argwhere(np.isnan(direct) | (direct < 0))[0])
-        raise InvalidMetric(f"entry ({i}, {j}) is {direct[i, j]:.6g}; direct costs must be 0 or more", (i, j))
-    np.fill_diagonal(direct, 0.0)
-    # A dense csgraph reads a stored 0 as "no edge", so free moves are given as a masked array.
-    closed: Array = floyd_warshall(np.ma.masked_array(direct, mask=np.isinf(direct)))
-    if np.isinf(closed).any():
-        i, j = (int(k) for k in np.argwhere(np.isinf(closed))[0])
+    routes = checked_square(matrix)
+    if np.isnan(routes).any() or (routes < 0).any():
+        i, j = (int(k) for k in np.argwhere(np.isnan(routes) | (routes < 0))[0])
+        raise InvalidMetric(f"entry ({i}, {j}) is {routes[i, j]:.6g}; direct costs must be 0 or more", (i, j))
+    np.fill_diagonal(routes, 0.0)
+    shortest_routes(routes)
+    if np.isinf(routes).any():
+        i, j = (int(k) for k in np.argwhere(np.isinf(routes))[0])
         raise InvalidMetric(f"there is no route from action {i} to {j}; every action must be reachable", (i, j))
-    return closed
+    return routes
 
 
 def checked_square(matrix: Any) -> Array:
@@ -98,9 +98,38 @@ def checked_square(matrix: Any) -> Array:
     return square
 
 
-def float_array(values: Any, what: str) -> Array:
-    """A copy as floats; `what` names the values in the error."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{what} must be numbers: {error}") from None
+def matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any]) -> Array:
+    """What a user's function says of every move, (n, n); 0 on the diagonal, where it is not asked."""
+    matrix = np.zeros((len(values), len(values)))
+    for i, j in itertools.permutations(range(len(values)), 2):
+        cost = metric(values[i], values[j])
+        try:
+            matrix[i, j] = cost
+        except (TypeError, ValueError):
+            raise InvalidMetric(
+                f"the metric of {values[i]!r} and {values[j]!r} is {cost!r}; it must give one number", (i, j)
+            ) from None
+    return matrix
+
+
+def with_fixed_cost(matrix: Array, fixed_cost: float) -> Array:
+    """Every move dearer by the same; staying is still free."""
+    if fixed_cost:
+        matrix = matrix + fixed_cost
+        np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def require_distinct(actions: Array, scale: Array) -> None:
+    """Raise where two actions (n, d) have the same scaled coordinates."""
+    points = actions * scale
+    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
+    repeated = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(points)))
+    if len(repeated):
+        j = int(repeated[0])
+        i = int(first[inverse.reshape(-1)[j]])
+        raise InvalidMetric(
+            f"actions {i} and {j} have the same coordinates {actions[j].tolist()}: "
+            "distinct actions at distance 0 are one action; remove one of them",
+            (i, j),
+        )

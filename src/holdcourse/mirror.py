@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import descent
+from holdcourse.checks import check_index
 from holdcourse.errors import InvalidInput
-from holdcourse.problem import check_index
 from holdcourse.tree import Tree
 
 Array = NDArray[np.float64]

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import checked_seed
 from holdcourse.costs import Estimate
-from holdcourse.errors import InvalidInput
-from holdcourse.policy import Mask, Policy, check_seed
+from holdcourse.errors import NoActionLeft
+from holdcourse.named_arrays import Arrays, prefixed, under
+from holdcourse.policy import Policy
 from holdcourse.rules import Choice, RuleState, View
 
 
@@ -23,21 +25,27 @@ class Pilot:
 
     def __init__(self, policy: Policy, start: int, seed: int) -> None:
         policy.problem.check_action(start)
-        check_seed(seed)
+        seed = checked_seed(seed)
         self.policy = policy
         self.rule = policy.rule_for(seed)
         self.model = policy.costs.copy()
         self.state: RuleState = self.rule.begin(start, seed)
 
     def look(
-        self, context: Any, allowed: Mask | None = None, forecast: Any = None, shown: ArrayLike | None = None
+        self,
+        context: Any,
+        allowed: NDArray[np.bool_] | None = None,
+        forecast: Any = None,
+        shown: ArrayLike | None = None,
     ) -> tuple[Estimate, View]:
         """What the model says about this context, and what the rule will see of it."""
         estimate = self.model.estimate(context, shown)
         costs = estimate.costs if allowed is None else np.where(allowed, estimate.costs, np.inf)
         allowed = np.isfinite(costs)  # a model may forbid actions too
         if not allowed.any():
-            raise InvalidInput("no action is left: all that are allowed have infinite cost; allow at least one")
+            raise NoActionLeft(
+                "no action is left: all that are allowed have infinite cost; allow at least one of finite cost"
+            )
         return estimate, View(costs, context, allowed, forecast, self.model.costs_at)
 
     def decide(self, view: View) -> Choice:
@@ -65,16 +73,15 @@ class Pilot:
         self.model.new_episode()
         self.move_to(start)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """Everything that changes, as arrays."""
         state = self.state
-        arrays: dict[str, NDArray[Any]] = {f"rule.{name}": array for name, array in state.arrays.items()}
-        arrays["rule"] = np.array([state.action, state.round], dtype=np.int64)
-        return arrays | {f"model.{name}": array for name, array in self.model.state().items()}
+        place = {"rule": np.array([state.action, state.round], dtype=np.int64)}
+        return prefixed("rule.", state.arrays) | place | prefixed("model.", self.model.state())
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `arrays` of a pilot of the same policy and seed gave."""
         action, rounds = (int(number) for number in arrays["rule"])
-        remembered = {k.removeprefix("rule."): np.array(v) for k, v in arrays.items() if k.startswith("rule.")}
-        self.model.restore({k.removeprefix("model."): v for k, v in arrays.items() if k.startswith("model.")})
+        remembered = {name: np.array(array) for name, array in under("rule.", arrays).items()}
+        self.model.restore(under("model.", arrays))
         self.state = RuleState(action, rounds, self.state.seed, remembered)

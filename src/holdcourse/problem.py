@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge, plain
-from holdcourse.metric import check_metric, checked_square, float_array
+from holdcourse.action_grid import Grid, grid
+from holdcourse.checks import check_index, float_array, is_finite, require_finite
+from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
+from holdcourse.metric import check_metric, checked_square, matrix_from_callable, require_distinct, with_fixed_cost
+
+__all__ = ["METRIC_NAMES", "Grid", "Metric", "MetricName", "Problem", "grid"]
 
 Array: TypeAlias = NDArray[np.float64]
 MetricName: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
@@ -26,73 +28,6 @@ Metric: TypeAlias = MetricName | ArrayLike | Callable[[Any, Any], float]
 METRIC_NAMES = ("euclidean", "cityblock", "chebyshev")
 MAX_MATRIX_ACTIONS = 20_000  # the (n, n) matrix would take 3.2 GB
 MATRIX_ACTIONS = 2_000  # up to here single distances are read from the matrix too
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Actions that form a full grid over named axes, last axis fastest. Made by `grid`.
-
-    Examples
-    --------
-    >>> import holdcourse as hc
-    >>> knobs = hc.grid(workers=[1, 2, 4], cache_mb=[64, 256])
-    >>> knobs.names, knobs.shape
-    (('workers', 'cache_mb'), (3, 2))
-    >>> hc.Problem(knobs).value(3)
-    {'workers': 2.0, 'cache_mb': 256.0}
-    """
-
-    names: tuple[str, ...]
-    axes: tuple[tuple[float, ...], ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of values along each axis."""
-        return tuple(len(axis) for axis in self.axes)
-
-    @property
-    def coordinates(self) -> Array:
-        """Coordinates of every action, shape (n, d)."""
-        return np.array(list(itertools.product(*self.axes)), dtype=np.float64)
-
-    def index(self, **values: float) -> int:
-        """The action at exactly these axis values."""
-        if set(values) != set(self.names):
-            raise InvalidInput(f"index needs one value for each of {list(self.names)}, got {sorted(values)}")
-        position = 0
-        for name, axis in zip(self.names, self.axes, strict=True):
-            if values[name] not in axis:
-                raise InvalidInput(f"{name}={values[name]!r} is not on the grid; its values are {list(axis)}")
-            position = position * len(axis) + axis.index(values[name])
-        return position
-
-
-def grid(**axes: ArrayLike) -> Grid:
-    """Build an action set from named axes.
-
-    Examples
-    --------
-    >>> import holdcourse as hc
-    >>> knobs = hc.grid(workers=[1, 2, 4], cache_mb=[64, 256])
-    >>> knobs.shape
-    (3, 2)
-    >>> knobs.index(workers=2, cache_mb=256)
-    3
-    """
-    if not axes:
-        raise InvalidInput("grid needs at least one axis, e.g. grid(altitude=[100, 200, 300])")
-    values = []
-    for name, axis in axes.items():
-        array = float_array(axis, f"axis {name!r}")
-        if array.ndim != 1 or array.size == 0:
-            raise InvalidInput(f"axis {name!r} must be a non-empty list of numbers, got shape {array.shape}")
-        _require_finite(array, f"axis {name!r}")
-        if len(np.unique(array)) != len(array):
-            raise InvalidInput(
-                f"axis {name!r} holds a value twice: {array.tolist()}; every grid point must be one action"
-            )
-        values.append(tuple(array.tolist()))
-    return Grid(names=tuple(axes), axes=tuple(values))
 
 
 class Problem:
@@ -148,7 +83,7 @@ class Problem:
         elif callable(metric):
             self.metric_name = "callable"
             values, self.actions, labels = _values_for_callable(actions, labels)
-            matrix = _matrix_from_callable(metric, values)
+            matrix = matrix_from_callable(metric, values)
         else:
             self.metric_name = "matrix"
             matrix = checked_square(metric)
@@ -165,11 +100,11 @@ class Problem:
         self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
         self.labels = _checked_labels(labels, self.n)
         if matrix is None:
-            _require_distinct(self.actions, self.scale)
+            require_distinct(self.actions, self.scale)
         else:
             check_metric(matrix, directed=self.directed)
             self._metric_matrix = matrix
-            self.__dict__["distances"] = _frozen(_with_fixed_cost(matrix, self.fixed_cost))  # fills the cached property
+            self.__dict__["distances"] = _frozen(with_fixed_cost(matrix, self.fixed_cost))  # fills the cached property
 
     @property
     def coordinates(self) -> Array:
@@ -187,7 +122,15 @@ class Problem:
             )
         from scipy.spatial.distance import cdist
 
-        return _frozen(_with_fixed_cost(cdist(self.coordinates, self.coordinates, self.metric_name), self.fixed_cost))
+        matrix = cdist(self.coordinates, self.coordinates, self.metric_name)
+        if np.count_nonzero(matrix) < self.n * (self.n - 1) or not np.isfinite(matrix.max()):
+            i, j = (int(k) for k in np.argwhere(~np.isfinite(matrix) | (matrix == 0) & ~np.eye(self.n, dtype=bool))[0])
+            raise InvalidMetric(
+                f"the distance between actions {i} and {j}, at {self.actions[i].tolist()} and "
+                f"{self.actions[j].tolist()}, is {matrix[i, j]:g} in floating point; measure actions in another unit",
+                (i, j),
+            )
+        return _frozen(with_fixed_cost(matrix, self.fixed_cost))
 
     @cached_property
     def symmetric_distances(self) -> Array:
@@ -208,7 +151,8 @@ class Problem:
         if "distances" in self.__dict__ or self.n <= MATRIX_ACTIONS:
             moved: Array = self.distances[before, after]
             return moved
-        apart = np.abs(self.actions[after] - self.actions[before]) * self.scale
+        # Scaled first, as in the matrix: both ways give the same to the last bit.
+        apart = np.abs(self.actions[after] * self.scale - self.actions[before] * self.scale)
         norm = {"euclidean": 2, "cityblock": 1, "chebyshev": np.inf}[self.metric_name]
         return np.asarray(np.linalg.norm(apart, ord=norm, axis=1) + self.fixed_cost * (before != after))
 
@@ -254,8 +198,10 @@ class Problem:
     @cached_property
     def fingerprint(self) -> str:
         """Equal for problems with the same actions and movement costs."""
-        digest = hashlib.sha256(f"{self.metric_name} {self.fixed_cost!r} {self.directed}".encode())
-        costs = self.scale if self.metric_name in METRIC_NAMES else self.distances
+        named = self.metric_name in METRIC_NAMES
+        metric = self.metric_name if named else "matrix"  # which is all that is left of a callable
+        digest = hashlib.sha256(f"{metric} {self.fixed_cost!r} {self.directed}".encode())
+        costs = self.scale if named else self.distances
         for array in (self.actions, costs):
             digest.update(repr(array.shape).encode() + array.tobytes())
         return digest.hexdigest()[:32]
@@ -267,24 +213,9 @@ class Problem:
         return f"Problem({', '.join(parts)})"
 
 
-def check_index(action: Any, n: int) -> None:
-    """Raise unless `action` is a whole number 0..n-1."""
-    if isinstance(action, (bool, np.bool_)) or not isinstance(action, (int, np.integer)) or not 0 <= action < n:
-        raise InvalidInput(f"action {plain(action)!r} is not an index 0..{n - 1}")
-
-
 def _frozen(array: Array) -> Array:
     array.setflags(write=False)
     return array
-
-
-def _require_finite(array: Array, what: str) -> None:
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        where = tuple(int(k) for k in bad[0])
-        raise InvalidInput(
-            f"{what} must be finite, but entry {where if len(where) > 1 else where[0]} is {array[where]:g}"
-        )
 
 
 def _checked_coordinates(actions: Any) -> Array:
@@ -295,7 +226,7 @@ def _checked_coordinates(actions: Any) -> Array:
         points = points[:, None]
     if points.ndim != 2 or points.size == 0:
         raise InvalidInput(f"actions must have shape (n,) or (n, d) with n >= 1 and d >= 1, got {points.shape}")
-    _require_finite(points, "actions")
+    require_finite(points, "actions")
     return _frozen(points)
 
 
@@ -305,7 +236,7 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
         names = actions.names
         return (
             [dict(zip(names, point, strict=True)) for point in itertools.product(*actions.axes)],
-            actions.coordinates,
+            _checked_coordinates(actions),
             labels,
         )
     if actions is None or isinstance(actions, (str, Mapping)):
@@ -323,15 +254,8 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
         )
 
 
-def _matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any]) -> Array:
-    matrix = np.zeros((len(values), len(values)))
-    for i, j in itertools.permutations(range(len(values)), 2):
-        matrix[i, j] = metric(values[i], values[j])
-    return matrix
-
-
 def _checked_fixed_cost(fixed_cost: float) -> float:
-    if not (math.isfinite(fixed_cost) and fixed_cost >= 0):
+    if not (is_finite(fixed_cost) and fixed_cost >= 0):
         raise InvalidInput(f"fixed_cost must be 0 or more, got {fixed_cost!r}")
     return float(fixed_cost)
 
@@ -355,24 +279,3 @@ def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | N
     if len(labels) != n:
         raise InvalidInput(f"there are {n} actions but {len(labels)} labels")
     return tuple(labels)
-
-
-def _require_distinct(actions: Array, scale: Array) -> None:
-    points = actions * scale
-    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    repeated = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(points)))
-    if len(repeated):
-        j = int(repeated[0])
-        i = int(first[inverse.reshape(-1)[j]])
-        raise InvalidMetric(
-            f"actions {i} and {j} have the same coordinates {actions[j].tolist()}: "
-            "distinct actions at distance 0 are one action; remove one of them",
-            (i, j),
-        )
-
-
-def _with_fixed_cost(matrix: Array, fixed_cost: float) -> Array:
-    if fixed_cost:
-        matrix = matrix + fixed_cost
-        np.fill_diagonal(matrix, 0.0)
-    return matrix

@@ -60,6 +60,8 @@ def _encoded(key: str, value: Any) -> Any:
         return [{"policy": made["policy"], "options": made["options"]} for made in recipes]
     if isinstance(value, TheoryWidth | OutlierGuard):
         return asdict(value)
+    if isinstance(value, np.generic):
+        value = value.item()  # a whole number must stay one
     if isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, list | tuple) and None in value:  # a period for some axes only

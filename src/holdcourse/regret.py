@@ -9,8 +9,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput
-from holdcourse.simulation import Run
+from holdcourse.run import Run
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array
     >>> plain.shape, bool((plain >= 0).all()), bool((hc.approximate_regret(run, alpha=2.0) < plain).all())
     ((2,), True, True)
     """
-    if not (math.isfinite(alpha) and math.isfinite(beta)):
+    if not (is_finite(alpha) and is_finite(beta)):
         raise InvalidInput(f"alpha and beta must be finite, got {alpha!r} and {beta!r}")
     costs = np.array([episode.total for episode in run.episodes])
     optima = np.array([path.total for path in run.optima])
@@ -84,12 +85,12 @@ class TheoremQuantities:
     --------
     >>> import holdcourse as hc
     >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
-    >>> learned = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
-    >>> contexts = world.context_sequence("iid", rounds=20)
-    >>> run = hc.simulate(hc.gp_md(world.problem, **learned), world, contexts, episodes=2)
-    >>> quantities = hc.theorem_quantities(run, norm_bound=2.0)
+    >>> run = hc.simulate(hc.stationary(world.problem), world, world.context_sequence("iid", rounds=20), episodes=2)
+    >>> quantities = hc.theorem_quantities(run)
     >>> quantities.actions, quantities.rounds, quantities.episodes, round(quantities.alpha_order, 2)
     (25, 10, 2, 10.36)
+    >>> quantities.information_gain is None  # it learns nothing
+    True
     """
 
     diameter: float
@@ -127,9 +128,9 @@ def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float =
     >>> hc.theorem_quantities(run, norm_bound=2.0).width > 2.0
     True
     """
-    if not 0 < delta < 1:
+    if not (is_finite(delta) and 0 < delta < 1):
         raise InvalidInput(f"delta must lie between 0 and 1, got {delta!r}")
-    if norm_bound is not None and not (math.isfinite(norm_bound) and norm_bound > 0):
+    if norm_bound is not None and not (is_finite(norm_bound) and norm_bound > 0):
         raise InvalidInput(f"norm_bound must be positive, got {norm_bound!r}")
     problem, rounds, episodes = run.world.problem, int(run.lengths.max()), len(run.lengths)
     gain = width = error = None

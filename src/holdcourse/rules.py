@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse import coupling, mirror, offline, stream
+from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.problem import Problem
 from holdcourse.tree import Tree
@@ -203,7 +204,7 @@ class Proximal:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.weight) and self.weight >= 0):
+        if not (is_finite(self.weight) and self.weight >= 0):
             raise InvalidInput(f"weight must be 0 or more, got {plain(self.weight)!r}")
         object.__setattr__(self, "weight", float(self.weight))  # 1 and 1.0 must be described alike
 

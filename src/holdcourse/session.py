@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from numpy.typing import NDArray
 
 from holdcourse import archive
-from holdcourse.decision import Decision, Record, Request
+from holdcourse.checks import checked_seed, whole_number
+from holdcourse.decision import Decision, Record
 from holdcourse.errors import InvalidInput
-from holdcourse.limits import Guard, Limits, Whereabouts, nearest_permitted, whole_number
+from holdcourse.limits import Guard, Limits, Whereabouts, nearest_permitted
+from holdcourse.named_arrays import Arrays, prefixed, under
 from holdcourse.pilot import Pilot
-from holdcourse.policy import Policy, check_seed
+from holdcourse.policy import Policy
+from holdcourse.request import Request
 from holdcourse.rules import Choice
-
-Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 KEPT_RECORDS = 64  # newest decisions that can be explained and compared without the log
 
@@ -58,14 +59,13 @@ class Session:
         origin: Origin | None = None,
     ) -> None:
         policy.problem.check_action(start)
-        check_seed(seed)
         if guard is not None:
             policy.problem.check_action(guard.revert_to)
         self.policy = policy
         self.limits = limits or Limits()
         self.guard = guard
         self.max_pending = whole_number(max_pending, "max_pending", 1)
-        self.seed, self.start = int(seed), int(start)
+        self.seed, self.start = checked_seed(seed), int(start)
         self.origin = origin or Origin()
         self._begin()
 
@@ -219,27 +219,23 @@ class Session:
             "cool_until": self.cool_until,
             "records": [],
         }
-        arrays: Arrays = {f"pilot.{name}": array for name, array in self.pilot.arrays().items()}
+        arrays = prefixed("pilot.", self.pilot.arrays())
         for number, record in self.records.items():
             data, own = record.to_data()
             state["records"].append(data)
-            arrays |= {f"record{number}.{name}": array for name, array in own.items()}
+            arrays |= prefixed(f"record{number}.", own)
         return state, arrays
 
     def restore(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `snapshot` gave."""
-
-        def under(prefix: str) -> Arrays:
-            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
         self._begin()
-        self.pilot.restore(under("pilot."))
+        self.pilot.restore(under("pilot.", arrays))
         self.round, self.episode = state["round"], state["episode"]
         self.where = Whereabouts(tuple((past, action) for past, action in state["where"]))
         self.cool_until = state["cool_until"]
         for data in state["records"]:
             number = data["decision"]["round"]
-            self.records[number] = Record.from_data(data, under(f"record{number}."), self.policy.problem)
+            self.records[number] = Record.from_data(data, under(f"record{number}.", arrays), self.policy.problem)
 
     def repeat(self, kind: str, body: Mapping[str, Any]) -> list[str]:
         """Live through a recorded event again; returns what came out differently this time.

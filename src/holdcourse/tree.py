@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import hst
-from holdcourse.errors import InvalidInput
-from holdcourse.problem import Problem, check_index
+from holdcourse.checks import check_index, checked_seed, float_array, is_finite
+from holdcourse.errors import InvalidInput, InvalidMetric
+from holdcourse.problem import Problem
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,10 +72,10 @@ class Tree:
     """
 
     def __init__(self, parent: ArrayLike, weight: ArrayLike, tau: float = 5.0) -> None:
-        self.parent = _frozen(np.array(parent, dtype=np.int64))
-        self.weight = _frozen(np.array(weight, dtype=np.float64))
+        self.parent = _frozen(_whole_numbers(parent))
+        self.weight = _frozen(float_array(weight, "weight"))
+        self.n = _check_structure(self.parent, self.weight, tau)
         self.tau = float(tau)
-        self.n = _check_structure(self.parent, self.weight, self.tau)
         size = len(self.parent)
         self.root = size - 1
 
@@ -180,7 +181,7 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     >>> tree.distance(0, 3) >= 6.0
     True
     """
-    if not tau > 4 or not np.isfinite(tau):
+    if not (is_finite(tau) and tau > 4):
         raise InvalidInput(
             f"tau must be above 4 for the mirror descent's guarantee, got {tau!r}; 5 is the usual choice"
         )
@@ -188,10 +189,15 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     if n == 1:
         return Tree([-1], [0.0], tau)
     metric = problem.symmetric_distances
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(checked_seed(seed))
     order = random.permutation(n)
     # Levels have radius diameter * beta * tau^-k; the top one, beta = tau^U >= 1, covers everything.
     top_radius = float(metric.max()) * tau ** random.random()
+    if not np.isfinite(top_radius) or np.count_nonzero(metric) < n * (n - 1):  # no falling radius would part them
+        raise InvalidMetric(
+            f"a tree needs distances above 0 and far below {np.finfo(np.float64).max:.0g}, but the largest is "
+            f"{metric.max():g}, the smallest {metric[~np.eye(n, dtype=bool)].min():g}; measure movement in another unit"
+        )
     leaf_parent, internal_parent = hst.frt_parents(metric, order, top_radius, tau)
 
     parent = hst.number_by_height(leaf_parent, internal_parent)
@@ -206,13 +212,20 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def _whole_numbers(parent: Any) -> Ints:
+    numbers = float_array(parent, "parent")
+    if not (numbers == np.trunc(numbers)).all():
+        raise InvalidInput(f"parent must hold numbers of vertices, got {numbers[numbers != np.trunc(numbers)][0]:g}")
+    return numbers.astype(np.int64)
+
+
 def _check_structure(parent: Ints, weight: Array, tau: float) -> int:
     """Raise unless the arrays describe a tree as promised; return the number of leaves."""
-    size = len(parent)
-    if parent.ndim != 1 or size == 0 or parent.shape != weight.shape:
+    if parent.ndim != 1 or parent.size == 0 or parent.shape != weight.shape:
         raise InvalidInput(
             f"parent and weight must be lists of the same length, got shapes {parent.shape} and {weight.shape}"
         )
+    size = len(parent)
     if parent[-1] != -1:
         raise InvalidInput(f"the last vertex must be the root with parent -1, got {parent[-1]}")
     wrong = np.flatnonzero((parent[:-1] <= np.arange(size - 1)) | (parent[:-1] >= size))
@@ -236,6 +249,6 @@ def _check_structure(parent: Ints, weight: Array, tau: float) -> int:
         raise InvalidInput(
             f"the edge above vertex {v} weighs {weight[v]:g}; weights must be positive, and 0 at the root"
         )
-    if not tau > 1 or not np.isfinite(tau):
+    if not (is_finite(tau) and tau > 1):
         raise InvalidInput(f"tau must be above 1, got {tau!r}")
     return n

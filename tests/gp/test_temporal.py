@@ -9,12 +9,13 @@ from scipy.linalg import expm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 import holdcourse as hc
-from holdcourse._numeric.kalman import transitions
+from holdcourse._numeric.matern import transitions
 from holdcourse.errors import InvalidInput, TooLarge
-from holdcourse.gp import temporal
+from holdcourse.gp import state_space
 from holdcourse.gp.prior import Prior
 from holdcourse.gp.protocol import Posterior
-from holdcourse.gp.temporal import AT_REST, TemporalPosterior, why_not_temporal
+from holdcourse.gp.state_space import AT_REST, why_not_temporal
+from holdcourse.gp.temporal import TemporalPosterior
 from holdcourse.history import History
 from holdcourse.kernels import Kernel
 
@@ -369,7 +370,7 @@ def test_state_of_another_posterior_is_refused():
     before = post.state()
     with pytest.raises(InvalidInput, match="another problem or kernel"):
         post.restore(posterior(KERNELS["matern 5/2"]).state())
-    with pytest.raises(InvalidInput, match="not the state of a 'temporal' posterior"):
+    with pytest.raises(InvalidInput, match="not the state of a temporal posterior"):
         post.restore({"weights": np.zeros(3)})
     assert_same_state(post.state(), before)
 
@@ -428,7 +429,7 @@ def test_bad_tolerance(tolerance):
 
 
 def test_too_many_states(monkeypatch):
-    monkeypatch.setattr(temporal, "MAX_STATE", 5)
+    monkeypatch.setattr(state_space, "MAX_STATE", 5)
     with pytest.raises(TooLarge, match="states, more than 5"):
         posterior()
 

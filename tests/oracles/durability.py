@@ -134,10 +134,10 @@ def recorded_run(folder, name="gp_md exact", rounds=25):
     controller = hc.Controller(POLICIES[name](), start=1, seed=3, log=folder / "live")
     states[0] = state_of(controller)
     for step, _ in enumerate(half_rounds(controller, name, rounds)):
-        states[controller._log.last] = state_of(controller)
+        states[controller.log.last] = state_of(controller)
         if step == rounds // 2:
             records["wal only"] = crash_copy(folder / "live", folder / "wal-only")
-            controller._log._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            controller.log._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     records["both"] = crash_copy(folder / "live", folder / "both")
     controller.close()
     records["database only"] = crash_copy(folder / "live", folder / "closed")
@@ -160,7 +160,7 @@ def check_damage(times, seed, folder, damage):
         except HoldcourseError as error:
             outcomes["refused"] += str(copy) in str(error)
         else:
-            last = controller._log.last
+            last = controller.log.last
             assert last in states, f"{kind}: event {last} never happened"
             assert state_of(controller) == states[last], f"{kind}: not the state after event {last}"
             for _ in half_rounds(controller, name, controller.round + 2):  # and it goes on from there

@@ -18,8 +18,7 @@ import numpy as np
 from oracles.driving import POLICIES, answer, question
 
 import holdcourse as hc
-from holdcourse import archive
-from holdcourse import controller as controller_module
+from holdcourse import archive, recording
 
 NAME = "gp_md exact"
 SNAPSHOT_EVERY = 12
@@ -60,7 +59,7 @@ def live(path, born):
 
 
 def main(path, kills, seed):
-    controller_module.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+    recording.SNAPSHOT_EVERY = SNAPSHOT_EVERY
     warm = made()
     for _ in range(3):
         step(warm, lambda what: None)

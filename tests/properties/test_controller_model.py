@@ -18,7 +18,7 @@ from oracles.driving import KERNEL, LINE, crash_copy, seen, state_of
 from oracles.limits import right_action, violations
 
 import holdcourse as hc
-from holdcourse import controller as controller_module
+from holdcourse import recording
 from holdcourse.errors import Conflict, InvalidInput, NoActionLeft
 
 CONTEXTS = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -41,8 +41,8 @@ class ControllerMachine(RuleBasedStateMachine):
         limits=LIMITS, max_pending=st.integers(1, 3), guarded=st.booleans(), every=st.sampled_from(["round", "episode"])
     )
     def begin(self, limits, max_pending, guarded, every):
-        self.usual = controller_module.SNAPSHOT_EVERY
-        controller_module.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+        self.usual = recording.SNAPSHOT_EVERY
+        recording.SNAPSHOT_EVERY = SNAPSHOT_EVERY
         self.folder = Path(tempfile.mkdtemp())
         self.crashes = 0
         self.path = self.folder / "record0"
@@ -207,7 +207,7 @@ class ControllerMachine(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "logged"):
-            controller_module.SNAPSHOT_EVERY = self.usual
+            recording.SNAPSHOT_EVERY = self.usual
             self.logged.close()
             shutil.rmtree(self.folder)
 

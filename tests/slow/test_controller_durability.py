@@ -8,7 +8,7 @@ import pytest
 from oracles import durability
 from oracles.driving import POLICIES
 
-from holdcourse import controller as controller_module
+from holdcourse import recording
 
 pytestmark = [
     pytest.mark.slow,
@@ -18,7 +18,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(controller_module, "SNAPSHOT_EVERY", 12)
+    monkeypatch.setattr(recording, "SNAPSHOT_EVERY", 12)
 
 
 @pytest.mark.parametrize("name", list(POLICIES))

@@ -53,10 +53,10 @@ FORKING = """
 import json, os, sys
 import uvicorn
 import holdcourse.service.app
-from holdcourse import controller, recipe
+from holdcourse import controller, recipe, recording
 from holdcourse.cli import main
 
-controller.SNAPSHOT_EVERY = 12
+recording.SNAPSHOT_EVERY = 12
 for made in sys.argv[3:]:
     warm = controller.Controller(recipe.make(json.loads(made)))
     for _ in range(2):

@@ -216,7 +216,7 @@ def test_a_sequence_of_ones_own():
 def test_bad_processes_are_named():
     with pytest.raises(InvalidInput, match="kind 'weekly' is not known; use one of"):
         context_sequence(LIST, "weekly", 5)
-    with pytest.raises(InvalidInput, match="rounds must be 0 or more, got None"):
+    with pytest.raises(InvalidInput, match="rounds must be a whole number, 0 or more, got None"):
         context_sequence(LIST, "iid")
     with pytest.raises(InvalidInput, match="contexts is empty"):
         context_sequence([], "iid", 5)

@@ -1,4 +1,4 @@
-"""Checks on a matrix of movement costs."""
+"""Checks on a matrix of movement costs, and the cheapest routes through one."""
 
 from __future__ import annotations
 
@@ -39,3 +39,16 @@ def worst_triangle_sampled(D: Array, triples: NDArray[np.int64], tolerance: floa
         if saved > worst:
             worst, found = saved, (i, j, k)
     return found
+
+
+@njit(cache=True)
+def shortest_routes(D: Array) -> None:
+    """D <- the cost of the cheapest route between every two actions (Floyd and Warshall); +inf where there is none."""
+    n = D.shape[0]
+    for k in range(n):
+        onward = D[k].copy()  # unchanged by its own turn; a copy tells the compiler that no row written is read
+        for i in range(n):
+            row, first = D[i], D[i, k]
+            for j in range(n):
+                through = first + onward[j]
+                row[j] = through if through < row[j] else row[j]

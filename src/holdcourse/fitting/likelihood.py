@@ -29,8 +29,6 @@ from holdcourse.fitting.parameters import (
     PRIOR_WIDTH,
     Parameter,
     kernel_with,
-    scaled_actions,
-    scaled_contexts,
 )
 from holdcourse.history import History
 from holdcourse.kernels import AnyKernel
@@ -84,11 +82,11 @@ class Likelihood:
             if isinstance(part.action, np.ndarray):
                 action = _Factor.constant(part.action, records.actions)
             else:
-                action = _Factor.over(scaled_actions(part, problem.actions[records.actions]))
+                action = _Factor.over(part.action_inputs(problem.actions[records.actions]))
             if part.context is None:
                 context = _Factor.constant(np.ones((1, 1)), np.zeros(len(records), dtype=np.int64))
             else:
-                context = _Factor.over(scaled_contexts(part, records.contexts))
+                context = _Factor.over(part.context_inputs(records.contexts))
             self._parts.append((action, context))
 
     def noise(self, theta: Array) -> float:

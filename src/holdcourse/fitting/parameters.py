@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.kernels import AnyKernel, Kernel, KernelSum
+from holdcourse.kernels import AnyKernel, Kernel, summed
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -95,9 +95,9 @@ def parameters(problem: Problem, contexts: Array, kernel: AnyKernel, *, noise: b
         result.append(Parameter(f"{prefix}variance", "variance", expected, expected, low, high))
         sides: dict[str, tuple[Any, Ranges]] = {}
         if not isinstance(part.action, np.ndarray):
-            sides["action"] = part.action, Ranges.of(scaled_actions(part, problem.actions))
+            sides["action"] = part.action, Ranges.of(part.action_inputs(problem.actions))
         if part.context is not None:
-            sides["context"] = part.context, Ranges.of(scaled_contexts(part, contexts))
+            sides["context"] = part.context, Ranges.of(part.context_inputs(contexts))
         axes = sum(ranges.varying for _, ranges in sides.values())
         for side, (factor, ranges) in sides.items():
             result += _factor_parameters(f"{prefix}{side}", factor, ranges, axes)
@@ -105,16 +105,6 @@ def parameters(problem: Problem, contexts: Array, kernel: AnyKernel, *, noise: b
         centre = math.log(NOISE_CENTRE)
         result.append(Parameter("noise_std", "noise", centre, centre, *map(math.log, NOISE_RANGE)))
     return result
-
-
-def scaled_actions(part: Kernel, points: Array) -> Array:
-    """Coordinates (k, d) as the action kernel sees them."""
-    return _scaled(points, part.action_shift, part.action_scale)
-
-
-def scaled_contexts(part: Kernel, contexts: Array) -> Array:
-    """Contexts (k, d) as the context kernel sees them."""
-    return _scaled(contexts, part.context_shift, part.context_scale)
 
 
 def theta_of(kernel: AnyKernel) -> Array:
@@ -141,12 +131,7 @@ def kernel_with(kernel: AnyKernel, theta: Array, variance_unit: float = 1.0) -> 
             factors.append(factor)
         shifts = (part.action_shift, part.action_scale, part.context_shift, part.context_scale)
         parts.append(Kernel(factors[0], factors[1], variance, *shifts))
-    return parts[0] if len(parts) == 1 else KernelSum(tuple(parts))
-
-
-def _scaled(points: Array, shift: Any, scale: Any) -> Array:
-    scaled: Array = (points - shift) / scale
-    return scaled
+    return summed(parts)
 
 
 def _level(part: Kernel, problem: Problem, contexts: Array) -> float:
@@ -154,7 +139,7 @@ def _level(part: Kernel, problem: Problem, contexts: Array) -> float:
     if isinstance(part.action, np.ndarray):
         action = np.diag(part.action)
     else:
-        action = part.action.diag(scaled_actions(part, problem.actions))
+        action = part.action.diag(part.action_inputs(problem.actions))
     return float(np.mean(action) * np.mean(part.context_variances(contexts)))
 
 

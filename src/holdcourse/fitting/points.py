@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.fitting.parameters import Ranges
-from holdcourse.history import History
+from holdcourse.history import LARGEST, History, require_squarable
 from holdcourse.kernels import AnyKernel, Kernel
 from holdcourse.problem import METRIC_NAMES, Problem
 
@@ -19,7 +19,6 @@ Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 PriorMean: TypeAlias = float | ArrayLike | Callable[[Array, Array], Any]
 
-LARGEST = 1e150  # squares of larger numbers overflow, and of numbers smaller than its inverse vanish
 ROUNDING = 8 * np.finfo(np.float64).eps  # measurements that differ by this share of their size are equal
 MAX_METRIC_ACTIONS = 2_000  # each length scale on the grid costs one eigendecomposition
 METRIC_RANGE, METRIC_SCALES = (0.25, 8.0), 10  # times the shortest and the longest move; how many in between
@@ -37,11 +36,7 @@ def checked_records(problem: Problem, actions: Any, contexts: Any, y: Any, kerne
         raise InvalidInput("a fit needs at least one measurement, got none")
     records.check(problem, None if kernel is None else kernel.context_dimension)
     for name, values in (("y", records.measurements), ("contexts", records.contexts), ("actions", problem.actions)):
-        if values.size and np.abs(values).max() > LARGEST:
-            raise InvalidInput(
-                f"{name} hold {np.abs(values).max():g}, too large to be squared; change the unit so that "
-                f"numbers stay below {LARGEST:g}"
-            )
+        require_squarable(values, name)
     for part in kernel.parts if kernel is not None else ():
         if part.context is not None and records.contexts.shape[1] == 0:
             raise InvalidInput(f"the kernel depends on a context ({part.context}), but there are no contexts")

@@ -8,11 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.checks import checked_seed, whole_number
+from holdcourse.fitting.fit import Fit, fit_from_json, fit_to_json
 from holdcourse.fitting.points import PriorMean, checked_records
-from holdcourse.fitting.search import Fit, Search, fit_from_json, fit_to_json
-from holdcourse.history import History, check_context, check_measurement
+from holdcourse.fitting.search import Search
+from holdcourse.history import History, check_context, check_measurement, require_squarable
 from holdcourse.kernels import AnyKernel
+from holdcourse.named_arrays import require_arrays
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -78,10 +80,10 @@ class Refitter:
             "evaluations": (evaluations, 1),
         }
         for name, (value, lowest) in least.items():
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < lowest:
-                raise InvalidInput(f"{name} must be a whole number of at least {lowest}, got {value!r}")
+            whole_number(value, name, lowest)
+        require_squarable(problem.actions, "actions")
         self.problem, self.kernel, self.noise_std, self.prior_mean = problem, kernel, noise_std, prior_mean
-        self.longest, self.capacity, self.evaluations, self.seed = longest, capacity, evaluations, seed
+        self.longest, self.capacity, self.evaluations, self.seed = longest, capacity, evaluations, checked_seed(seed)
         self.fit: Fit | None = None
         self.observations = 0
         self._next = first
@@ -99,13 +101,20 @@ class Refitter:
         """The measurements kept: what a new posterior can be started from."""
         return History(self._actions, self._contexts, self._measurements)
 
-    def add(self, action: int, context: Any, y: float) -> bool:
-        """Take note of a measurement; returns whether a fit is due."""
+    def checked(self, action: int, context: Any, y: float) -> Record:
+        """A measurement that can be added and fitted; what cannot is an error, and nothing has changed."""
         self.problem.check_action(action)
         dimension = self._contexts.shape[1] if self.observations else None
         if dimension is None and self.kernel is not None:
             dimension = self.kernel.context_dimension
         record = (int(action), check_context(context, dimension), check_measurement(y))
+        require_squarable(record[1], "contexts")
+        require_squarable(record[2], "measurements")
+        return record
+
+    def add(self, action: int, context: Any, y: float) -> bool:
+        """Take note of a measurement; returns whether a fit is due."""
+        record = self.checked(action, context, y)
         recent = self.capacity // 2
         place = self.observations % recent
         if self.observations >= recent:
@@ -144,9 +153,7 @@ class Refitter:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Refitter:
         """Take over what `state` of a refitter made with the same arguments gave; returns itself."""
-        missing = [name for name in STATE if name not in arrays]
-        if missing:
-            raise InvalidInput(f"this is not the state of a refitter: {missing} missing, found {sorted(arrays)}")
+        require_arrays(arrays, STATE, "a refitter")
         records = History(arrays["actions"], arrays["contexts"], arrays["measurements"])
         records.check(self.problem, None if self.kernel is None else self.kernel.context_dimension)
         self.fit = fit_from_json(np.asarray(arrays["fit"], dtype=np.uint8).tobytes().decode(), self.prior_mean)

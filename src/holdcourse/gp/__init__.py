@@ -22,7 +22,8 @@ from holdcourse.gp.flat import FlatPosterior
 from holdcourse.gp.layout import Layout
 from holdcourse.gp.prior import Prior, PriorMean
 from holdcourse.gp.protocol import Posterior, Watch
-from holdcourse.gp.temporal import TemporalPosterior, why_not_temporal
+from holdcourse.gp.state_space import why_not_temporal
+from holdcourse.gp.temporal import TemporalPosterior
 from holdcourse.history import History
 from holdcourse.kernels import AnyKernel
 from holdcourse.problem import Problem
@@ -138,7 +139,7 @@ def posterior(
         prior_mean = 0.0 if prior_mean is None else prior_mean
         post = choose(Prior(problem, kernel, noise_std, prior_mean, regularisation))
     if history is not None:
-        post.condition_on(history if isinstance(history, History) else History.from_records(history))
+        post.condition_on(History.of(history))
     return post
 
 

@@ -19,9 +19,10 @@ from holdcourse.gp.around import Around
 from holdcourse.gp.exact import ExactPosterior
 from holdcourse.gp.flat import FlatPosterior
 from holdcourse.gp.layout import Layout
-from holdcourse.gp.prior import Prior
+from holdcourse.gp.prior import Prior, check_tolerance
 from holdcourse.gp.protocol import Watch
 from holdcourse.history import History
+from holdcourse.named_arrays import require_arrays
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -34,6 +35,7 @@ class AdaptivePosterior(Around):
     """Starts exact and becomes flat once the contexts seen allow it. See `Posterior`."""
 
     def __init__(self, prior: Prior, *, tolerance: float | None = None) -> None:
+        check_tolerance(tolerance)  # it will be needed only much later
         self.prior = prior
         self.tolerance = tolerance
         self._inner: ExactPosterior | FlatPosterior = ExactPosterior(prior, reason=self._waiting(FIRST_TRY))
@@ -91,11 +93,12 @@ class AdaptivePosterior(Around):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
+        require_arrays(arrays, ("next_try",), "an adaptive posterior")
         inner: ExactPosterior | FlatPosterior
         if "candidates" in arrays:
             inner = FlatPosterior(self.prior, Layout(self.prior, tolerance=self.tolerance), reason="restored")
         else:
-            inner = ExactPosterior(self.prior, reason=self._waiting(int(arrays.get("next_try", FIRST_TRY))))
+            inner = ExactPosterior(self.prior, reason=self._waiting(int(arrays["next_try"])))
         self._inner = inner.restore(arrays)
         self._next_try = int(arrays["next_try"])
         self._watches.clear()

@@ -111,14 +111,21 @@ class PartBasis:
         return float(max(missing.max(), 0.0) / (own.max() * self.variance.max()))
 
 
-def part_basis(kernel: Kernel, covariance: Array) -> PartBasis:
-    """Action features of one part (`covariance` is (n, n), with the variance in it); no context is covered yet."""
+def principal_features(covariance: Array, tolerance: float) -> tuple[Array, float]:
+    """Features (n, r) that miss at most this share of the largest variance, largest first; and the variance missed."""
     values, vectors = np.linalg.eigh(covariance)
     phi = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1]
-    variance = np.diag(covariance).copy()
+    variance = np.diag(covariance)
     missing = (variance[:, None] - np.cumsum(phi**2, axis=1)).max(axis=0)
-    r = int(np.argmax(missing <= max(FINEST / SLACK * variance.max(), missing[-1]))) + 1
-    phi = phi[:, :r]
+    # Rounding may leave more than the tolerance even with all of them.
+    r = int(np.argmax(missing <= max(tolerance * variance.max(), missing[-1]))) + 1
+    return phi[:, :r], max(float(missing[r - 1]), 0.0)
+
+
+def part_basis(kernel: Kernel, covariance: Array) -> PartBasis:
+    """Action features of one part (`covariance` is (n, n), with the variance in it); no context is covered yet."""
+    phi, _ = principal_features(covariance, FINEST / SLACK)
+    variance = np.diag(covariance).copy()
     phi = np.ascontiguousarray(phi[:, np.argsort(-(phi**2).max(axis=0), kind="stable")])
     return PartBasis(kernel, variance, phi)
 
@@ -152,7 +159,8 @@ def box_candidates(low: Array, high: Array) -> Array:
             np.linspace(a, b, CANDIDATES_PER_AXIS[d]) if b > a else np.array([a])
             for a, b in zip(low, high, strict=True)
         ]
-        return np.array(list(itertools.product(*axes)), dtype=np.float64).reshape(-1, d)
+        points = list(itertools.product(*axes))
+        return np.array(points, dtype=np.float64).reshape(len(points), d)
     from scipy.stats.qmc import Halton
 
     inside = Halton(d, scramble=False).random(SCATTERED_CANDIDATES)

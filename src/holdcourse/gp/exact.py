@@ -31,8 +31,9 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse._numeric.gp import grouped, whiten
 from holdcourse.errors import InvalidInput
 from holdcourse.gp.prior import Prior, logger
-from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs, require_arrays
+from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs
 from holdcourse.history import History, check_context, check_contexts, check_measurement
+from holdcourse.named_arrays import require_arrays
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -181,7 +182,7 @@ class ExactPosterior:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
-        require_arrays(arrays, ARRAYS, self.method)
+        require_arrays(arrays, ARRAYS, "an exact posterior")
         t = len(arrays["actions"])
         if len(arrays["factor"]) != t * (t + 1) // 2 or (t and arrays["actions"].max() >= self.prior.problem.n):
             raise InvalidInput("this state belongs to another problem, or is damaged")

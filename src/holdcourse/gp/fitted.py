@@ -19,8 +19,9 @@ from holdcourse.fitting import Fit, Refitter, fit_from_json, fit_to_json
 from holdcourse.gp.around import Around
 from holdcourse.gp.prior import Prior, PriorMean, describe_mean
 from holdcourse.gp.protocol import Posterior, Watch
-from holdcourse.history import History
+from holdcourse.history import History, require_squarable
 from holdcourse.kernels import AnyKernel, Kernel
+from holdcourse.named_arrays import prefixed, under
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -78,7 +79,8 @@ class FittedPosterior(Around):
 
     def condition(self, action: int, context: Any, y: float) -> Self:
         """Learn one measurement, and fit again when it is time; returns itself."""
-        self._inner.condition(action, context, y)  # refuses what is wrong before anything has changed
+        self._refitter.checked(action, context, y)  # what no fit can use is refused before anything has changed
+        self._inner.condition(action, context, y)
         if self._refitter.add(action, context, y):
             self._take_over(self._refitter.refit())
         for watch, inner in self._watches.items():
@@ -88,6 +90,8 @@ class FittedPosterior(Around):
     def condition_on(self, history: History) -> Self:
         """Learn many measurements; fits once, at the end."""
         history.check(self._problem, None)
+        require_squarable(history.measurements, "measurements")
+        require_squarable(history.contexts, "contexts")
         self._inner.condition_on(history)
         due = [
             self._refitter.add(int(action), context, float(y))
@@ -114,19 +118,14 @@ class FittedPosterior(Around):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything learned, as arrays."""
-        arrays = {f"refitter.{name}": array for name, array in self._refitter.state().items()}
-        arrays["fit"] = np.frombuffer(fit_to_json(self._fit).encode(), dtype=np.uint8)
-        return arrays | {f"inner.{name}": array for name, array in self._inner.state().items()}
+        fit = {"fit": np.frombuffer(fit_to_json(self._fit).encode(), dtype=np.uint8)}
+        return prefixed("refitter.", self._refitter.state()) | fit | prefixed("inner.", self._inner.state())
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
-
-        def under(prefix: str) -> dict[str, NDArray[Any]]:
-            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-        self._refitter.restore(under("refitter."))
+        self._refitter.restore(under("refitter.", arrays))
         self._fit = fit_from_json(np.asarray(arrays["fit"], dtype=np.uint8).tobytes().decode(), self._prior_mean)
-        self._inner = self._choose(self._prior()).restore(under("inner."))
+        self._inner = self._choose(self._prior()).restore(under("inner.", arrays))
         self._watches.clear()
         return self
 

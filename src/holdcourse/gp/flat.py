@@ -39,8 +39,9 @@ from holdcourse.errors import InvalidInput
 from holdcourse.gp.layout import Layout
 from holdcourse.gp.linalg import add_batch, packed, transferred, unpacked, variances
 from holdcourse.gp.prior import Prior, logger
-from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs, require_arrays
+from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs
 from holdcourse.history import History, check_context, check_contexts, check_measurement
+from holdcourse.named_arrays import require_arrays
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -198,7 +199,7 @@ class FlatPosterior:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
-        require_arrays(arrays, ARRAYS, self.method)
+        require_arrays(arrays, ARRAYS, "a flat posterior")
         self.layout.restore(arrays)
         m = self.layout.size
         if len(arrays["weights"]) != m or len(arrays["covariance"]) != m * (m + 1) // 2:

@@ -19,9 +19,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import float_array
 from holdcourse.errors import InvalidInput
 from holdcourse.gp.basis import FINEST, box_candidates, part_basis
-from holdcourse.gp.prior import Prior, logger
+from holdcourse.gp.prior import Prior, check_tolerance, logger
 from holdcourse.history import check_contexts
 
 Array: TypeAlias = NDArray[np.float64]
@@ -58,6 +59,7 @@ class Layout:
         context_bounds: ArrayLike | None = None,
         tolerance: float | None = None,
     ) -> None:
+        check_tolerance(tolerance)
         self.dimension = prior.kernel.context_dimension
         self.discarded = 0.0
         self.box: Array | None = None  # (2, d): low, high
@@ -148,7 +150,7 @@ class Layout:
                 [np.where(e < low, e - GROWTH * width, low), np.where(e > high, e + GROWTH * width, high)]
             )
             self.candidates = box_candidates(*self.box)
-        self.candidates = np.concatenate([self.candidates.reshape(-1, len(e)), e[None]])
+        self.candidates = np.concatenate([self.candidates.reshape(len(self.candidates), len(e)), e[None]])
         self._build(MAX_GROWN_WEIGHTS)
         self._arrange()
         if not self.complete:
@@ -240,7 +242,7 @@ class Layout:
 
 def check_bounds(bounds: Any, dimension: int | None) -> Array:
     """A box as (2, d): low and high ends."""
-    pairs = np.array(bounds, dtype=np.float64)
+    pairs = float_array(bounds, "context_bounds")
     pairs = pairs[None] if pairs.shape == (2,) else pairs
     if pairs.ndim != 2 or pairs.shape[1] != 2 or (dimension is not None and len(pairs) != dimension):
         axes = "each axis" if dimension is None else f"each of {dimension} axes"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput
+from holdcourse.checks import float_array, is_finite
+from holdcourse.errors import InvalidInput, plain
 from holdcourse.kernels import AnyKernel
 from holdcourse.problem import Problem
 
@@ -48,10 +48,10 @@ class Prior:
     ) -> None:
         self.problem = problem
         self.kernel = kernel
-        if not (math.isfinite(noise_std) and noise_std >= 0):
-            raise InvalidInput(f"noise_std must be 0 or more, got {noise_std!r}")
-        if regularisation is not None and not (math.isfinite(regularisation) and regularisation >= 0):
-            raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {regularisation!r}")
+        if not (is_finite(noise_std) and noise_std >= 0):
+            raise InvalidInput(f"noise_std must be 0 or more, got {plain(noise_std)!r}")
+        if regularisation is not None and not (is_finite(regularisation) and regularisation >= 0):
+            raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {plain(regularisation)!r}")
         self.action_covariances = [part.variance * part.action_covariance(problem) for part in kernel.parts]
         self.scale = float(sum(np.diag(matrix).max() for matrix in self.action_covariances))
         self.noise_std = float(noise_std)
@@ -67,9 +67,10 @@ class Prior:
         """Prior mean of every action in one context, shape (n,)."""
         if not callable(self._mean):
             return self._mean
-        values = np.broadcast_to(
-            np.asarray(self._mean(self.problem.actions, context), dtype=np.float64), (self.problem.n,)
-        )
+        given = float_array(self._mean(self.problem.actions, context), "what prior_mean gives")
+        if given.shape not in ((), (1,), (self.problem.n,)):
+            raise InvalidInput(f"prior_mean gave shape {given.shape}; it must give ({self.problem.n},), or one number")
+        values = np.broadcast_to(given, (self.problem.n,))
         if not np.isfinite(values).all():
             action = int(np.flatnonzero(~np.isfinite(values))[0])
             raise InvalidInput(f"prior_mean gave {values[action]} for action {action} in context {context.tolist()}")
@@ -92,6 +93,12 @@ class Prior:
     def means(self, contexts: Array) -> Array:
         """Prior mean of every action in each of the contexts (k, d); shape (k, n)."""
         return np.array([self.mean(context) for context in contexts]).reshape(len(contexts), self.problem.n)
+
+
+def check_tolerance(tolerance: float | None) -> None:
+    """Raise unless it is the share of the prior variance that a posterior may discard, if one was given."""
+    if tolerance is not None and not (is_finite(tolerance) and 0.0 <= tolerance < 1.0):
+        raise InvalidInput(f"tolerance must be a share of the prior variance, 0 to 1, got {plain(tolerance)!r}")
 
 
 def describe_mean(mean: PriorMean) -> str:

@@ -158,12 +158,3 @@ def predict_pairs(
         means, stds = posterior.predict(context)
         mean[here], std[here] = means[indices[here]], stds[indices[here]]
     return mean, std
-
-
-def require_arrays(arrays: Mapping[str, NDArray[Any]], names: tuple[str, ...], method: str) -> None:
-    """Raise unless a saved state holds these arrays."""
-    missing = [name for name in names if name not in arrays]
-    if missing:
-        raise InvalidInput(
-            f"this is not the state of a {method!r} posterior: {missing} missing, found {sorted(arrays)}"
-        )

@@ -30,123 +30,24 @@ import copy
 import math
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric.kalman import absorb, forecast, weights
-from holdcourse.errors import InvalidInput, TooLarge
-from holdcourse.gp.prior import Prior
-from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs, require_arrays
+from holdcourse.errors import InvalidInput
+from holdcourse.gp.prior import Prior, check_tolerance
+from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs
+from holdcourse.gp.state_space import TOLERANCE, state_space
+from holdcourse.gp.state_space import why_not_temporal as why_not_temporal  # also for those who import it from here
 from holdcourse.history import History, check_context, check_contexts, check_measurement
-from holdcourse.kernels import AnyKernel, Kernel
+from holdcourse.named_arrays import require_arrays
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
-TOLERANCE = 1e-12  # relative prior variance that may be discarded
-MAX_STATE = 10_000  # P would take 800 MB
-DERIVATIVES = {0.5: 1, 1.5: 2, 2.5: 3}  # by the nu of a Matérn kernel
-# Covariance of the derivatives at rest, for variance 1 and derivative j in units of rate^j.
-AT_REST = {
-    1: np.ones((1, 1)),
-    2: np.eye(2),
-    3: np.array([[1.0, 0.0, -1.0 / 3.0], [0.0, 1.0 / 3.0, 0.0], [-1.0 / 3.0, 0.0, 1.0]]),
-}
 ARRAYS = ("mean", "covariance", "action_mean", "action_covariance", "totals", "time")
-
-
-def why_not_temporal(kernel: AnyKernel) -> str | None:
-    """What keeps a kernel from being a sum of Matérn processes in time; None if it is one."""
-    for part in kernel.parts:
-        if part.context is None:
-            continue
-        if type(part.context).__name__ != "Matern" or part.context.nu not in DERIVATIVES:
-            return f"its context part {part.context} is not Matern(nu=0.5), Matern(nu=1.5), Matern(nu=2.5) or None"
-        if max(map(np.size, (part.context.length_scale, part.context_shift, part.context_scale))) > 1:
-            return "its context has several axes, and time is one number"
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class StateSpace:
-    """A kernel as a linear system in time; arrays as in `_numeric.kalman`."""
-
-    phi: Array
-    layout: Indices
-    rates: Array
-    spread: Array
-    discarded: float  # eps
-
-    @property
-    def size(self) -> int:
-        """Number of states, m."""
-        return int(self.layout[:, 0] @ self.layout[:, 1])
-
-    def at_rest(self) -> tuple[Array, Array]:
-        """P and M before the first measurement."""
-        P, D = np.zeros((self.size, self.size)), int(self.layout[:, 0].sum())
-        M, first = np.zeros((D, D, len(self.phi))), 0
-        for (d, r, start, _), (_, variance), spread in zip(self.layout, self.rates, self.spread, strict=True):
-            states, derivatives = slice(start, start + d * r), slice(first, first + d)
-            P[states, states] = np.kron(variance * AT_REST[d], np.eye(r))
-            M[derivatives, derivatives] = AT_REST[d][:, :, None] * spread
-            first += d
-        return P, M
-
-
-def state_space(prior: Prior, tolerance: float = TOLERANCE) -> StateSpace:
-    """Write a kernel over actions and time as a linear system that discards at most this share of its variance."""
-    obstacle = why_not_temporal(prior.kernel)
-    if obstacle is not None:
-        raise InvalidInput(f'this kernel is no process in time: {obstacle}; use method "exact" or "flat"')
-    known: list[tuple[Array, int, int, float]] = []  # action covariance, first feature, features, eps
-    blocks: list[Array] = []
-    layout, rates, discarded, start = [], [], 0.0, 0
-    for part in prior.kernel.parts:
-        covariance = part.action_covariance(prior.problem)
-        found = next((entry for entry in known if np.array_equal(entry[0], covariance)), None)
-        if found is None:
-            phi, left = _action_features(covariance, tolerance)
-            found = (covariance, sum(block.shape[1] for block in blocks), phi.shape[1], left)
-            known.append(found)
-            blocks.append(phi)
-        _, column, r, left = found
-        d = 1 if part.context is None else DERIVATIVES[part.context.nu]
-        layout.append((d, r, start, column))
-        rates.append((_rate(part), part.variance))
-        discarded += part.variance * left
-        start += d * r
-    if start > MAX_STATE:
-        raise TooLarge(
-            f"{len(layout)} processes over {prior.problem.n} actions need {start} states, more than {MAX_STATE}; "
-            "use a smoother action kernel, fewer actions or a larger tolerance"
-        )
-    phi = np.ascontiguousarray(np.concatenate(blocks, axis=1))
-    spread = np.array(
-        [v * (phi[:, k : k + r] ** 2).sum(axis=1) for (_, r, _, k), (_, v) in zip(layout, rates, strict=True)]
-    )
-    return StateSpace(phi, np.array(layout, dtype=np.int64), np.array(rates), spread, discarded)
-
-
-def _action_features(covariance: Array, tolerance: float) -> tuple[Array, float]:
-    """Principal features (n, r) that miss at most this share of the largest variance, and the variance they miss."""
-    values, vectors = np.linalg.eigh(covariance)
-    phi = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1]
-    variance = np.diag(covariance)
-    missing = (variance[:, None] - np.cumsum(phi**2, axis=1)).max(axis=0)
-    # Rounding may leave more than the tolerance even with all of them.
-    r = int(np.argmax(missing <= max(tolerance * variance.max(), missing[-1]))) + 1
-    return phi[:, :r], max(float(missing[r - 1]), 0.0)
-
-
-def _rate(part: Kernel) -> float:
-    if part.context is None:
-        return 0.0
-    length = np.reshape(part.context.length_scale, -1)[0] * np.reshape(part.context_scale, -1)[0]
-    return float(math.sqrt(2 * part.context.nu) / length)
 
 
 class TemporalPosterior:
@@ -166,8 +67,7 @@ class TemporalPosterior:
     dimension = 1
 
     def __init__(self, prior: Prior, *, tolerance: float | None = None, reason: str = "asked for") -> None:
-        if tolerance is not None and not 0.0 <= tolerance < 1.0:
-            raise InvalidInput(f"tolerance must be a share of the prior variance, 0 to 1, got {tolerance!r}")
+        check_tolerance(tolerance)
         self.prior = prior
         self.reason = reason
         self.space = state_space(prior, TOLERANCE if tolerance is None else float(tolerance))
@@ -279,7 +179,7 @@ class TemporalPosterior:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
-        require_arrays(arrays, ARRAYS, self.method)
+        require_arrays(arrays, ARRAYS, "a temporal posterior")
         own = {name: array.shape for name, array in self._arrays().items()}
         other = {name: np.shape(arrays[name]) for name in ARRAYS}
         if own != other:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput
 from holdcourse.history import check_contexts
 
@@ -60,12 +61,11 @@ def context_sequence(
         return given[:rounds]
     if kind not in CONTEXT_PROCESSES:
         raise InvalidInput(f"kind {kind!r} is not known; use one of {list(CONTEXT_PROCESSES)}, or give a sequence")
-    if rounds is None or isinstance(rounds, bool) or rounds < 0:
-        raise InvalidInput(f"rounds must be 0 or more, got {rounds!r}")
+    many = whole_number(rounds, "rounds", 0)
     if len(points) == 0:
         raise InvalidInput("contexts is empty; give at least one context to draw from")
     ordered = points[np.lexsort(points.T[::-1])] if points.shape[1] else points
-    which = CONTEXT_PROCESSES[kind](len(ordered), int(rounds), np.random.default_rng(seed))
+    which = CONTEXT_PROCESSES[kind](len(ordered), many, np.random.default_rng(seed))
     return np.asarray(ordered[which])
 
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import is_whole
 from holdcourse.errors import InvalidInput
 from holdcourse.history import check_context, check_contexts
-from holdcourse.kernels import AnyKernel, Kernel, KernelSum
+from holdcourse.kernels import AnyKernel, Kernel
 from holdcourse.problem import Metric, Problem
 from holdcourse.worlds.contexts import context_sequence
 
@@ -128,7 +129,7 @@ class SyntheticWorld:
             contexts=points,
             landscape=landscape,
             rho=float(rho),
-            kernel=_scaled(kernel, factor**2),
+            kernel=kernel.scaled(factor**2),
             prior_mean=-factor * lowest,
             noise_std=noise * float(landscape.max()),
         )
@@ -199,7 +200,7 @@ def _unit_grid(grid: int | Sequence[int], metric: Metric) -> Problem:
 
 
 def _drawn_contexts(random: np.random.Generator, count: Any) -> Array:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+    if not is_whole(count) or count < 1:
         raise InvalidInput(f"contexts must be their number, 1 or more, or a list of them, got {count!r}")
     return np.sort(random.random(count))[:, None]
 
@@ -210,11 +211,6 @@ def _squared_exponential(lengthscale: float) -> Kernel:
     from sklearn.gaussian_process.kernels import RBF
 
     return Kernel(RBF(lengthscale), RBF(lengthscale))
-
-
-def _scaled(kernel: AnyKernel, factor: float) -> AnyKernel:
-    parts = tuple(replace(part, variance=factor * part.variance) for part in kernel.parts)
-    return parts[0] if len(parts) == 1 else KernelSum(parts)
 
 
 def _square_root(covariance: Array) -> Array:

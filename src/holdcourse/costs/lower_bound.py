@@ -1,38 +1,23 @@
-"""Cost models: from a context and the data so far to the cost vector that a rule sees.
-
-`LowerBound` shows the lower confidence bounds of a posterior (GP-MD, CGP-LCB); `Mapped` does so for a cost that is a
-function of what is learned; `KnownCosts` shows the true costs (MD-Known, MinC-Known). A model is mutable: it learns.
-
-Examples
---------
->>> import holdcourse as hc
->>> from sklearn.gaussian_process.kernels import RBF
->>> belief = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)))
->>> model = hc.costs.LowerBound(belief, width=2.0)
->>> model.estimate(0.2).costs.tolist()  # nothing is known: mean 0 less twice a deviation of 1
-[-2.0, -2.0, -2.0]
->>> model.learn(1, 0.2, 3.0)  # the weight of the measurement
-1.0
-"""
+"""Lower confidence bounds of a learned cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from dataclasses import asdict
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.confidence import Outlier, OutlierGuard, TheoryWidth, is_finite
+from holdcourse.checks import is_finite
+from holdcourse.confidence import Outlier, OutlierGuard, TheoryWidth
+from holdcourse.costs.protocol import Array, Estimate, checked_costs, name_of
 from holdcourse.errors import InvalidInput
 from holdcourse.gp import Posterior
-from holdcourse.history import History, check_context, check_contexts, check_measurement
-from holdcourse.problem import Problem
+from holdcourse.history import History, check_context, check_contexts, check_measurement, require_squarable
+from holdcourse.named_arrays import Arrays, prefixed, require_arrays, under
 
-Array: TypeAlias = NDArray[np.float64]
-Arrays: TypeAlias = dict[str, NDArray[Any]]
 Every: TypeAlias = Literal["round", "episode"]
 IntervalMap: TypeAlias = Callable[[Array, Array], Array]
 
@@ -40,67 +25,6 @@ REMEMBERED_PREDICTIONS = 256
 REPORTED_OUTLIERS = 100  # the newest ones; a controller runs for months
 WAITING = ("waiting.actions", "waiting.contexts", "waiting.measurements")
 OUTLIERS = ("outliers.actions", "outliers.contexts", "outliers.measurements", "outliers.weights")
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """What a model says about one round. All arrays have shape (n,).
-
-    Attributes
-    ----------
-    costs
-        What the rule minimises: lower bounds, or the costs themselves where they are known.
-    expected
-        Expected service cost of each action.
-    mean, std
-        Of the measured quantity, where it is learned.
-    """
-
-    costs: Array
-    expected: Array
-    mean: Array | None = None
-    std: Array | None = None
-
-
-class CostModel(Protocol):
-    """Turns context and data into costs. See `holdcourse.testing.check_cost_model`."""
-
-    @property
-    def needs_costs(self) -> bool:
-        """Whether `estimate` must be shown the true costs."""
-        ...
-
-    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
-        """Costs of every action in this context; `shown` are the true ones, for models that know them."""
-        ...
-
-    def costs_at(self, contexts: ArrayLike) -> Array:
-        """Costs in each of k contexts, for rules that plan; shape (k, n)."""
-        ...
-
-    def learn(self, action: int, context: Any, measurement: float) -> float:
-        """Take in a measurement; returns its weight: 1, or less if it was an outlier."""
-        ...
-
-    def new_episode(self) -> None:
-        """An episode has ended."""
-        ...
-
-    def copy(self) -> Self:
-        """Make an independent twin."""
-        ...
-
-    def state(self) -> Arrays:
-        """Everything learned, as arrays."""
-        ...
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over what `state` of an equal model gave."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """What the model is, in JSON values; equal models give equal descriptions."""
-        ...
 
 
 class LowerBound:
@@ -193,7 +117,7 @@ class LowerBound:
 
     def _least_costs(self, low: Array, high: Array) -> Array:
         if self.interval_map is not None:
-            return _checked_costs(self.interval_map(low, high), len(low), f"costs from {name_of(self.interval_map)}")
+            return checked_costs(self.interval_map(low, high), len(low), f"costs from {name_of(self.interval_map)}")
         return -high if self.maximise else low
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
@@ -206,6 +130,7 @@ class LowerBound:
             if self.guard is not None:
                 spread = math.sqrt(float(std[action]) ** 2 + self.posterior.prior.noise_variance)
                 y, weight = self.guard.tamed(y, float(mean[action]), spread)
+        require_squarable(y, "measurements")
         if self.every == "episode":
             self._waiting.append((int(action), vector, y))
         else:
@@ -237,17 +162,14 @@ class LowerBound:
 
     def state(self) -> Arrays:
         """The posterior's arrays, what waits for the end of the episode, and the outliers reported."""
-        arrays = {f"posterior.{name}": array for name, array in self.posterior.state().items()}
+        arrays = prefixed("posterior.", self.posterior.state())
         outliers = [(o.action, o.context, o.measurement, o.weight) for o in self.outliers]
         return arrays | _columns(WAITING, self._waiting) | _columns(OUTLIERS, outliers)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> LowerBound:
         """Take over what `state` of an equal model gave."""
-        missing = [name for name in (*WAITING, *OUTLIERS) if name not in arrays]
-        if missing:
-            raise InvalidInput(f"this is not the state of a LowerBound: {missing} missing, found {sorted(arrays)}")
-        prefix = "posterior."
-        self.posterior.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+        require_arrays(arrays, (*WAITING, *OUTLIERS), "a LowerBound")
+        self.posterior.restore(under("posterior.", arrays))
         self._predicted.clear()
         waiting, outliers = (zip(*(arrays[name] for name in names), strict=True) for names in (WAITING, OUTLIERS))
         self._waiting = [(int(a), np.array(c), float(y)) for a, c, y in waiting]
@@ -285,89 +207,6 @@ def Mapped(  # noqa: N802 - it reads as what it makes
         As in `LowerBound`.
     """
     return LowerBound(posterior, width, interval_map=interval_map, **options)
-
-
-class KnownCosts:
-    """The true costs, as shown each round: for baselines, and for problems where nothing needs to be learned.
-
-    Parameters
-    ----------
-    costs_of
-        ``costs_of(context) -> (n,)``, given a context vector, where the costs are a function of the context; else they
-        must be shown each round.
-    maximise
-        What is shown are gains.
-    """
-
-    def __init__(
-        self, problem: Problem, costs_of: Callable[[Any], ArrayLike] | None = None, *, maximise: bool = False
-    ) -> None:
-        self.problem = problem
-        self.costs_of = costs_of
-        self.maximise = maximise
-
-    @property
-    def needs_costs(self) -> bool:
-        """Whether the costs must be shown."""
-        return self.costs_of is None
-
-    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
-        """The costs shown, or those of the context."""
-        if shown is None and self.costs_of is None:
-            raise InvalidInput("this policy needs the true costs of the round: pass costs=, one per action")
-        if shown is None and self.costs_of is not None:
-            shown = self.costs_of(check_context(context, None))
-        what, sign = ("gains", -1.0) if self.maximise else ("costs", 1.0)
-        costs = _checked_costs(shown, self.problem.n, what, sign)
-        return Estimate(costs, costs)
-
-    def costs_at(self, contexts: ArrayLike) -> Array:
-        """Costs in each of k contexts; only where they are a function of the context."""
-        rows = check_contexts(contexts, None)
-        return np.array([self.estimate(row).costs for row in rows]).reshape(len(rows), self.problem.n)
-
-    def learn(self, action: int, context: Any, measurement: float) -> float:
-        """Nothing to learn."""
-        self.problem.check_action(action)
-        check_context(context, None)
-        check_measurement(measurement)
-        return 1.0
-
-    def new_episode(self) -> None:
-        """Nothing to do."""
-
-    def copy(self) -> KnownCosts:
-        """Knows nothing that changes: its own twin."""
-        return self
-
-    def state(self) -> Arrays:
-        """Nothing learned."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> KnownCosts:
-        """Nothing to take over."""
-        return self
-
-    def describe(self) -> dict[str, Any]:
-        """What the model is, in JSON values."""
-        source = None if self.costs_of is None else name_of(self.costs_of)
-        return {"model": "KnownCosts", "costs_of": source, "maximise": self.maximise}
-
-
-def name_of(function: Any) -> str:
-    """How a function of the user's is called in a record."""
-    return str(getattr(function, "name", getattr(function, "__qualname__", type(function).__qualname__)))
-
-
-def _checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
-    """Costs from outside as a vector (n,); those of forbidden actions are +inf."""
-    try:
-        costs = sign * np.array(given, dtype=np.float64) + 0.0  # a gain of 0 costs 0, not -0
-    except (TypeError, ValueError):
-        costs = np.full(n, np.nan)
-    if costs.shape != (n,) or not (costs > -np.inf).all():
-        raise InvalidInput(f"{what} must be {n} numbers, one per action, {sign * np.inf} to forbid one; got {given!r}")
-    return costs
 
 
 def _columns(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Arrays:

@@ -1,0 +1,82 @@
+"""Actions that form a grid over named axes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.checks import float_array, require_finite
+from holdcourse.errors import InvalidInput
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Actions that form a full grid over named axes, last axis fastest. Made by `grid`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> knobs = hc.grid(workers=[1, 2, 4], cache_mb=[64, 256])
+    >>> knobs.names, knobs.shape
+    (('workers', 'cache_mb'), (3, 2))
+    >>> hc.Problem(knobs).value(3)
+    {'workers': 2.0, 'cache_mb': 256.0}
+    """
+
+    names: tuple[str, ...]
+    axes: tuple[tuple[float, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values along each axis."""
+        return tuple(len(axis) for axis in self.axes)
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates of every action, shape (n, d)."""
+        return np.array(list(itertools.product(*self.axes)), dtype=np.float64)
+
+    def index(self, **values: float) -> int:
+        """The action at exactly these axis values."""
+        if set(values) != set(self.names):
+            raise InvalidInput(f"index needs one value for each of {list(self.names)}, got {sorted(values)}")
+        position = 0
+        for name, axis in zip(self.names, self.axes, strict=True):
+            if values[name] not in axis:
+                raise InvalidInput(f"{name}={values[name]!r} is not on the grid; its values are {list(axis)}")
+            position = position * len(axis) + axis.index(values[name])
+        return position
+
+
+def grid(**axes: ArrayLike) -> Grid:
+    """Build an action set from named axes.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> knobs = hc.grid(workers=[1, 2, 4], cache_mb=[64, 256])
+    >>> knobs.shape
+    (3, 2)
+    >>> knobs.index(workers=2, cache_mb=256)
+    3
+    """
+    if not axes:
+        raise InvalidInput("grid needs at least one axis, e.g. grid(altitude=[100, 200, 300])")
+    values = []
+    for name, axis in axes.items():
+        array = float_array(axis, f"axis {name!r}")
+        if array.ndim != 1 or array.size == 0:
+            raise InvalidInput(f"axis {name!r} must be a non-empty list of numbers, got shape {array.shape}")
+        require_finite(array, f"axis {name!r}")
+        if len(np.unique(array)) != len(array):
+            raise InvalidInput(
+                f"axis {name!r} holds a value twice: {array.tolist()}; every grid point must be one action"
+            )
+        values.append(tuple(array.tolist()))
+    return Grid(names=tuple(axes), axes=tuple(values))

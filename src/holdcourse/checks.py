@@ -1,0 +1,67 @@
+"""Checks of single values at the gates where users pass them: whole numbers, finite numbers, seeds, actions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import InvalidInput, plain
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether it is a whole number by its type; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether it is a number, and a finite one."""
+    try:
+        return math.isfinite(value)
+    except (TypeError, OverflowError):  # no number; a whole number beyond all floats
+        return False
+
+
+def whole_number(value: Any, what: str, least: int) -> int:
+    """The value as an int; raises unless it is a whole number from `least` on."""
+    if not is_whole(value) or value < least:
+        raise InvalidInput(f"{what} must be a whole number, {least} or more, got {plain(value)!r}")
+    return int(value)
+
+
+def checked_seed(seed: Any, what: str = "seed") -> int:
+    """The seed as an int; raises unless it can key the random stream.
+
+    An int of Python's own: the stream multiplies it beyond 64 bits, where numpy's would overflow.
+    """
+    if not is_whole(seed) or not 0 <= seed < 2**64:
+        raise InvalidInput(f"{what} must be a whole number from 0 to 2^64 - 1, got {plain(seed)!r}")
+    return int(seed)
+
+
+def check_index(action: Any, n: int) -> None:
+    """Raise unless `action` is a whole number 0..n-1."""
+    if not is_whole(action) or not 0 <= action < n:
+        raise InvalidInput(f"action {plain(action)!r} is not an index 0..{n - 1}")
+
+
+def float_array(values: Any, what: str) -> Array:
+    """A copy as floats in row order, as the kernels read it; `what` names the values in the error."""
+    try:
+        return np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be numbers: {error}") from None
+
+
+def require_finite(array: Array, what: str) -> None:
+    """Raise where an entry is not finite; it is named."""
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = tuple(int(k) for k in bad[0])
+        raise InvalidInput(
+            f"{what} must be finite, but entry {where if len(where) > 1 else where[0]} is {array[where]:g}"
+        )
