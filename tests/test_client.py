@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from service.running import KERNEL, QUICK, Client, Process, served, wait_for
 import holdcourse as hc
 from holdcourse.errors import Conflict, InvalidInput, ServiceError
 from holdcourse.service import tokens
+from holdcourse.wind import bundled
+from holdcourse.wind.power import paper_curve
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NUMBERS = itertools.count()
@@ -61,6 +64,7 @@ def test_decides_as_the_controller_in_this_process(remote):
         here, there = local.ask(context, allowed), remote.ask(context, allowed)
         assert (there.id, there.round, there.episode) == (here.id, here.round, 0)
         assert (there.action, there.value, there.proposed) == (here.action, float(here.action), here.action)
+        assert there.proposed_value == float(here.action)
         assert (there.act, there.mode, there.reason) == (True, "act", None)
         assert there.probabilities.tolist() == here.probabilities.tolist()
         assert there.expected_cost == pytest.approx(here.expected_cost)
@@ -109,7 +113,7 @@ def test_override_and_mode(remote):
     remote.mode("observe")
     observed = remote.ask(0.5)
     assert (observed.act, observed.action, observed.reason) == (False, 1, "observe")
-    assert observed.proposed is observed.probabilities is None
+    assert observed.proposed is observed.proposed_value is observed.probabilities is None
     assert isinstance(observed.expected_cost, float)  # of where the machine is
 
 
@@ -432,25 +436,44 @@ def test_what_may_pass_is_tried_again_and_then_said(status):
 # -- examples ----------------------------------------------------------------------------------------------------------
 
 
-def turbine(url, hours):
-    command = [sys.executable, EXAMPLES / "turbine_over_http.py", "--url", url, "--hours", str(hours)]
+def turbine(url, hours, name="turbine-1"):
+    command = [sys.executable, EXAMPLES / "turbine_over_http.py", "--url", url, "--hours", str(hours), "--name", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def bundled_energy(hours):
+    """What staying at 150 m makes."""
+    return paper_curve().power(bundled("test").onto([150.0]).speed)[:hours, 0]
 
 
 def test_the_turbine_goes_on_where_it_was(url):
     assert "hour    24: at " in turbine(url, 24)
     assert "24 hours: " in turbine(url, 24)
     remote = hc.connect(url).controller("turbine-1")
-    interrupted = remote.ask(0.0, key="hour-24")  # as if it had been stopped between question and answer
+    interrupted = remote.ask(24.0, key="hour-24")  # as if it had been stopped between question and answer
     again = turbine(url, 26)
     assert "26 hours: " in again
-    assert "kWh against staying" in again
     rows = remote.decisions()
+    estimated, true = map(int, re.findall(r"([+-]\d+) kWh", again))
+    stayed = sum(bundled_energy(26))
+    assert true == round(sum(row["measurement"] - row["movement"] for row in rows) - stayed)
+    assert abs(estimated - true) < 30
     assert [row["round"] for row in rows] == list(range(26))
     assert rows[24]["decision"] == interrupted.id
     assert all(row["told_at"] is not None for row in rows)
+    remote.service.close()
+
+
+def test_the_turbine_gains_about_what_it_says_and_raises_no_alarm(url):
+    said = turbine(url, 200, "turbine-2")
+    estimated, true = map(int, re.findall(r"([+-]\d+) kWh", said))
+    assert true > 100
+    assert abs(estimated - true) < 60  # of 6900 made
+    remote = hc.connect(url).controller("turbine-2")
+    assert remote.service.request("GET", "/controllers/turbine-2/alarms")["alarms"] == []
+    assert "720 past measurements" in remote.state()["explains_itself"]
     remote.service.close()
 
 

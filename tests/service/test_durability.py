@@ -146,7 +146,7 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
         with sqlite3.connect(folder / "controllers" / "a" / "epoch-0001.db") as reader:
             pages = reader.execute("PRAGMA page_count").fetchone()[0]
         reader.close()
-        hosted = _hosted(url)
+        hosted = _hosted(folder)
         hosted.controller.log._connection.execute(f"PRAGMA max_page_count = {pages}")
         for t in range(200):
             question = {"context": 0.5, "round": t + 1, "forecast": [0.1 * t] * 300}
@@ -171,12 +171,13 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
         assert client.see("a", "verify", full=True)["ok"]
 
 
-def _hosted(url):
+def _hosted(folder):
     import gc
 
     from holdcourse.service.hosted import Hosted
 
-    return next(found for found in gc.get_objects() if type(found) is Hosted)  # isinstance would wake proxies of others
+    there = [found for found in gc.get_objects() if type(found) is Hosted]  # isinstance would wake proxies of others
+    return next(found for found in there if found.shelf.paths[0].is_relative_to(folder))  # not one of an earlier test
 
 
 def test_creating_on_a_full_disk_leaves_nothing_behind(folder, monkeypatch):

@@ -73,6 +73,47 @@ def test_a_controller_is_created_and_its_decisions_arrive_live(server, browser):
         expect(row).to_contain_text("act")
 
 
+def test_a_machine_that_measures_gains_is_created_and_shown_with_gains(server, browser):
+    with page_of(browser, server.token) as page:
+        page.goto(server.url)
+        page.get_by_role("button", name="New controller").click()
+        dialog = page.get_by_role("dialog", name="New controller")
+        dialog.get_by_label("Id").fill("maker")
+        dialog.get_by_label("Settings to choose from").fill("50, 100, 150")
+        dialog.get_by_label("Unit of a measurement").fill("kWh")
+        expect(dialog.get_by_text("Less is better")).to_be_visible()
+        dialog.get_by_label("I measure").select_option("a gain")
+        expect(dialog.get_by_text("More is better")).to_be_visible()
+        dialog.get_by_label("What a move costs").fill("0.01")
+        dialog.get_by_label("Shortest stay").fill("2")
+        dialog.get_by_label("Dearest single move").fill("0.5")
+        dialog.get_by_label("Mode to begin with").select_option("act")
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("maker")
+        config = server.client.see("maker", "config")
+        assert config["options"]["maximise"] is True
+        assert (config["limits"]["min_dwell"], config["limits"]["max_step"]) == (2, 0.5)
+
+        for _ in range(4):
+            server.client.round("maker", 0.5, 20.0)
+        expect(page.get_by_role("button", name="Explain round 3")).to_be_visible()
+        made = page.locator(".tile").filter(has_text="Made so far")
+        expect(made).to_contain_text("80.0\u00a0kWh")
+        expect(page.get_by_role("heading", name="Made and paid so far")).to_be_visible()
+        expect(page.get_by_text("Expected gain", exact=True)).to_be_visible()
+        why = page.get_by_role("complementary", name="Why a decision was taken")
+        expect(why).to_contain_text("Expected gain of each setting")
+        expect(why).to_contain_text("Expected gain there")
+        expect(why.get_by_role("table").get_by_role("row").filter(has_text="chosen")).to_contain_text("20.0")
+        newest = page.locator(".decisions tbody tr").first
+        assert newest.locator("td").nth(1).inner_text() == newest.locator("td").nth(2).inner_text() == "20.0"
+        expect(page.get_by_text("learned gain:")).to_be_visible(timeout=30_000)
+        shown = page.get_by_role("main").inner_text()
+        assert "service" not in shown.lower().replace("the service", "")
+        for part in (why, page.locator(".decisions"), page.locator(".key").first, made):
+            assert not re.search(r"[\u2212-]\d", part.inner_text()), "a gain is shown as a negative cost"
+
+
 def test_a_bad_configuration_is_refused_in_words(server, browser):
     with page_of(browser, server.token, expected="status of 422") as page:
         page.goto(server.url)
@@ -280,6 +321,13 @@ def test_it_fits_and_can_be_read_in_both_colour_schemes(server, browser, scheme,
             expect(page.get_by_text("live", exact=True)).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(FAINT_TEXT) == []
+            if address == "":
+                page.get_by_role("button", name="New controller").click()
+                dialog = page.get_by_role("dialog", name="New controller")
+                expect(dialog.get_by_label("I measure")).to_be_visible()
+                assert page.evaluate(FAINT_TEXT) == []
+                assert dialog.evaluate("e => e.scrollWidth <= e.clientWidth")
+                page.keyboard.press("Escape")
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 23, 28)"}[scheme]
         assert page.evaluate(COLOURS) > 40

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import httpx
 import pytest
 from service.running import QUICK
 
 from holdcourse.service import rounds
-from holdcourse.service.reading import depth
+from holdcourse.service.reading import depth, parsed
+from holdcourse.service.refusals import Refusal
+from holdcourse.service.schemas import Config, Tell
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +27,10 @@ def ready(url):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": "Up"}, "id: "),
-        ({"id": "../x"}, "id: "),
-        ({"id": "a" * 65}, "id: "),
-        ({"id": ""}, "id: "),
+        ({"id": "Up"}, "id must match"),
+        ({"id": "../x"}, "id must match"),
+        ({"id": "a" * 65}, "id must match"),
+        ({"id": ""}, "id must match"),
         ({"actions": []}, "actions"),
         ({"actions": None}, "actions are missing"),
         ({"actions": [1.0, 1.0]}, "same coordinates"),
@@ -64,7 +67,7 @@ def ready(url):
         ({"history": [[9, 0.5, 1.0]]}, "action 9"),
         ({"history": [[0, 0.5]]}, "history.0"),
         ({"history": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "a context must be 1 numbers"),
-        ({"unknown": 1}, "unknown: Extra inputs are not permitted"),
+        ({"unknown": 1}, "unknown is not known here, got 1"),
     ],
 )
 def test_a_wrong_config_names_what_is_wrong(ready, change, words):
@@ -73,6 +76,49 @@ def test_a_wrong_config_names_what_is_wrong(ready, change, words):
     assert response.status_code == 422, response.text
     assert words in response.json()["error"]["message"]
     assert [row["id"] for row in ready.get("/controllers").json()["controllers"]] == [row["id"] for row in before]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"context": "seven"}, "context must be a number or a list of numbers, got 'seven'"),
+        ({"context": [1, "a"]}, "context.1 must be a number, got 'a'"),
+        ({"context": [[1.0]]}, "context.0 must be a number, got [1.0]"),
+        ({"context": 1e40}, "context must be less than or equal to 1000000000000000000000000000000, got 1e+40"),
+        ({"forecast": "x"}, "forecast must be a list of numbers or a list of lists of numbers, got 'x'"),
+        ({"forecast": [[1, "a"]]}, "forecast.0.1 must be a number, got 'a'"),
+        (
+            {"round": 1.5, "allowed": [1]},
+            "allowed.0 must be true or false, got 1; round must be a whole number, got 1.5",
+        ),
+        ({"speed": 1}, "speed is not known here, got 1"),
+    ],
+)
+def test_a_wrong_question_is_refused_in_words(ready, body, message):
+    assert ready.do("there", "ask", status=422, **body)["message"] == message
+
+
+def test_no_message_shows_what_we_call_a_type():
+    wrong = {
+        "id": 1,
+        "actions": "x",
+        "metric": "near",
+        "scale": "x",
+        "labels": [1],
+        "history": [[0, "a", 1], [1]],
+        "options": {"period": "a", "prior_mean": "x", "contexts": [1], "context_scale": [None]},
+    }
+    for name, value in wrong.items():
+        with pytest.raises(Refusal) as refused:
+            parsed(Config, json.dumps({"id": "a", name: value}).encode())
+        assert not re.search(r"constrained|nullable|function|literal\[|list\[|dict\[", str(refused.value))
+        assert str(refused.value).startswith(name)
+    with pytest.raises(Refusal, match=r"^metric must be 'euclidean', 'cityblock' or 'chebyshev' or a list of lists of"):
+        parsed(Config, b'{"id": "a", "metric": "near"}')
+    with pytest.raises(Refusal, match=r"^decision is missing; measurement must be a number, got '1'$"):
+        parsed(Tell, b'{"measurement": "1"}')
+    with pytest.raises(Refusal, match=r"^body must be an object$"):
+        parsed(Tell, b"[1]")
 
 
 @pytest.mark.parametrize(

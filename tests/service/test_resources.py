@@ -7,6 +7,7 @@ import json
 import zipfile
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 from service.running import KERNEL, QUICK, Client, served
 
@@ -246,6 +247,22 @@ def test_rho_weighs_the_service_cost_against_movement(client, name):
     decision = client.round(name, 0.5, 1.0)
     assert decision["action"] == 1  # a step costs 2, in units of what is measured a half
     assert client.see(name, "state")["movement"] == pytest.approx(0.5)
+
+
+def test_what_was_fitted_to_the_history_is_told_for_good(tmp_path):
+    rng = np.random.default_rng(0)
+    history = [[k % 4, float(rng.uniform()), float((k % 4 - 2) ** 2 + rng.normal(0.0, 0.1))] for k in range(60)]
+    with served(tmp_path) as url, Client(url) as client:
+        said = client.create(id="fitted", policy="recommended", options={}, history=history)["explains_itself"]
+        assert "60 past measurements" in said
+        assert "The kernel was fitted to the history" in said
+        other = client.create(id="other", history=history[:7])["explains_itself"]
+        assert "It began with 7 past measurements" in other
+    with served(tmp_path) as url, Client(url) as client:  # opened again from its record, which holds the kernel itself
+        assert client.see("fitted", "state")["explains_itself"] == said
+        client.round("fitted", 0.5, 1.0)
+        client.change("fitted", limits={"min_dwell": 2})
+        assert "61 past measurements" in client.see("fitted", "state")["explains_itself"]
 
 
 def test_gain_against_staying_and_against_the_best_of_the_history(client, name):

@@ -152,6 +152,8 @@ def test_wrong_token_files(tmp_path):
         tokens.Keyring(file)
     with pytest.raises(InvalidInput, match="scope 'drive' is not known"):
         tokens.make(tmp_path / "other", "", ["drive"], ["*"])
+    with pytest.raises(InvalidInput, match=r"there is no folder .*missing; make it first"):
+        tokens.make(tmp_path / "missing" / "tokens.json", "", ["ask"], ["*"])
     with pytest.raises(InvalidInput, match="no controller's id"):
         tokens.make(tmp_path / "other", "", ["ask"], ["../a"])
 

@@ -37,7 +37,10 @@ class RemoteDecision:
     probabilities
         As in `Decision`; None while the controller only observes.
     expected_cost
-        Service cost that the model expects at `action`; None where it cannot say.
+        Service cost that the model expects at `action`, where gains are measured with a minus; None where it cannot
+        say.
+    proposed_value
+        The coordinate or label of `proposed`, as `value` is that of `action`.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class RemoteDecision:
     proposed: int | None
     probabilities: NDArray[np.float64] | None
     expected_cost: float | None
+    proposed_value: Any = None
 
 
 def connect(url: str, token: str | None = None, *, patience: float = 60.0, timeout: float = 10.0) -> Service:
@@ -198,6 +202,7 @@ class RemoteController:
             proposed=answer.get("proposed"),
             probabilities=None if probabilities is None else np.array(probabilities, dtype=np.float64),
             expected_cost=answer.get("expected_cost"),
+            proposed_value=answer.get("proposed_value"),
         )
 
     def tell(

@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-WINDOW = 40  # tells that calibration looks back on
-ENOUGH = 20  # before so many, it says nothing
+WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
+ENOUGH = 40  # before so many, it says nothing
 BAND = 2.0  # deviations; a well calibrated model is beyond them in 1 of 22 rounds
-RAISED_AT, CLEARED_AT = 0.3, 0.1  # share of the window beyond the band; by chance 0.3 comes once in 10 million windows
+RAISED_AT, CLEARED_AT = (
+    0.3,
+    0.15,
+)  # share of the window beyond the band; by chance 12 of 40 come once in 8 million times
 STILL = 10  # equal measurements in a row that no noisy sensor gives
 
 
@@ -57,7 +60,8 @@ def notes_of(watched: Watched, open_kinds: Sequence[str]) -> list[dict[str, Any]
     if "calibration" not in open_kinds and count >= ENOUGH and outside >= RAISED_AT * count:
         message = (
             f"{outside} of the last {count} measurements were outside the band that the model predicted (expected: "
-            f"about {count / 22:.0f}); check the sensor, or whether something changed that the context does not show"
+            f"about {count / 22:.0f}). The sensor may be wrong, or the model: something may have changed, or may last "
+            "from round to round, that the context does not show"
         )
         notes.append(raised("calibration", message))
     if "calibration" in open_kinds and outside <= CLEARED_AT * count:

@@ -1,4 +1,8 @@
-"""What the service answers: every answer as a model. Costs are in units of what is measured."""
+"""What the service answers: every answer as a model. Costs are in units of what is measured.
+
+Where gains are measured, a cost is a gain with a minus, in every field that is called a cost (`service` is one). What
+people read (the words of an explanation, the page) speaks of gains there.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,14 @@ from holdcourse.service.schemas import Context, Mode
 Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
 Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
 Reason: TypeAlias = Literal["override", "observe"]
+Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
 Estimated = Annotated[
     float | None,
     Field(
-        description="Cost of the alternative, measured where it ran and else estimated by the model as it was in that "
-        "round, less what was really paid; over the rounds where it is known, null if there are none."
+        description="What was saved or made more than by the alternative, with movement. Where the alternative ran, "
+        "it is what was measured; else the measurement and the difference that the model expected in that round. Over "
+        "the rounds where this is known, null if there are none."
     ),
 ]
 
@@ -58,7 +64,12 @@ class DecisionAnswer(Answer):
     proposed: int | None
     proposed_value: Value | None
     probabilities: list[float] | None
-    expected_cost: float | None = Field(description="Service cost that the model expects at `action`.")
+    expected_cost: float | None = Field(
+        description="Service cost that the model expects at `action`; where gains are measured, the gain with a minus."
+    )
+    expected_measurement: float | None = Field(
+        description="What the model expects to be measured at `action`; null where it does not learn."
+    )
     reason: Reason | None
     at: At
 
@@ -134,7 +145,9 @@ class State(Answer):
     explains_itself: str
     actions: list[Value]
     units: UnitsAnswer
-    service: float
+    maximise: Maximise
+    measured: float = Field(description="Sum of what was measured.")
+    service: float = Field(description="Sum of the service costs; where gains are measured, of the gains with a minus.")
     movement: float
     against_staying: Estimated
     against_fixed: Estimated
@@ -155,6 +168,8 @@ class Summary(Answer):
     last_at: At | None
     seconds_since: float | None
     units: UnitsAnswer | None
+    maximise: Maximise | None
+    measured: float | None
     service: float | None
     movement: float | None
     against_staying: Estimated
@@ -185,6 +200,7 @@ class Row(Answer):
     applied_value: Value | None
     measurement: float | None
     expected_cost: float | None
+    expected_measurement: float | None
     service: float | None
     movement: float | None
     cumulative_service: float | None

@@ -25,7 +25,7 @@ from holdcourse.errors import HoldcourseError
 from holdcourse.service import description, steering, watching
 from holdcourse.service.fleet import Fleet
 from holdcourse.service.live import Hub
-from holdcourse.service.reading import in_words
+from holdcourse.service.mistakes import in_words
 from holdcourse.service.refusals import Refusal, as_refusal
 from holdcourse.service.store import DataFolder
 from holdcourse.service.tokens import Keyring

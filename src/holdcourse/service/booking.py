@@ -28,7 +28,6 @@ def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> 
     reason = "observe" if ledger.mode == "observe" else None
     if ledger.override is not None:
         reason = "override"
-    knows = record.mean is not None
     extra = {
         "mode": ledger.mode,
         "act": ledger.override is not None or ledger.mode == "act",
@@ -37,8 +36,7 @@ def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> 
         "proposed_value": plain_value(problem.value(proposed)),
         "reason": reason,
         "expected": finite(record.expected[action]),
-        "staying": finite(record.expected[ledger.home]) if knows else None,
-        "fixed": finite(record.expected[ledger.fixed]) if knows and ledger.fixed is not None else None,
+        "expected_measurement": None if record.mean is None else finite(record.mean[action]),
         "before": ledger.place,
         "episode": record.decision.episode,
     }
@@ -46,9 +44,19 @@ def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> 
 
 
 def told(
-    ledger: Ledger, problem: Problem, decision: str, measurement: float | None, taken: int, off: float | None
+    ledger: Ledger,
+    problem: Problem,
+    decision: str,
+    measurement: float | None,
+    taken: int,
+    record: Record | None,
+    off: float | None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The costs of a round, and the notes that follow from its tell; `off` is what `deviations` gave."""
+    """The costs of a round, and the notes that follow from its tell.
+
+    `record` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
+    gave.
+    """
     question = ledger.pending[decision]
     movement = problem.distance(question["before"], taken)
     service = None
@@ -59,21 +67,35 @@ def told(
         notes.append({"note": "recovered", "decision": decision})
         if len(ledger.stale) == 1:
             notes.append(cleared("stale"))
-    ran: dict[int | None, float] = {} if service is None else {taken: service}  # an alternative that needs no estimate
     extra = {
         "taken": taken,
         "applied_value": plain_value(problem.value(taken)),
         "default": question["action"],
         "service": service,
         "movement": movement,
-        "staying": ran.get(ledger.home, question["staying"]),
-        "fixed": ran.get(ledger.fixed, question["fixed"]),
+        "staying": alternative(record, service, taken, ledger.home),
+        "fixed": None if ledger.fixed is None else alternative(record, service, taken, ledger.fixed),
         "cumulative_service": ledger.sums.service + (service or 0.0),
         "cumulative_movement": ledger.sums.movement + movement,
         "deviations": off,
         "raised": [{"kind": note["kind"], "message": note["message"]} for note in notes if note["note"] == "alarm"],
     }
     return extra, notes
+
+
+def alternative(record: Record | None, service: float | None, taken: int, other: int) -> float | None:
+    """What a round would have cost at another action than the one taken; None where nobody can say.
+
+    The model's expectation there and the round's surprise, measured less expected where the machine was: what made the
+    round dearer or cheaper than expected is taken to have done so everywhere. Of a round without a measurement there is
+    no surprise, and `Sums.compare` looks at its movement only.
+    """
+    if service is not None and other == taken:
+        return service
+    if record is None or record.mean is None:
+        return None
+    surprise = 0.0 if service is None else service - float(record.expected[taken])
+    return finite(float(record.expected[other]) + surprise)
 
 
 def deviations(record: Record | None, model: CostModel, taken: int, measurement: float | None) -> float | None:

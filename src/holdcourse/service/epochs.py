@@ -60,6 +60,7 @@ def begin(store: DataFolder, config: Mapping[str, Any], history: list[Measured] 
         "start": config["start"],
         "home": config["start"],
         "fixed": None if past is None else _best_fixed(problem, past, config),
+        "explanation": policy.explanation,
     }
     _write(store, config, policy, [note], Origin(), config["start"])
 
@@ -86,6 +87,7 @@ def begin_next(
     if carried["fresh_episode"] is not None:
         carried["fresh_episode"] = places[carried["fresh_episode"]]
     start = places[ledger.place]
+    policy = policy_of(config, new, past)
     note = {
         "note": "epoch",
         "config": config,
@@ -93,10 +95,11 @@ def begin_next(
         "home": places[ledger.home],
         "fixed": None if ledger.fixed is None else places[ledger.fixed],
         "carried": carried,
+        "explanation": policy.explanation,
     }
     previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
     origin = controller.origin_of_next(places, start, {"previous": previous})
-    _write(store, config, policy_of(config, new, past), [note, *notes], origin, start)
+    _write(store, config, policy, [note, *notes], origin, start)
 
 
 def _write(

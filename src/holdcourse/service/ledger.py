@@ -70,6 +70,9 @@ class Ledger:
         Decisions not yet told, by id, oldest first: what was answered, and what is needed to book the tell.
     alarms
         Open ones by kind.
+    explanation
+        What the policy said of itself when it was made, with what was known then; empty if nothing, or in an older
+        record.
     """
 
     config: dict[str, Any] = field(default_factory=dict)
@@ -84,6 +87,7 @@ class Ledger:
     alarms: dict[str, dict[str, Any]] = field(default_factory=dict)
     watched: Watched = field(default_factory=Watched)
     sums: Sums = field(default_factory=Sums)
+    explanation: str = ""
     fresh_episode: int | None = None  # start of an episode without a round yet
     last_at: str | None = None
     seen: int = 0  # number of the last event
@@ -153,6 +157,7 @@ class Ledger:
     def _begin(self, body: Mapping[str, Any]) -> None:
         self.config, self.home, self.fixed = body["config"], body["home"], body["fixed"]
         self.mode, self.place = body["config"]["mode"], body["start"]
+        self.explanation = body.get("explanation", "")
         carried = body.get("carried")
         if carried is not None:
             for name in CARRIED:

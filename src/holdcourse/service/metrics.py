@@ -50,7 +50,12 @@ def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str
     family("silent", "gauge", "1 while nobody has asked within the deadline after the last round.", "silent")
     family("broken", "gauge", "1 if the record could not be opened.", "broken")
     family("seconds_since_last_event", "gauge", "Since the last decision or tell.", "seconds_since")
-    family("service_cost", "gauge", "Measured cost so far, in units of what is measured.", "service")
+    family(
+        "service_cost",
+        "gauge",
+        "Measured cost so far, in units of what is measured; gains count with a minus.",
+        "service",
+    )
     family("movement_cost", "gauge", "Movement cost so far, in units of what is measured.", "movement")
     name = "holdcourse_request_seconds"
     lines += [f"# HELP {name} Time to answer, commit included.", f"# TYPE {name} histogram"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from anyio.to_thread import run_sync
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
+from holdcourse.service.mistakes import in_words
 from holdcourse.service.refusals import Refusal
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -72,16 +73,3 @@ def depth(content: bytes) -> int:
         level += 1 if bracket in b"[{" else -1
         deepest = max(deepest, level)
     return deepest
-
-
-def in_words(mistakes: Any, most: int = 5) -> str:
-    """Mistakes that pydantic found, in one line."""
-    lines = []
-    for mistake in mistakes[:most]:
-        place = ".".join(str(part) for part in mistake["loc"])
-        given = repr(mistake.get("input"))
-        shown = f", got {given if len(given) < 60 else given[:57] + '...'}" if place else ""
-        lines.append(f"{place or 'body'}: {mistake['msg']}{shown}")
-    if len(mistakes) > most:
-        lines.append(f"and {len(mistakes) - most} more")
-    return "; ".join(lines)

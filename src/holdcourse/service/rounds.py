@@ -88,7 +88,7 @@ def _learn(hosted: Hosted, decision: str, measurement: float | None, taken: int,
     asked = ledger.pending[decision]
     record = None if asked.get("earlier") else controller.record(decision)
     off = booking.deviations(record, controller.model, taken, measurement)
-    extra, notes = booking.told(ledger, controller.policy.problem, decision, measurement, taken, off)
+    extra, notes = booking.told(ledger, controller.policy.problem, decision, measurement, taken, record, off)
     if key is not None:
         extra["key"] = key
     if record is None:

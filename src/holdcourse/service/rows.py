@@ -36,6 +36,7 @@ def decision_answer(epoch: int, asked: Event, probabilities: list[float] | None)
         "proposed_value": None if hidden else extra["proposed_value"],
         "probabilities": None if hidden else probabilities,
         "expected_cost": extra["expected"],
+        "expected_measurement": extra.get("expected_measurement"),
         "reason": extra["reason"],
         "at": asked.at,
     }
@@ -52,6 +53,7 @@ def carried_answer(epoch: int, name: str, asked: Mapping[str, Any]) -> dict[str,
         "proposed_value": None if hidden else asked["proposed_value"],
         "probabilities": None,
         "expected_cost": asked["expected"],
+        "expected_measurement": asked.get("expected_measurement"),
     }
 
 

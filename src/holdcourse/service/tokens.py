@@ -156,6 +156,8 @@ def _alone(path: Path) -> Iterator[None]:
     lock = path.with_name(f".{path.name}.lock")
     try:
         file = lock.open("a")
+    except FileNotFoundError:
+        raise InvalidInput(f"there is no folder {path.parent}; make it first, for the service's user") from None
     except OSError as error:
         raise InvalidInput(f"cannot write beside {path}: {error.strerror}") from error
     with file:

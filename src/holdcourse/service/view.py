@@ -11,6 +11,7 @@ from holdcourse import recipe
 from holdcourse.controller import Controller
 from holdcourse.policy import Policy
 from holdcourse.service import watchdog
+from holdcourse.service.epochs import maximises
 from holdcourse.service.ledger import FOLLOWED, Ledger
 from holdcourse.service.rows import plain_value
 
@@ -46,6 +47,7 @@ class View:
         """The view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         config, sums, problem = ledger.config, ledger.sums, controller.policy.problem
         fixed_part = unchanging | {
+            "explains_itself": _explained(ledger, unchanging["explains_itself"]),
             "name": config["name"] or unchanging["id"],
             "mode": ledger.mode,
             "round": controller.round,
@@ -61,6 +63,8 @@ class View:
             "last_at": ledger.last_at,
             "policy": config["policy"],
             "units": config["units"],
+            "maximise": maximises(config),
+            "measured": -sums.service + 0.0 if maximises(config) else sums.service,
             "service": sums.service,
             "movement": sums.movement,
             "against_staying": sums.against_staying,
@@ -113,7 +117,7 @@ class View:
 
     def summary(self) -> dict[str, Any]:
         """One line of the overview."""
-        figures = ("units", "service", "movement", "against_staying", "against_fixed")
+        figures = ("units", "maximise", "measured", "service", "movement", "against_staying", "against_fixed")
         names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
         kept = {name: self.fixed_part[name] for name in names}
         return kept | {
@@ -133,6 +137,14 @@ class View:
         else:
             action, reason = state["action"], "decision" if self.counts["decisions"] else "place"
         return {"action": action, "value": state["actions"][action], "reason": reason}
+
+
+def _explained(ledger: Ledger, policy: str) -> str:
+    """How it decides: as said when what it knew from before was fitted, else as the policy says, and what it knew."""
+    count = ledger.config["history_count"]
+    if ledger.explanation or not count:
+        return ledger.explanation or policy
+    return f"{policy} It began with {count} past measurements, and what it was not given was fitted to them."
 
 
 def of_epoch(name: str, epoch: int, policy: Policy) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import { connect } from "./connection.js";
 import { controls } from "./controls.js";
 import { costChart } from "./cost_chart.js";
 import { decisionTable } from "./decisions.js";
-import { announce, drawn, fill, h } from "./dom.js";
+import { announce, drawn, fill, h, say } from "./dom.js";
 import { explanation } from "./explain.js";
 import { Feed } from "./feed.js";
 import { fieldChart } from "./field_chart.js";
 import { instruct, instructionPanel } from "./instruction.js";
-import { alarmList, alarmStrip, facts, tiles } from "./panels.js";
+import { ABOUT_GAINS, alarmList, alarmStrip, facts, tiles } from "./panels.js";
 import { pendingPanel } from "./pending.js";
 import { recordPanel } from "./record.js";
 import { keyOf } from "./rows.js";
@@ -29,6 +29,7 @@ export function controllerView(main, id) {
 
   const title = h("h1", { tabindex: "-1" }, id);
   const under = h("p", { class: "under" });
+  const paid = h("h3");
   const parts = {
     strip: alarmStrip(),
     instruction: instructionPanel(),
@@ -97,6 +98,7 @@ export function controllerView(main, id) {
     parts.controls.update(state);
     parts.tiles.update(state);
     parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state });
+    say(paid, state.maximise ? "Made and paid so far" : "Paid so far");
     parts.costs.update({ rows: shown(), state });
     parts.pending.update(state);
     parts.alarms.update(feed.alarms);
@@ -123,7 +125,7 @@ export function controllerView(main, id) {
       h(
         "div",
         { class: "split" },
-        h("div", {}, parts.field.node, h("h3", {}, "Paid so far"), parts.costs.node),
+        h("div", {}, parts.field.node, paid, parts.costs.node),
         parts.why.node,
       ),
     ),
@@ -135,6 +137,7 @@ export function controllerView(main, id) {
     ),
     section("recent", "Recent decisions", parts.table.node),
     h("div", { class: "split even" }, section("alarms", "Alarms", parts.alarms.node), section("record", "Record", parts.record.node)),
+    h("p", { class: "small foot" }, ABOUT_GAINS),
   );
   fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All controllers")), title, under, content);
 

@@ -1,10 +1,10 @@
-// What has been paid so far: service and movement, each added up. They share the rounds, not the scale: moving is
+// What has been made or paid so far: service and movement, each added up. They share the rounds, not the scale: moving is
 // often so cheap beside service that on one scale nobody would see when it was paid.
 
 import { columns, LEFT, line, numberTicks, onResize, roundAxis, surface, valueAxis } from "./chart.js";
 import { fill, h } from "./dom.js";
 import { colour, onColours } from "./theme.js";
-import { decimalsFor, number, withUnit } from "./words.js";
+import { decimalsFor, number, serviceWord, withUnit, worth } from "./words.js";
 
 const LINES = [
   { key: "cumulative_service", word: "service", shade: "--service" },
@@ -17,10 +17,12 @@ function oneChart({ key, word, shade }) {
   const plot = h("div", { class: `plot costs ${word}` }, canvas);
   const node = h("div", {}, label, plot);
   let rows = [];
+  let state = {};
+  const at = (row) => (word === "service" ? worth(row[key], state) : row[key]); // moving costs, whatever is measured
 
   function draw() {
     if (!node.isConnected) return;
-    const values = rows.map((row) => row[key]).filter(Number.isFinite);
+    const values = rows.map(at).filter(Number.isFinite);
     const low = values.length ? Math.min(...values) : 0;
     const most = values.length ? Math.max(...values) : 1;
     const high = most > low ? most : low + 1;
@@ -29,19 +31,22 @@ function oneChart({ key, word, shade }) {
     const Y = (v) => area.y1 - ((v - low) / (high - low)) * (area.y1 - area.y0);
     valueAxis(area, Y, numberTicks(low, high, 4), true);
     roundAxis(area, rows, place);
-    const points = rows.map((row, i) => [place.middle(i), row[key]]).filter(([, v]) => Number.isFinite(v));
+    const points = rows.map((row, i) => [place.middle(i), at(row)]).filter(([, v]) => Number.isFinite(v));
     line(area.g, points.map(([x, v]) => [x, Y(v)]), { stroke: colour(shade), width: 2.6 });
   }
 
   const undo = [onResize(plot, draw), onColours(draw)];
   return {
     node,
-    update(shown, sum, unit) {
+    update(shown, now) {
       rows = shown;
-      const text = withUnit(number(sum, decimalsFor([sum])), unit);
-      fill(label, h("span", {}, h("span", { class: `swatch ${word}` }), `${word} `, h("b", {}, text)));
+      state = now;
+      const sum = word === "service" ? worth(now.service, now) : now.movement;
+      const name = word === "service" ? serviceWord(now) : word;
+      const text = withUnit(number(sum, decimalsFor([sum])), now.units?.measurement);
+      fill(label, h("span", {}, h("span", { class: `swatch ${word}` }), `${name} `, h("b", {}, text)));
       const rounds = `round ${rows[0]?.round ?? 0} to ${rows.at(-1)?.round ?? 0}`;
-      canvas.setAttribute("aria-label", `Cost of ${word}, added up, ${rounds}; now ${text}. The numbers are in the table of decisions.`);
+      canvas.setAttribute("aria-label", `${name === "gain" ? "Gain" : `Cost of ${name}`}, added up, ${rounds}; now ${text}. The numbers are in the table of decisions.`);
       draw();
     },
     stop: () => undo.forEach((f) => f()),
@@ -52,7 +57,7 @@ export function costChart() {
   const charts = LINES.map(oneChart);
   return {
     node: h("div", {}, charts.map(({ node }) => node)),
-    update: ({ rows, state }) => charts.forEach((chart, i) => chart.update(rows, state[LINES[i].word], state.units?.measurement)),
+    update: ({ rows, state }) => charts.forEach((chart) => chart.update(rows, state)),
     stop: () => charts.forEach((chart) => chart.stop()),
   };
 }

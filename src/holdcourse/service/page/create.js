@@ -8,7 +8,7 @@ import { MODES, plural, setting } from "./words.js";
 const MOST_FROM_RANGE = 5000;
 
 const HOW_TO_WRITE = "Numbers with commas, or a range: 50 to 300 step 25.";
-const BEYOND = "Also limits, a history to start from, and options of the policy. The fields are described in /openapi.json.";
+const BEYOND = "Also further limits, a history to start from, and options of the policy. The fields are described in /openapi.json.";
 
 const POLICIES = [
   ["recommended", "What we would run. It does best with a history to start from (give it as JSON)."],
@@ -50,6 +50,9 @@ function shortForm() {
   const policy = h("select", { name: "policy" }, POLICIES.map(([value]) => h("option", {}, value)));
   const mode = h("select", { name: "mode" }, Object.entries(MODES).map(([value, { word, long }]) => h("option", { value, title: long }, word)));
   mode.value = "shadow";
+  const measures = h("select", { name: "measures" }, h("option", { value: "cost" }, "a cost"), h("option", { value: "gain" }, "a gain"));
+  const dwell = input("min_dwell", { type: "number", step: 1, min: 1, placeholder: "1" });
+  const step = input("max_step", { type: "number", step: "any", min: 0, placeholder: "any" });
   const policyField = described("Policy", policy, (name) => Object.fromEntries(POLICIES)[name]);
   const modeField = described("Mode to begin with", mode, (name) => MODES[name].long);
 
@@ -70,12 +73,15 @@ function shortForm() {
     field("Name", input("name", { maxlength: 200 }), "As you call the machine."),
     h("div", { class: "whole" }, field("Settings to choose from", actions, HOW_TO_WRITE), count),
     field("Unit of a setting", input("unit_action", { placeholder: "m" })),
-    field("Unit of a measured cost", input("unit_measurement", { placeholder: "kWh" })),
+    field("Unit of a measurement", input("unit_measurement", { placeholder: "kWh" })),
+    described("I measure", measures, (what) => (what === "gain" ? "More is better: energy made, money earned." : "Less is better: energy used, money spent.")),
     field("Start at", start),
-    field("What a move costs", scale, "Per unit of setting, in the unit of the measured cost."),
+    field("What a move costs", scale, "Per unit of setting, in the unit of a measurement."),
     field("Distance", metric),
     policyField,
     modeField,
+    field("Shortest stay", dwell, "So many rounds at a setting before the next move."),
+    field("Dearest single move", step, "In the unit of a measurement. Settings further away are not gone to at once."),
     field("Deadline (s)", deadline, "For a measurement, and for the next question after it. Later than that is an alarm."),
   );
   const read = (form) => {
@@ -88,6 +94,9 @@ function shortForm() {
       start: Number(text("start")),
       mode: text("mode"),
     };
+    if (text("measures") === "gain") config.options = { maximise: true };
+    const limits = Object.fromEntries(["min_dwell", "max_step"].filter(text).map((name) => [name, Number(text(name))]));
+    if (Object.keys(limits).length) config.limits = limits;
     if (text("name")) config.name = text("name");
     if (text("scale")) config.scale = Number(text("scale"));
     if (text("deadline_s")) config.deadline_s = Number(text("deadline_s"));

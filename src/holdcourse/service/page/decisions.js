@@ -3,7 +3,7 @@
 import { timeOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
 import { keyOf, played, unfollowed } from "./rows.js";
-import { contextWords, decimalsFor, modeOf, number, setting } from "./words.js";
+import { contextWords, decimalsFor, modeOf, number, setting, worth } from "./words.js";
 
 const SHOWN = 12;
 
@@ -35,7 +35,7 @@ export function decisionTable({ pick, earlier }) {
     heading("Movement", units?.measurement), heading("Proposed", units?.action), heading("Context"), heading("Mode"), heading("Time"),
   ]);
 
-  function cells(row, decimals) {
+  function cells(row, decimals, maximise) {
     const done = played(row);
     const props = { type: "button", class: "plain", "aria-label": `Explain round ${row.round}`, onclick: () => pick(keyOf(row)) };
     const button = h("button", props, String(row.round));
@@ -43,7 +43,7 @@ export function decisionTable({ pick, earlier }) {
       h("th", { scope: "row" }, button),
       h("td", {}, h("b", {}, setting(done))),
       h("td", {}, row.measurement === null ? h("i", {}, row.told_at ? "skipped" : "awaited") : number(row.measurement, decimals)),
-      h("td", {}, number(row.expected_cost, decimals)),
+      h("td", {}, number(worth(row.expected_cost, { maximise }), decimals)),
       h("td", {}, row.movement ? number(row.movement, decimals) : "–"),
       h("td", {}, row.proposed_value === null ? "–" : unfollowed(row) ? setting(row.proposed_value) : "same"),
       h("td", {}, contextWords(row.context)),
@@ -62,7 +62,7 @@ export function decisionTable({ pick, earlier }) {
       const key = keyOf(row);
       const entry = made.get(key) ?? { node: h("tr"), draw: null };
       entry.draw ??= drawn(entry.node, cells);
-      entry.draw(row, decimals);
+      entry.draw(row, decimals, state.maximise);
       entry.node.classList.toggle("selected", key === selected);
       made.set(key, entry);
       return entry.node;

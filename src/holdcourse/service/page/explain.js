@@ -4,7 +4,7 @@ import { get, pathOf } from "./api.js";
 import { timeOf } from "./badges.js";
 import { announce, fill, h, s } from "./dom.js";
 import { keyOf, played } from "./rows.js";
-import { contextWords, decimalsFor, number, setting, share, withUnit } from "./words.js";
+import { contextWords, decimalsFor, number, serviceWord, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const MOST_BARS = 9;
 const WAIT = 120; // milliseconds: stepping with the keys must not ask for every round passed
@@ -31,10 +31,10 @@ function inQuestion(rows, chosen, before) {
   return best.sort((a, b) => a.action - b.action);
 }
 
-/** Service from zero, movement after it; costs may be negative. */
+/** Service from zero, movement after it: what is paid makes a gain shorter. Costs and gains may be negative. */
 function bar(row, low, high) {
   const X = (v) => (100 * (v - low)) / (high - low || 1);
-  const end = row.expected + row.movement;
+  const { end } = row;
   const piece = (a, b, name) => s("rect", { class: name, x: Math.min(X(a), X(b)), width: Math.abs(X(b) - X(a)), y: 1, height: 8 });
   return s(
     "svg",
@@ -50,8 +50,13 @@ function table(data, chosen, state) {
   const rows = perAction(data);
   const { before, values } = data;
   const name = (action) => setting(values[action], state.units?.action);
-  const shown = inQuestion(rows, chosen, before);
-  const ends = shown.flatMap((r) => [0, r.bound, r.expected, r.expected + r.movement]).filter(Number.isFinite);
+  const shown = inQuestion(rows, chosen, before).map((r) => ({
+    ...r,
+    expected: worth(r.expected, state),
+    bound: worth(r.bound, state),
+    end: worth(r.expected + r.movement, state),
+  }));
+  const ends = shown.flatMap((r) => [0, r.bound, r.expected, r.end]).filter(Number.isFinite);
   const low = Math.min(...ends);
   const high = Math.max(...ends);
   const decimals = decimalsFor(shown.map((r) => r.expected));
@@ -70,18 +75,18 @@ function table(data, chosen, state) {
   return h(
     "table",
     { class: "bars reasons" },
-    h("caption", {}, "Expected cost of each setting", left > 0 ? `; ${left} dearer ones are left out` : ""),
+    h("caption", {}, `Expected ${worthWord(state)} of each setting`, left > 0 ? `; ${left} worse ones are left out` : ""),
     h("colgroup", {}, ["name", "wide", "number", "number", "number"].map((name) => h("col", { class: name }))),
-    h("thead", {}, h("tr", {}, ["", "", "service", "moving", "odds"].map((t) => h("th", { scope: "col" }, t)))),
+    h("thead", {}, h("tr", {}, ["", "", serviceWord(state), "moving", "odds"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, shown.map(line)),
   );
 }
 
-const key = () =>
+const key = (state) =>
   h(
     "p",
     { class: "key" },
-    h("span", {}, h("span", { class: "swatch block service" }), "service"),
+    h("span", {}, h("span", { class: "swatch block service" }), serviceWord(state)),
     h("span", {}, h("span", { class: "swatch block movement" }), "moving there"),
     h("span", {}, h("span", { class: "swatch tick" }), "at best"),
     h("span", {}, "● its choice"),
@@ -127,7 +132,7 @@ export function explanation(id, { follow, found: tell }) {
       h("p", {}, found.words),
       h("p", {}, told),
       table(found.data, found.data.action, state),
-      key(),
+      key(state),
     );
   }
 

@@ -73,10 +73,11 @@ export class Feed {
       const field = await get(pathOf(this.id, "field"));
       this.field = field.mean?.length ? field : null;
       if (this.field) this.fieldNote = "";
+      else if (this.rows.some((row) => row.told_at)) this.fieldNote = "No colours: it learns nothing, or predicts the rounds to come and not again those gone by.";
     } catch (problem) {
       if (!(problem instanceof Refused) || problem.status === 0) throw problem;
       this.field = null;
-      this.fieldNote = `No learned cost to show: ${problem.message}`;
+      this.fieldNote = `Nothing learned to show: ${problem.message}`;
     }
   }
 

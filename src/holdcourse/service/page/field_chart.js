@@ -5,7 +5,7 @@ import { palette } from "./colour.js";
 import { h } from "./dom.js";
 import { nearestContexts, played, steps, unfollowed } from "./rows.js";
 import { colour, onColours } from "./theme.js";
-import { axisNames, contextWords, decimalsFor, mark, number, setting, withUnit } from "./words.js";
+import { axisNames, contextWords, decimalsFor, mark, number, setting, withUnit, worth, worthWord } from "./words.js";
 
 const DOTS_FROM = 7; // pixels per round
 
@@ -79,13 +79,14 @@ export function fieldChart({ pick }) {
   const over = h("canvas", { class: "over", tabindex: "0", role: "slider", "aria-label": "Round; arrow keys step through the decisions" });
   const legend = h("canvas", { class: "ramp", "aria-hidden": "true" });
   const ends = [h("span"), h("span")];
+  const learned = h("span");
   const note = h("p", { class: "small note", hidden: true });
   const readout = h("p", { class: "readout" });
   const names = h("span", { class: "names" });
   const key = h(
     "p",
     { class: "key" },
-    h("span", { class: "ramp-key" }, "learned cost: ", ends[0], legend, ends[1]),
+    h("span", { class: "ramp-key" }, learned, ends[0], legend, ends[1]),
     h("span", {}, h("span", { class: "swatch taken" }), "taken"),
     names,
     h("span", { class: "proposed-key" }, h("span", { class: "swatch proposed" }), "proposed, not taken"),
@@ -159,8 +160,10 @@ export function fieldChart({ pick }) {
       g.fillRect((i / 256) * w, 0, w / 256 + 1, tall);
     });
     const decimals = decimalsFor([low, high]);
-    ends[0].textContent = `${number(low, decimals)} `;
-    ends[1].textContent = ` ≥ ${withUnit(number(high, decimals), data.state.units?.measurement)}`;
+    const of = (cost) => number(worth(cost, data.state), decimals);
+    learned.textContent = `learned ${worthWord(data.state)}: `;
+    ends[0].textContent = `${of(low)} `;
+    ends[1].textContent = ` ${data.state.maximise ? "≤" : "≥"} ${withUnit(of(high), data.state.units?.measurement)}`;
   }
 
   function drawOver() {

@@ -6,16 +6,12 @@ import { connect } from "./connection.js";
 import { createController } from "./create.js";
 import { drawn, fill, h } from "./dom.js";
 import { calmly } from "./feed.js";
-import { tone } from "./panels.js";
+import { ABOUT_GAINS, tone } from "./panels.js";
 import { decimalsFor, plural, setting, signed, withUnit } from "./words.js";
 
 const REFRESH = 700; // milliseconds
 const FIRST = ["broken", "stale", "silent", "held"]; // what needs somebody; the others keep their places from round to round
 const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Gain against staying", "Gain against fixed", "Alarms"];
-
-const ABOUT_GAINS =
-  "Gains are estimated: what the learned model says the other way would have cost, less what was paid. " +
-  "Against staying: at the start for ever. Against fixed: at the best single setting of the history.";
 
 const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRST.length);
 
@@ -82,7 +78,7 @@ export function fleetView(main) {
       const entry = made.get(one.id) ?? { node: h("tr", { role: "row" }) };
       entry.draw ??= drawn(entry.node, cells);
       entry.node.className = `is-${one.status}`;
-      const { seconds_since, service, movement, ...rest } = one; // what is not shown must not redraw the row
+      const { seconds_since, service, measured, movement, ...rest } = one; // what is not shown must not redraw the row
       entry.draw(rest);
       made.set(one.id, entry);
       return entry.node;

@@ -2,7 +2,7 @@
 
 import { agoOf, symbol, timeOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
-import { decimalsFor, lasting, number, plural, setting, signed, withUnit } from "./words.js";
+import { decimalsFor, lasting, number, plural, setting, signed, withUnit, worth } from "./words.js";
 
 const MOST_ALARMS = 20; // newest
 
@@ -12,6 +12,11 @@ const tile = (label, value, note, tone = "") =>
 /** A gain is good or bad only when it is more than nothing. */
 export const tone = (gain) => (gain > 0 ? "good" : gain < 0 ? "bad" : "");
 
+export const ABOUT_GAINS =
+  "Gains against staying (at the start for ever) and against fixed (at the best single setting of the history) are estimated: " +
+  "what was measured, and the difference that the learned model expected between the two settings in that round. " +
+  "They are as good as the model, and not a measurement.";
+
 export function tiles() {
   const node = h("dl", { class: "tiles" });
   const draw = drawn(node, (state) => {
@@ -19,16 +24,16 @@ export function tiles() {
     const of = (v, write = number) => withUnit(write(v, decimalsFor([v])), unit);
     const fixed = state.against_fixed === null ? "needs a history to choose it on" : "the best single setting of the history";
     return [
-      tile("Gain against staying", of(state.against_staying, signed), "estimated by what it learned", tone(state.against_staying)),
+      tile("Gain against staying", of(state.against_staying, signed), "estimated; the foot of the page says how", tone(state.against_staying)),
       tile("Gain against fixed", of(state.against_fixed, signed), fixed, tone(state.against_fixed)),
-      tile("Service cost", of(state.service), plural(state.rounds_told, "measured round")),
+      tile(state.maximise ? "Made so far" : "Service cost", of(worth(state.service, state)), plural(state.rounds_told, "measured round")),
       tile("Movement cost", of(state.movement), "spent on changing the setting"),
     ];
   });
   return {
     node,
-    update: ({ units, against_staying, against_fixed, service, movement, rounds_told }) =>
-      draw({ units, against_staying, against_fixed, service, movement, rounds_told }),
+    update: ({ units, maximise, against_staying, against_fixed, service, movement, rounds_told }) =>
+      draw({ units, maximise, against_staying, against_fixed, service, movement, rounds_told }),
   };
 }
 

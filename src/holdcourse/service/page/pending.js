@@ -2,7 +2,7 @@
 
 import { agoOf } from "./badges.js";
 import { drawn, h, s } from "./dom.js";
-import { lasting, number, setting, share, withUnit } from "./words.js";
+import { lasting, number, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const SHOWN = 3;
 const MOST_BARS = 10;
@@ -50,7 +50,7 @@ function one(decision, state, done = false) {
   const facts = [
     decision.proposed === null ? ["Where it was", setting(decision.value, unit.action)] : ["Proposed", setting(decision.proposed_value, unit.action)],
     !followed && ["For the machine", machine],
-    ["Expected cost", withUnit(number(decision.expected_cost), unit.measurement)],
+    [`Expected ${worthWord(state)}`, withUnit(number(worth(decision.expected_cost, state)), unit.measurement)],
     ["Asked", agoOf(decision.at)],
     state.deadline_s && ["Deadline", `${lasting(state.deadline_s)} after it was asked`],
   ].filter(Boolean);
@@ -83,8 +83,8 @@ export function pendingPanel() {
   return {
     node,
     seen,
-    update({ pending, actions, units, deadline_s }) {
-      state = { pending, actions, units, deadline_s };
+    update({ pending, actions, units, deadline_s, maximise }) {
+      state = { pending, actions, units, deadline_s, maximise };
       if (pending.length) seen(pending.at(-1));
       else redraw();
     },

@@ -17,6 +17,11 @@ export const MODES = {
   act: { word: "act", long: "Its decisions are for the machine to follow." },
 };
 
+/** Where gains are measured, costs are gains with a minus: shown as gains, and called so. */
+export const worth = (cost, { maximise }) => (maximise && Number.isFinite(cost) ? -cost + 0 : cost);
+export const worthWord = ({ maximise }) => (maximise ? "gain" : "cost");
+export const serviceWord = ({ maximise }) => (maximise ? "gain" : "service");
+
 export const statusOf = (name) => STATUS[name] ?? { word: name, long: "" };
 export const modeOf = (name) => MODES[name] ?? { word: name, long: "" };
 
