@@ -106,8 +106,10 @@ def test_other_versions_are_said(record):
 def test_a_policy_that_only_python_knows(tmp_path):
     policy = hc.gp_md(PROBLEM, **LEARNING, prior_mean=lambda actions, context: context[0])
     path = write_record(tmp_path / "plant.log", policy)
-    with pytest.raises(InvalidInput, match=r"does not hold its policy .*prior_mean is a function"):
+    with pytest.raises(InvalidInput, match=r"does not hold its policy .*prior_mean is a function.*\(path, policy\)"):
         hc.audit.verify(path)
+    with pytest.raises(InvalidInput, match=r"prior_mean is a function.*; replay is for the policies that a record can"):
+        hc.audit.replay(path, "cgp-lcb")
     assert hc.audit.verify(path, policy).verified
     with pytest.raises(InvalidInput, match=r"was written by GP-MD.*the policy given is Stationary"):
         hc.audit.verify(path, hc.stationary(PROBLEM))
@@ -149,8 +151,12 @@ def test_replay_of_nothing(tmp_path):
 
 
 def test_replay_of_an_unknown_policy(record):
-    with pytest.raises(InvalidInput, match="policy 'magic' is not known"):
+    with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are cgp-lcb, fixed-at, gp-md, "):
         hc.audit.replay(record, "magic")
+
+
+def test_names_of_policies_are_accepted_in_both_spellings(record):
+    assert hc.audit.replay(record, "cgp-lcb").other.total == hc.audit.replay(record, "cgp_lcb").other.total
 
 
 def test_an_old_decision_is_rebuilt_bit_for_bit(record):
@@ -200,5 +206,5 @@ def test_replay_bills_what_was_really_taken(tmp_path):
 
 @pytest.mark.parametrize(("maker", "missing"), [("hedged", "policies"), ("fixed_at", "action")])
 def test_replay_of_a_policy_that_needs_more_than_the_record_says(record, maker, missing):
-    with pytest.raises(InvalidInput, match=f"policy '{maker}' needs .*'{missing}'.* replay another one"):
+    with pytest.raises(InvalidInput, match=f"policy '{maker}' needs .*{missing}.* replay another one"):
         audit.replay(record, maker)

@@ -51,7 +51,8 @@ def test_optimum(run, tmp_path):
         "perfect foresight": 6.0,
         "work function": bills["work function"],
         "cheapest each round": 6.0,
-        "stay at 0.0": 18.0,
+        "best fixed: 0": 18.0,
+        "stay at 0": 18.0,
     }
     for text in ("\ufeff0,inf,9\n9,9,0\n", "# exported\n0,inf,9\n9,9,0\n", "a,b,c\n0,inf,9\n\n9,9,0\n"):
         (tmp_path / "other.csv").write_text(text, encoding="utf-8")
@@ -59,6 +60,20 @@ def test_optimum(run, tmp_path):
     table = run("optimum", "costs.csv").stdout
     assert "perfect foresight" in table
     assert "4 rounds, 4 actions" in table
+
+
+def test_optimum_names_the_best_fixed_setting_by_the_header(run, tmp_path):
+    (tmp_path / "plant.csv").write_text("A,A+B,B\n0,4,9\n9,4,9\n9,4,inf\n0,4,0\n")
+    found = json.loads(run("optimum", "plant.csv", "--start", "2", "--json").stdout)
+    assert found["names"] == ["A", "A+B", "B"]
+    bills = {bill["policy"]: (bill["service"], bill["movement"]) for bill in found["bills"]}
+    assert bills["best fixed: A+B"] == (16.0, 1.0)  # the way from B included
+    assert "stay at B" not in bills  # forbidden once
+    shown = run("optimum", "plant.csv").stdout
+    assert "best fixed: A+B" in shown
+    assert "stay at" not in shown  # without a start there is nowhere to stay
+    names = run("optimum", "plant.csv", "--actions", "altitudes.csv", code=1)  # of four; the header has three
+    assert "labels" not in names.stderr
 
 
 @pytest.mark.parametrize(
@@ -119,4 +134,24 @@ def test_replay(run):
     assert all(word in shown for word in ("as recorded", "stationary", "perfect foresight", "model-based", "Estimates"))
     found = json.loads(run("replay", "plant.log", "--policy", "gp_md", "--json").stdout)
     assert found["rounds"] == 6
-    assert "there are ['cgp_lcb'" in run("replay", "plant.log", "--policy", "magic", code=1).stderr
+    assert "gp-md" in run("replay", "plant.log", "--policy", "gp_md").stdout  # one spelling, both accepted
+    for name in ("magic", "ma_gic"):
+        error = run("replay", "plant.log", "--policy", name, code=1).stderr
+        assert f"policy '{name}' is not known; there are cgp-lcb, fixed-at, gp-md, " in error
+
+
+@pytest.mark.usefixtures("record")
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("backtest", "--log", "plant.log"), "--log reads a CSV"),
+        (("backtest", "--log", "plant.log", "--context", "a", "--action", "b", "--cost", "c"), "--log reads a CSV"),
+        (("backtest", "plant.log"), "wind files are NetCDF, GRIB, CSV or ZIP"),
+        (("optimum", "plant.log"), "a CSV is what is read here"),
+    ],
+)
+def test_a_controllers_record_in_the_wrong_place(run, arguments, wanted):
+    error = run(*arguments, code=1).stderr.strip()
+    assert error.startswith(f"error: plant.log is a controller's record, and {wanted}; ")
+    command = error[error.index("holdcourse replay") :].split()[1:]
+    assert "as recorded" in run(*command).stdout  # what it says can be copied

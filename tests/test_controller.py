@@ -561,7 +561,10 @@ def test_an_explanation_in_words():
     assert "The lowest bound, 1, is at 0.2; going there would have cost 0.4." in words
     controller.tell("r0", 1.0)
     controller.ask(costs=wants(2))
-    assert controller.explain("r1").words == ("Round 1: stay at 0.4. Expected service cost there: 0, at 0.4: 0.")
+    assert controller.explain("r1").words == (
+        "Round 1: stay at 0.4. Expected service cost there: 0; the best elsewhere: 1 at 0.2, "
+        "and going there would have cost 0.2."
+    )
 
 
 def test_an_explanation_in_words_of_a_random_choice():

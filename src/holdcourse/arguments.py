@@ -1,4 +1,4 @@
-"""What the commands share: options of one meaning, lists such as `a,b`, and the folder of `--out`."""
+"""What the commands share: options of one meaning, lists such as `a,b`, the folder of `--out`, files mixed up."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ from holdcourse.errors import InvalidInput
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
 Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
+
+RECORD = b"SQLite format 3\x00"  # what a controller's record begins with
+
+
+def refuse_record(path: Path, wanted: str) -> None:
+    """Raise where a controller's own record is given for a file of another kind; `wanted` says of which."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(RECORD))
+    except OSError:
+        return  # who reads it says why it cannot be read
+    if head == RECORD:
+        raise InvalidInput(
+            f"{path} is a controller's record, and {wanted}; to see what another policy would have done in its place: "
+            f"holdcourse replay {path} --policy cgp-lcb"
+        )
 
 
 def names_of(texts: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -37,6 +37,9 @@ from holdcourse.policy import Learning, Policy
 from holdcourse.request import Request
 from holdcourse.session import Session
 
+# What to do with a record that does not hold its policy.
+VERIFIED = "make it there as it was made for the record, and check: holdcourse.audit.verify(path, policy)"
+REPLAYED = "replay is for the policies that a record can hold; holdcourse.audit.verify(path, policy) checks this one"
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -117,7 +120,9 @@ class Replay:
 
 
 def replay(path: str | Path, maker: str) -> Replay:
-    """What the policy made by `maker` would have done, estimated by the model that the recorded policy ended with.
+    """What another policy would have done, estimated by the model that the recorded policy ended with.
+
+    `maker` is its name, such as "cgp-lcb" or "cgp_lcb".
 
     The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
     the recorded policy's options as far as it takes them. This is an estimate: the record knows only the costs of the
@@ -125,7 +130,7 @@ def replay(path: str | Path, maker: str) -> Replay:
     """
     log = Log.read(Path(path))
     try:
-        session = _from_beginning(log, None)
+        session = _from_beginning(log, recipe.make(_recipe(log, REPLAYED)))
         first = session.pilot.state
         requests: list[Request] = []
         measured: list[float] = []
@@ -174,7 +179,7 @@ def _from_beginning(log: Log, policy: Policy | None) -> Session:
     """The session as it was before the first event."""
     identity = log.about["identity"]
     if policy is None:
-        policy = recipe.make(_recipe(log))
+        policy = recipe.make(_recipe(log, VERIFIED))
     if policy.fingerprint != identity["policy"]:
         raise InvalidInput(
             f"{log.path} was written by {identity['policy_name']}, fingerprint {identity['policy']}; "
@@ -185,28 +190,28 @@ def _from_beginning(log: Log, policy: Policy | None) -> Session:
     return session
 
 
-def _recipe(log: Log) -> dict[str, Any]:
+def _recipe(log: Log, remedy: str) -> dict[str, Any]:
     found: dict[str, Any] | None = log.about["recipe"]
     if found is None:
-        raise InvalidInput(
-            f"{log.path} does not hold its policy ({log.about['recipe_missing']}); "
-            "check it from Python: holdcourse.audit.verify(path, policy)"
-        )
+        raise InvalidInput(f"{log.path} does not hold its policy ({log.about['recipe_missing']}); {remedy}")
     return found
 
 
 def _other(log: Log, maker: str) -> Policy:
-    found = _recipe(log)
-    if maker not in recipe.MAKERS:
-        raise InvalidInput(f"policy {maker!r} is not known; there are {sorted(recipe.MAKERS)}")
-    own = inspect.signature(recipe.MAKERS[maker]).parameters
+    found = _recipe(log, REPLAYED)
+    made_by = maker.replace("-", "_")
+    if made_by not in recipe.MAKERS:
+        known = ", ".join(name.replace("_", "-") for name in sorted(recipe.MAKERS))
+        raise InvalidInput(f"policy {maker!r} is not known; there are {known}")
+    own = inspect.signature(recipe.MAKERS[made_by]).parameters
     learned = Learning.__annotations__ if "learning" in own else {}
     taken = {name: value for name, value in found["options"].items() if name in own or name in learned}
     needed = [name for name, option in own.items() if option.default is option.empty and option.kind in NAMED]
     missing = [name for name in needed if name not in ("problem", *taken)]
     if missing:
-        raise InvalidInput(f"policy {maker!r} needs {missing}, which {log.path} does not say; replay another one")
-    return recipe.make({**found, "policy": maker, "options": taken})
+        needs = ", ".join(missing)
+        raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not say; replay another one")
+    return recipe.make({**found, "policy": made_by, "options": taken})
 
 
 def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -149,30 +150,37 @@ def tree(
 
 @app.command(rich_help_panel=SITE)
 def optimum(
-    costs: Annotated[Path, typer.Argument(help="CSV, one round a row, the cost of each action as columns.")],
+    costs: Annotated[Path, typer.Argument(help="CSV, one round a row, a column per action; a header names them.")],
     actions: Annotated[Path | None, typer.Option(help="CSV of action coordinates; default 0, 1, 2, ...")] = None,
     metric: Metric = "euclidean",
     matrix: Matrix = None,
     directed: Directed = False,
-    start: Annotated[int | None, typer.Option(help="Action before the first round; default: free.")] = None,
+    start: Annotated[
+        int | None, typer.Option(help="Action before the first round, counted from 0; default: free.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """What perfect foresight would have paid, and simple rules.
+    """What perfect foresight would have paid, the best fixed setting, and simple rules.
 
     Example: [bold]holdcourse optimum costs.csv --actions altitudes.csv --start 0[/]
     """
-    table = Csv.read(costs).numbers(finite=False)  # inf forbids an action
-    problem = _problem(actions, metric, matrix, directed, columns=table.shape[1])
+    file = Csv.read(costs)
+    table = file.numbers(finite=False)  # inf forbids an action
+    problem = _problem(actions, metric, matrix, directed, columns=table.shape[1], names=file.header)
     best = hc.optimal_path(table, problem, start)
     begin = int(best.actions[0]) if start is None else start
     bills = {
         "perfect foresight": best,
         "work function": hc.work_function(table, problem, begin),
         "cheapest each round": hc.price_path(np.argmin(table, axis=1), table, problem, start),
-        f"stay at {problem.value(begin)}": hc.price_path(np.full(len(table), begin), table, problem, start),
     }
+    for what, action in (("best fixed:", _best_fixed(table, problem, start)), ("stay at", start)):
+        if action is not None and np.isfinite(table[:, action]).all():
+            stayed = hc.price_path(np.full(len(table), action), table, problem, start)
+            bills[f"{what} {_name(problem, action)}"] = stayed
     if as_json:
-        typer.echo(json.dumps({"rounds": len(table), "bills": _bill_rows(bills), "actions": best.actions.tolist()}))
+        found = {"rounds": len(table), "bills": _bill_rows(bills), "actions": best.actions.tolist()}
+        typer.echo(json.dumps(found | {"names": [_name(problem, action) for action in range(problem.n)]}))
         return
     Console().print(_bill_table(bills, best.total, f"{len(table)} rounds, {problem.n} actions"))
 
@@ -221,8 +229,8 @@ def replay(
 
     Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
-    found = audit.replay(log, policy.replace("-", "_"))
-    bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
+    found = audit.replay(log, policy)
+    bills = {"as recorded": found.recorded, policy.replace("_", "-"): found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = f"Estimates: every cost is the recorded model's, learned from {count} measurements (sum {total:.6g})."
     if as_json:
@@ -250,9 +258,29 @@ def _amount(cost: float) -> str:
     return f"{cost:,.0f}" if 1e3 <= abs(cost) < 1e9 else f"{cost:.4g}"
 
 
-def _problem(actions: Path | None, metric: str, matrix: Path | None, directed: bool, columns: int = 0) -> hc.Problem:
+def _best_fixed(costs: NDArray[np.float64], problem: hc.Problem, start: int | None) -> int | None:
+    """The action that would have been the best to keep, the way there included; None if each is forbidden once."""
+    every = np.arange(problem.n)
+    way = 0.0 if start is None else problem.move_costs(np.full(problem.n, start), every)
+    totals = costs.sum(axis=0) + way
+    return int(np.argmin(totals)) if np.isfinite(totals).any() else None
+
+
+def _name(problem: hc.Problem, action: int) -> str:
+    value = problem.value(action)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _problem(
+    actions: Path | None,
+    metric: str,
+    matrix: Path | None,
+    directed: bool,
+    columns: int = 0,
+    names: Sequence[str] = (),
+) -> hc.Problem:
     points: NDArray[np.float64] = (
         np.arange(columns, dtype=np.float64) if actions is None else Csv.read(actions).numbers()
     )
     costs: Any = metric if matrix is None else Csv.read(matrix).numbers()
-    return hc.Problem(points, metric=costs, directed=directed)
+    return hc.Problem(points, metric=costs, directed=directed, labels=names if len(names) == len(points) else None)

@@ -27,7 +27,7 @@ from holdcourse.session import Origin, Session, asked
 
 
 class Controller:
-    """Asks a policy and tells it what was measured, with limits that are never broken.
+    """Asks a policy and tells it what was measured, within the limits given.
 
     Parameters
     ----------

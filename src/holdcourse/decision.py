@@ -147,6 +147,14 @@ class Record:
         """The action that runs unless somebody says otherwise."""
         return self.decision.action if self.instructed is None else self.instructed
 
+    @property
+    def gains(self) -> bool:
+        """Whether gains are measured: then the expected costs are what is measured with the other sign."""
+        measured = self.mean if self.mean is not None else self.request.costs
+        if measured is None or not np.any(measured):
+            return False
+        return bool(np.array_equal(self.expected, -np.asarray(measured, dtype=np.float64)))
+
     def explain(self, problem: Problem) -> Explanation:
         """Put it as data and in words."""
         movement = np.array(problem.distances[self.before])
@@ -227,14 +235,25 @@ def _in_words(record: Record, problem: Problem, movement: Array) -> str:
             case label:
                 return str(label)
 
-    if decision.action == before:
-        sentences = [f"Round {decision.round}: stay at {name(before)}."]
-    else:
+    # Who is told gains decides on them as negative costs; people read gains.
+    what, most, sign = ("gain", "highest", -1.0) if record.gains else ("service cost", "lowest", 1.0)
+
+    def amount(cost: float) -> str:
+        return f"{sign * cost + 0.0:.4g}"
+
+    there = f"Expected {what} there: {amount(decision.expected_cost)}"
+    other = _best_other(record, movement)
+    if decision.action != before:
         price = f"a move that costs {decision.movement:.4g}"
         sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {price}."]
-    sentences.append(
-        f"Expected service cost there: {decision.expected_cost:.4g}, at {name(before)}: {record.expected[before]:.4g}."
-    )
+        sentences.append(f"{there}, at {name(before)}: {amount(record.expected[before])}.")
+    else:
+        sentences = [f"Round {decision.round}: stay at {name(before)}."]
+        if other is None:
+            sentences.append(f"{there}.")
+        else:
+            way = f"and going there would have cost {movement[other]:.4g}"
+            sentences.append(f"{there}; the best elsewhere: {amount(record.expected[other])} at {name(other)}, {way}.")
     if decision.limited_by is not None and decision.action == decision.wanted:
         sentences.append(f"The guard wanted its safe action; {decision.limited_by} kept it from being played.")
     elif decision.limited_by is not None:
@@ -244,11 +263,27 @@ def _in_words(record: Record, problem: Problem, movement: Array) -> str:
     if len(shares) > 1:
         sentences.append(f"The rule's probabilities: {', '.join(shares)}.")
     cheapest = int(np.argmin(record.bounds))
-    if cheapest != decision.action:
+    said = decision.action == before and cheapest == other and record.bounds[cheapest] == record.expected[cheapest]
+    if record.bounds[cheapest] < record.bounds[decision.action] and not said:
         sentences.append(
-            f"The lowest bound, {record.bounds[cheapest]:.4g}, is at {name(cheapest)}; "
+            f"The {most} bound, {amount(record.bounds[cheapest])}, is at {name(cheapest)}; "
             f"going there would have cost {movement[cheapest]:.4g}."
         )
     if record.said:
         sentences.append(record.said)
     return " ".join(sentences)
+
+
+def _best_other(record: Record, movement: Array) -> int | None:
+    """Of the actions that may be taken besides the present one: that of least expected cost, the nearest of those.
+
+    None where there is no other, or where nothing is known that would tell them apart.
+    """
+    known = np.isfinite(record.bounds) & np.isfinite(record.expected)
+    if not known.any() or np.ptp(record.expected[known]) == 0:
+        return None
+    known[record.before] = False
+    others = np.flatnonzero(known)
+    if not len(others):
+        return None
+    return int(others[np.lexsort((movement[others], record.expected[others]))[0]])

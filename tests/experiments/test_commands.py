@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from rich.console import Console
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments import commands
 from holdcourse.experiments.example import EXAMPLE
-from holdcourse.experiments.logged import read_record
+from holdcourse.experiments.logged import Line, LoggedBacktest, read_record
 from holdcourse.experiments.record_command import backtest_log
 from holdcourse.experiments.runs import PAPER_POLICIES
 from holdcourse.experiments.tables import Grid
@@ -123,6 +125,27 @@ def test_dry_run_lists_and_does_nothing(run, tmp_path):
     found = json.loads(run("sweep", "mine.toml", "--dry-run", "--json").stdout)
     assert len(found["runs"]) == 99
     assert not (tmp_path / "sweep").exists()
+    assert len(shown.splitlines()) == 5  # a summary
+    assert "3 problems x 3 rho x 1 start x (5 policies x 2 repetitions + the clairvoyant)" in shown
+    assert "policies: recommended, gp-md, cgp-lcb, md-known, stationary\nrho: 0.5, 1, 2\n" in shown
+    assert "done before, in sweep: 0 of 99" in shown
+    with pytest.raises(InvalidInput, match="--list goes with --dry-run"):
+        run("sweep", "mine.toml", "--list")
+
+
+def test_dry_run_says_what_is_done_and_lists_on_request(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = EXAMPLE.replace("rounds = 200", "rounds = 5").replace("functions = 3", "functions = 1")
+    (tmp_path / "mine.toml").write_text(text.replace("rho = [0.5, 1.0, 2.0]", "rho = [1.0]"))
+    run("sweep", "mine.toml", "--workers", "1", "--out", "results")
+    gone = sorted((tmp_path / "results" / "runs").glob("*.npz"))[0]
+    gone.unlink()
+    shown = run("sweep", "mine.toml", "--dry-run", "--list", "--out", "results").stdout
+    assert "done before, in results: 10 of 11" in shown
+    rows = [line for line in shown.splitlines() if line.startswith("│")]
+    assert len(rows) == 11
+    assert next(row for row in rows if "yes" not in row).startswith(f"│ {gone.stem[:8]} ")
+    assert "…" not in shown
 
 
 def test_sweep(run, tmp_path):
@@ -130,6 +153,10 @@ def test_sweep(run, tmp_path):
     (tmp_path / "mine.toml").write_text(text)
     shown = run("sweep", "mine.toml", "--workers", "1", "--out", "results")
     assert "pump: mean total cost" in shown.stdout
+    rows = [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("│")]
+    order = ["Recommended", "GP-MD", "CGP-LCB", "MD-Known", "Stationary", "Clairvoyant"]  # as in the file
+    assert rows == 2 * order
+    assert shown.stdout.count(" ± ") == 2 + 2 * 3 * len(order)  # both titles, and every mean
     means = json.loads(run("sweep", "mine.toml", "--workers", "1", "--out", "results", "--json").stdout)["means"]
     ours = {"recommended", "gp-md", "cgp-lcb", "md-known", "stationary"}
     assert {mean["policy"] for mean in means} == ours | {"clairvoyant"}
@@ -145,6 +172,26 @@ def test_tables_of_many_policies_name_them_in_full(width, cell):
     assert cell in shown
     assert "…" not in shown
     assert shown.count("20.0") == len(names)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_row_for_each_policy_with_errors(width):
+    """As many tables as it takes; nothing is cut."""
+    names = ("recommended", "planner-known", "my-own", "clairvoyant")
+    rhos = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    grid = Grid("a title", names, {rho: dict.fromkeys(names, (12345 * rho, 67.0)) for rho in rhos})
+    console = Console(width=width, record=True, file=io.StringIO())
+    tables = grid.by_policy(width)
+    for table in tables:
+        console.print(table)
+    shown = console.export_text()
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert all(shown.count(f"rho {rho:g} ") == 1 for rho in rhos)
+    assert shown.count(" ± 67") == len(names) * len(rhos)
+    assert (len(tables) == 1) == (width == 200)
+    rows = [line.split()[1] for line in shown.splitlines() if line.startswith("│")]
+    assert rows == len(tables) * ["Recommended", "Planner-Known", "my-own", "Clairvoyant"]
 
 
 FAILING = """
@@ -205,6 +252,12 @@ def test_backtest_of_a_record_is_marked_as_model_based(plant, tmp_path, capsys):
     assert "120 rounds, 3 settings; model-based" in shown
     assert "Held-out error of that model: " in shown
     assert "as recorded" in shown
+    assert "e+" not in shown
+    numbers = [line.split("│")[2:5] for line in shown.splitlines() if line.startswith("│")]
+    assert len({len(cell.strip().partition(".")[2]) for row in numbers for cell in row}) == 1  # digits of all costs
+    answer = " ".join(shown.split())
+    assert answer.endswith("it would have paid off here.")
+    assert "By a model of this record, recommended would have cost" in answer
     found = json.loads((tmp_path / "out" / "backtest.json").read_text())
     assert found["model_based"] is True
     assert found["held_out"]["useful"] is True
@@ -215,6 +268,57 @@ def test_backtest_of_a_record_is_marked_as_model_based(plant, tmp_path, capsys):
     recorded = next(line for line in found["policies"] if line["policy"] == "as recorded")
     assert recorded["service"] == pytest.approx(found["measured"], rel=0.01)
     assert recorded["saved"] == 0
+
+
+def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended"):
+    """The answer where a policy saved so much, the best fixed setting 5 % and hindsight 20 %."""
+    lines = [
+        Line(name, 100.0 - percent, 0.0, 100.0 - percent, percent, share)
+        for name, percent, share in (
+            (policy, saved, guessed),
+            ("best fixed", 5.0, 0.0),
+            ("clairvoyant", 20.0, 0.0),
+            ("as recorded", 0.0, 0.0),
+        )
+    ]
+    world = SimpleNamespace(held_out=SimpleNamespace(useful=useful))
+    return LoggedBacktest(world, 0.0, tuple(sorted(lines, key=lambda line: line.total)), ()).conclusion
+
+
+@pytest.mark.parametrize(
+    ("options", "beginning", "ending"),
+    [
+        ({}, "By a model of this record, recommended would have cost 10.0 % less", ": it would have paid off here."),
+        (
+            {"saved": -3.0},
+            "By a model of this record, recommended would have cost 3.0 % more",
+            "would not have paid off",
+        ),
+        ({"saved": 2.0}, "By a model", "a better fixed setting would have saved more."),
+        ({"guessed": 0.4}, "By a model", "in 40 % of its rounds the model is guessing: the record decides nothing."),
+        ({"useful": False}, "The model of this record predicts no better than the mean", "nothing to conclude."),
+        ({"policy": "md-known"}, "No policy that could run at the plant was tried", "nothing to conclude."),
+        ({"policy": "gp-md"}, "By a model of this record, gp-md would", "paid off here."),
+    ],
+)
+def test_a_backtest_of_a_record_ends_with_the_answer(options, beginning, ending):
+    conclusion = judged(**options)
+    assert conclusion.startswith(beginning)
+    assert ending in conclusion
+    if "By a model" in conclusion:
+        assert "(the best fixed setting: 5.0 % less, perfect hindsight: 20.0 % less)" in conclusion
+
+
+def test_large_and_small_costs_are_written_alike(plant, capsys):
+    """A plant in watts: 97,966 and 106,810, not 97966 and 1.0681e+05."""
+    header, *rows = plant.read_text().splitlines()
+    scaled = [f"{before},{20 * float(cost):.3f}" for before, _, cost in (row.rpartition(",") for row in rows)]
+    plant.write_text("\n".join([header, *scaled]) + "\n")
+    backtest_log(plant, **COLUMNS, move_cost=6.0, policies=["gp-md,stationary"])
+    shown = capsys.readouterr().out
+    cells = [cell.strip() for line in shown.splitlines() if line.startswith("│") for cell in line.split("│")[2:5]]
+    assert all(re.fullmatch(r"[\d,]+", cell) for cell in cells)
+    assert any("," in cell for cell in cells)
 
 
 def test_rows_may_come_in_any_order(plant, tmp_path, capsys):

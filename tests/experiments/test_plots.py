@@ -117,6 +117,14 @@ def test_one_colour_per_policy_everywhere(results):
     assert line_of("my own") == line_of("my own")
 
 
+def test_gp_md_is_seen_where_it_does_what_cgp_lcb_does():
+    """As in the paper's Figures 1 and 3: a thin line above a wide one, also in the legend's order."""
+    above, below = line_of("gp-md"), line_of("cgp-lcb")
+    assert above["zorder"] > below["zorder"]
+    assert below["linewidth"] > 2 * above["linewidth"]
+    assert below["alpha"] < above.get("alpha", 1.0)
+
+
 def test_colours_can_be_told_apart_without_red_or_green():
     """All pairs as people without red (or green) receptors see them (Viénot, Brettel and Mollon 1999)."""
     to_lms = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])

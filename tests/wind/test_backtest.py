@@ -178,7 +178,8 @@ def made(weekly_fixed, weekly_ours, step_hours=1):
 
     def flight(name, weekly):
         gross = np.repeat(np.asarray(weekly, float) / rounds, rounds)
-        return Flight(name, still, still, gross, np.zeros_like(gross), np.ones_like(gross))
+        flown = still if name == "fixed" else np.arange(len(still)) % 2
+        return Flight(name, flown, still, gross, np.zeros_like(gross), np.ones_like(gross))
 
     best = np.maximum(weekly_fixed, weekly_ours)
     flights = {"fixed": weekly_fixed, "gp-md": weekly_ours, "clairvoyant": best}
@@ -242,6 +243,27 @@ def test_the_answer_is_about_the_recommended_policy():
     assert "; gp-md: +10.0 %)" in both.conclusion
 
 
+def test_a_controller_that_stays_has_an_answer_of_its_own():
+    found = made([100.0] * 10, [110.0] * 10)
+    home, rounds = found.flights["fixed"], len(found.world.time)
+    stayed = replace(found, flights=found.flights | {"recommended": replace(home, policy="recommended")})
+    assert stayed.stayed
+    assert stayed.verdict == "stayed"
+    assert stayed.conclusion == (
+        "recommended found nothing worth a move and stayed at 100 m, the altitude chosen on history (+0.00 % against "
+        "it; gp-md: +10.0 %); perfect hindsight would have made 10.0 % more."
+    )
+    for late, verdict in ((5, "stayed"), (200, "undecided")):  # hours on the way there, in the second piece
+        actions = np.where((np.arange(rounds) >= 168) & (np.arange(rounds) < 168 + late), 1, home.actions)
+        flight = replace(home, policy="recommended", actions=actions)
+        pieces = replace(found, flights=found.flights | {"recommended": flight}, lengths=(168, rounds - 168))
+        assert pieces.verdict == verdict
+    few = made([100.0] * 3, [110.0] * 3)
+    few = replace(few, flights=few.flights | {"recommended": replace(few.flights["fixed"], policy="recommended")})
+    assert few.verdict == "too few"
+    assert few.conclusion.startswith("recommended found nothing worth a move and stayed at 100 m")
+
+
 def test_a_gain_over_a_poor_altitude_is_said_to_be_one():
     found = made([100.0] * 10, [110.0] * 10)
     for best, caveat in ((120.0, True), (105.0, False)):
@@ -286,6 +308,48 @@ def record(hours=24 * 60, begin="2020-01-01", heights=(20.0, 100.0, 300.0), seed
 
 
 QUICK = Plan(count=4, policies=("fixed", "cgp-lcb"), what_if=())
+
+
+@pytest.mark.parametrize("start", [20.0, 300.0])
+def test_in_wind_that_nothing_can_be_predicted_of_the_recommended_policy_stays(start):
+    plan = replace(QUICK, policies=("fixed", "recommended"), start_altitude=start)
+    found = run_backtest(record(hours=24 * 90), plan=plan)
+    assert found.notes[-1].endswith("so it stays.")
+    assert found.backtest.verdict == "stayed"
+    assert "found nothing worth a move and stayed at 20 m" in found.backtest.conclusion
+
+
+def test_altitudes_that_few_machines_reach_are_warned_of():
+    high = record(heights=(100.0, 2830.0))
+    warned = [text for text in run_backtest(high, plan=QUICK).warnings if "--high 1000" in text]
+    assert len(warned) == 1
+    assert "go up to 2830 m, as the data do" in warned[0]
+    chosen = run_backtest(high, plan=replace(QUICK, high=2000.0))
+    assert not any("--high" in text for text in chosen.warnings)  # who says it, means it
+    assert not any("--high" in text for text in run_backtest(record(), plan=QUICK).warnings)
+
+
+def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
+    """With the past that they were made from; a record of one is verified from Python."""
+    found = run_backtest(record(), plan=replace(QUICK, policies=("fixed", "recommended")))
+    policy = found.policy("recommended")
+    flown = found.backtest.flights["recommended"]
+    assert policy.explanation == flown.explanation
+    assert "There is no history" not in policy.explanation
+    world, path = found.backtest.world, tmp_path / "turbine.log"
+    with hc.Controller(policy, start=found.backtest.start, log=path) as controller:
+        for t in range(24):
+            decision = controller.ask(float(world.moments[t]), forecast=world.speed[t + 1 : t + 13])
+            controller.tell(decision.id, float(world.speed[t, decision.action]))
+    with pytest.raises(
+        InvalidInput, match=r"only Python can make it again\); make it there .*audit\.verify\(path, policy"
+    ):
+        hc.audit.verify(path)
+    again = run_backtest(record(), plan=QUICK).policy("recommended")  # as another program would
+    verified = hc.audit.verify(path, again)
+    assert (verified.decisions, verified.differences) == (24, ())
+    with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, recommended"):
+        found.policy("magic")
 
 
 def test_history_is_the_first_quarter_unless_given():

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from holdcourse.errors import HoldcourseError, MissingExtra
 from holdcourse.wind import backtest_command, bundled
+from holdcourse.wind.result import Line
+from holdcourse.wind.run import Plan
+from holdcourse.wind.tables import screen_tables
 
 POLICIES = ("--policies", "fixed,cgp-lcb", "--what-if", "none", "--count", "4")
 
@@ -63,6 +70,29 @@ def test_the_table_lines_up(run, wind, width):
     assert "first quarter of the record" in shown
     assert "report: backtest-report/report.html" in shown
     assert (wind / "backtest-report" / "report.html").is_file()
+
+
+def test_the_demos_rows_fit_80_columns():
+    """Of the numbers that half a year makes; where they are larger, what was made gross is left out."""
+    rows = [
+        Line("clairvoyant", 192352, 197869, 5517, 1.04, 100.0, 4.6, 3.0, 6.5),
+        Line("fixed", 183918, 183963, 44, 0.01, 95.6, 0.0, np.nan, np.nan),
+        Line("minc-known", 46455, 211668, 165212, 10.97, 24.2, -74.7, -92.1, -59.6),
+    ]
+    for factor, gross in ((1, True), (1000, False)):
+        large = [
+            replace(row, net=factor * row.net, gross=factor * row.gross, moving=factor * row.moving) for row in rows
+        ]
+        found = SimpleNamespace(lines=large, judged=large[0])
+        result = SimpleNamespace(site="North Sea", period="2010", plan=Plan(), backtest=found)
+        console = Console(width=80, record=True, file=io.StringIO())
+        (table,) = screen_tables([result], 80)
+        console.print(table)
+        shown = console.export_text().splitlines()
+        assert len([line for line in shown if line.strip()]) == 4 + 1 + len(rows) - 1  # one line each, none broken
+        assert ("gross" in "".join(shown)) == gross
+        assert "-92.1..-59.6" in shown[-1]
+        assert max(map(len, shown)) <= 80
 
 
 def test_json(run, wind):
@@ -130,7 +160,8 @@ def test_a_machine_of_ones_own(run, wind):
         (("west.csv", "--lat", "50"), "every site needs --lat and --lon"),
         (("west.csv", "--name", "a", "--name", "b"), "2 names for 1 sites"),
         (("west.csv", "east.csv", "--each", "--history", "west.csv"), "one to one with the files"),
-        (("west.csv", "--from", "2031-01-01"), "no time between"),
+        (("west.csv", "--from", "2031-01-01"), "no time from 2031-01-01 on: the record covers 2020-01-01T00:00:00 to"),
+        (("west.csv", "--to", "2019-01-01"), "no time before 2019-01-01: the record covers"),
         (("west.csv", "--from", "soon"), "is not a time"),
         (("west.csv", "--curve", "west.csv"), "is not a speed and a power"),
         (("west.csv", "--curve", "m.csv", "--rated-speed", "9"), "leave out --rated-speed"),
@@ -141,7 +172,10 @@ def test_a_machine_of_ones_own(run, wind):
         (("west.csv", "--start", "nan"), "the start altitude of nan m lies outside"),
         (("west.csv", "--rho", "0"), "rho must be positive"),
         (("west.csv", "--price", "nan"), "price of a kWh must be a number"),
-        (("west.csv", "--low", "5"), "altitude 5 m lies outside"),
+        (("west.csv", "--low", "5"), "--low 5 lies outside the heights 50.0 to 300.0 m"),
+        (("west.csv", "--low", "5"), "use --low 50, or another altitude in between"),
+        (("west.csv", "--high", "301"), "use --high 300, or another altitude in between"),
+        (("west.csv", "--timezone", "Oslo"), "timezone 'Oslo' is not known"),  # also where times carry their zone
         (("west.csv", "--max-gap", "-1"), "max_gap"),
     ],
 )
@@ -170,6 +204,12 @@ def test_help_has_examples_and_every_default(run):
     assert "holdcourse backtest lidar.csv" in shown
     assert "backtest-report" in shown
     assert "--hyperparameters" in shown
+    assert "Altitude before the first hour, m; default middle." in " ".join(shown.split())
+
+
+def test_a_zone_that_is_not_needed_is_said(run, wind):
+    done = run("backtest", "west.csv", *POLICIES, "--timezone", "Europe/Oslo", "--json")
+    assert "times carry their zone (--timezone Europe/Oslo was not needed); shown in UTC" in done.stdout
 
 
 def test_without_matplotlib(run, wind, monkeypatch):

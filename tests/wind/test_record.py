@@ -128,7 +128,7 @@ def test_a_part_of_the_period() -> None:
     record = made(6)
     assert len(record.between("2020-01-01T02", "2020-01-01T04")) == 2
     assert len(record.between(end="2020-01-01T02:00")) == 2
-    with pytest.raises(InvalidInput, match="no time between"):
+    with pytest.raises(InvalidInput, match="no time from 2021-01-01 on: the record covers"):
         record.between("2021-01-01")
     with pytest.raises(InvalidInput, match="is not a time"):
         record.between("soon")

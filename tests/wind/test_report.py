@@ -9,16 +9,18 @@ import re
 import struct
 import sys
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.wind import bundled
+from holdcourse.wind import bundled, report_page
 from holdcourse.wind.looks import look, worth_showing
 from holdcourse.wind.policies import REGISTRY
 from holdcourse.wind.report import write_report
 from holdcourse.wind.report_page import page
+from holdcourse.wind.result import Verdict
 from holdcourse.wind.run import Plan, run_backtest
 
 LIGHT, DARK = "#ffffff", "#12171c"  # the backgrounds of the page
@@ -167,3 +169,7 @@ def test_one_colour_for_each_policy_on_light_and_dark(result, monkeypatch):
     shown = worth_showing(result.backtest)
     assert shown[0] == "fixed"
     assert shown[-1] == "clairvoyant"
+
+
+def test_the_page_has_a_word_for_every_verdict():
+    assert set(report_page._VERDICTS) == set(get_args(Verdict))

@@ -22,7 +22,8 @@ from holdcourse.experiments.policies import KNOWING, LEARNING, check_policy_name
 from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
 from holdcourse.experiments.results import Results
 from holdcourse.experiments.runner import Report, run_sweep
-from holdcourse.experiments.runs import Sweep
+from holdcourse.experiments.runs import CLAIRVOYANT, Sweep
+from holdcourse.experiments.store import Folder
 from holdcourse.experiments.style import drawing
 from holdcourse.experiments.sweepfile import json_schema, load_sweep
 from holdcourse.experiments.synthetic import SyntheticPlan
@@ -30,7 +31,9 @@ from holdcourse.experiments.tables import cost_grid, mean_rows
 from holdcourse.experiments.wind import WindPlan
 
 Plan = TypeVar("Plan", bound=BaseModel)
-SHOWN_IDENTITY = 12  # letters of it in a table
+SHOWN_IDENTITY = 8  # letters of it in a table
+LISTED = {"repetition": "rep."}  # headings of a list that is to fit 80 columns
+SCENE = ("problem", "rho", "start")  # what the runs of all policies share
 
 Numbers = list[str] | None
 Rho = Annotated[Numbers, typer.Option("--rho", metavar="NUMBERS", help="Weights of the service cost, e.g. 0.5,1,2.")]
@@ -209,7 +212,8 @@ def sweep(
     workers: Workers = None,
     dask: Dask = None,
     fresh: Fresh = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and list the runs; do none.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and count the runs; do none.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="With --dry-run: list every run.")] = False,
     example: Annotated[bool, typer.Option("--example", help="Print a sweep file with comments.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of sweep files.")] = False,
     as_json: Json = False,
@@ -229,8 +233,10 @@ def sweep(
         raise typer.BadParameter("give a sweep file, or --example to print one", param_hint="CONFIG")
     wanted = load_sweep(config)
     if dry_run:
-        _list_runs(wanted, as_json)
+        _show_plan(wanted, out, listed, as_json)
         return
+    if listed:
+        raise InvalidInput("--list goes with --dry-run")
     notes = Console(stderr=True, soft_wrap=True, highlight=False)
     with executor_of(dask) as executor, resumable(out):
         report = run_sweep(wanted, out, executor=executor, workers=workers, fresh=fresh, say=notes.print)
@@ -239,17 +245,19 @@ def sweep(
         typer.echo(json.dumps(as_values(report) | {"means": mean_rows(results)}))
     elif results.rows:
         console = Console()
-        for grid in (
-            cost_grid(results, wanted.name, f"{wanted.name}: mean total cost"),
-            cost_grid(results, wanted.name, f"{wanted.name}: total cost over the clairvoyant optimum", ratio=True),
-        ):
-            console.print(grid.shown(console.width))
+        order = list(dict.fromkeys(run.policy.name for run in wanted.runs))  # as in the file
+        for what, ratio in (("mean total cost", False), ("total cost over the clairvoyant optimum", True)):
+            title = f"{wanted.name}: {what}, ± standard error"
+            grid = cost_grid(results, wanted.name, title, ratio=ratio, order=order)
+            for table in grid.by_policy(console.width):
+                console.print(table)
         typer.echo(f"summary: {report.folder / 'summary.csv'}")
     finish([report], notes)
 
 
-def _list_runs(wanted: Sweep, as_json: bool) -> None:
-    rows = [
+def _show_plan(wanted: Sweep, out: Path, listed: bool, as_json: bool) -> None:
+    there = set(Folder(out).identities())
+    rows: list[dict[str, Any]] = [
         {
             "identity": run.identity,
             "policy": run.policy.name,
@@ -258,15 +266,31 @@ def _list_runs(wanted: Sweep, as_json: bool) -> None:
             "start": "random" if run.start is None else run.start,
             "repetition": run.repetition,
             "rounds": run.rounds,
+            "done": run.identity in there,
         }
         for run in wanted.runs
     ]
     if as_json:
         typer.echo(json.dumps({"runs": rows, "decisions": wanted.decisions}))
         return
-    table = Table(*rows[0], title=f"{wanted.name}: {len(rows)} runs, {wanted.decisions} decisions; none was done")
+    values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
+    policies = [name for name in values["policy"] if name != CLAIRVOYANT]
+    scenes = " x ".join(_counted(values[name], name) for name in SCENE)
+    each = f"{_counted(policies, 'policy')} x {_counted(values['repetition'], 'repetition')}"
+    typer.echo(f"{wanted.name}: {len(rows)} runs, {wanted.decisions} decisions; none was done")
+    typer.echo(f"{scenes} x ({each} + the {CLAIRVOYANT})")
+    typer.echo(f"policies: {', '.join(policies)}")
+    typer.echo(f"rho: {', '.join(f'{rho:g}' for rho in values['rho'])}")
+    typer.echo(f"done before, in {out}: {sum(row['done'] for row in rows)} of {len(rows)}")
+    if not listed:
+        return
+    table = Table(*(LISTED.get(name, name) for name in rows[0]))
     for row in rows:
-        table.add_row(
-            *(str(value)[:SHOWN_IDENTITY] if name == "identity" else str(value) for name, value in row.items())
-        )
+        shown = row | {"identity": row["identity"][:SHOWN_IDENTITY], "done": "yes" if row["done"] else ""}
+        table.add_row(*map(str, shown.values()))
     Console().print(table)
+
+
+def _counted(values: list[Any], word: str) -> str:
+    many = f"{word[:-1]}ies" if word.endswith("y") else word if word == "rho" else f"{word}s"
+    return f"{len(values)} {word if len(values) == 1 else many}"

@@ -36,7 +36,7 @@ from holdcourse.experiments.comparison import Comparison, ComparisonPlan
 from holdcourse.experiments.explain import explain
 from holdcourse.experiments.policies import KNOWING, LEARNING
 from holdcourse.experiments.runner import run_sweep
-from holdcourse.experiments.style import blank, drawing, label_of, line_of, save, shared_legend
+from holdcourse.experiments.style import SETTINGS, blank, drawing, label_of, line_of, save, shared_legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -210,6 +210,7 @@ def _panel(ax: Any, process: str, rows: list[dict[str, Any]], policies: Sequence
             [row["standard_error"] for row in own],
             marker="o",
             markersize=5,
+            elinewidth=SETTINGS["lines.linewidth"],
             label=label_of(name),
             **line_of(name),
         )

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.arguments import refuse_record
 from holdcourse.errors import InvalidInput
 
 Array: TypeAlias = NDArray[np.float64]
@@ -37,6 +38,7 @@ class Csv:
     @classmethod
     def read(cls, path: Path) -> Csv:
         """Read a file; empty lines and lines that begin with # are left out."""
+        refuse_record(path, "a CSV is what is read here")
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
-from holdcourse.experiments.policies import make_policy
+from holdcourse.experiments.policies import KNOWING, make_policy
 from holdcourse.history import History
 from holdcourse.offline import optimal_path
 from holdcourse.problem import Problem
@@ -27,6 +27,8 @@ Indices: TypeAlias = NDArray[np.int64]
 MOST_ACTIONS = 60
 POLICIES = ("recommended", "gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
 RECORDED, BEST_FIXED, CLAIRVOYANT = "as recorded", "best fixed", "clairvoyant"
+HINDSIGHT = (RECORDED, BEST_FIXED, CLAIRVOYANT)  # no policies, but what was done and what might have been
+MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,34 @@ class LoggedBacktest:
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
 
+    def line(self, policy: str) -> Line:
+        """Of one policy."""
+        return next(line for line in self.lines if line.policy == policy)
+
+    @property
+    def judged(self) -> Line | None:
+        """The policy that the answer is about: the recommended one, or else the best that could be run at a plant."""
+        able = [line for line in self.lines if line.policy not in (*HINDSIGHT, *KNOWING)]
+        return next((line for line in able if line.policy == "recommended"), next(iter(able), None))
+
+    @property
+    def conclusion(self) -> str:
+        """The answer in one sentence."""
+        judged, fixed, best = self.judged, self.line(BEST_FIXED), self.line(CLAIRVOYANT)
+        if not self.world.held_out.useful:
+            return "The model of this record predicts no better than the mean, so there is nothing to conclude."
+        if judged is None:
+            return "No policy that could run at the plant was tried, so there is nothing to conclude."
+        beside = f"the best fixed setting: {_less(fixed)}, perfect hindsight: {_less(best)}"
+        sentence = f"By a model of this record, {judged.policy} would have cost {_less(judged)} than what was done"
+        if judged.guessed > MOST_GUESSED:
+            guessed = f"{100 * judged.guessed:.0f} % of its rounds"
+            return f"{sentence} ({beside}); but in {guessed} the model is guessing: the record decides nothing."
+        ending = "it would have paid off here" if judged.saved > 0 else "it would not have paid off here"
+        if judged.saved > 0 and judged.total > fixed.total:
+            ending = "a better fixed setting would have saved more"
+        return f"{sentence} ({beside}): {ending}."
+
     def as_values(self) -> dict[str, Any]:
         """In JSON values."""
         return {
@@ -78,6 +108,7 @@ class LoggedBacktest:
             "held_out": asdict(self.world.held_out) | {"useful": self.world.held_out.useful},
             "measured": self.measured,
             "policies": [asdict(line) for line in self.lines],
+            "conclusion": self.conclusion,
             "notes": list(self.notes),
         }
 
@@ -165,6 +196,10 @@ def backtest_record(
     ]
     lines.sort(key=lambda line: line.total)
     return LoggedBacktest(world, float(rho * record.measurements.sum()), tuple(lines), tuple(_notes(world)))
+
+
+def _less(line: Line) -> str:
+    return f"{abs(line.saved):.1f} % {'less' if line.saved >= 0 else 'more'}"
 
 
 def _notes(world: LoggedWorld) -> list[str]:

@@ -11,17 +11,27 @@ from rich.console import Console
 from rich.table import Table
 
 from holdcourse import archive
-from holdcourse.arguments import Directed, Json, Matrix, check_out, completing, names_of, writing
+from holdcourse.arguments import Directed, Json, Matrix, check_out, completing, names_of, refuse_record, writing
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.logged import POLICIES, backtest_record, read_record
 from holdcourse.experiments.policies import KNOWING, LEARNING, check_policy_name
 from holdcourse.experiments.style import label_of
+from holdcourse.experiments.tables import digits_of
 from holdcourse.problem import Problem
 
 
+def _csv(path: Path) -> Path:
+    """Before the columns are asked for: a controller's own record has none."""
+    refuse_record(path, "--log reads a CSV")
+    return path
+
+
 def backtest_log(
-    log: Annotated[Path, typer.Option(help="CSV of the plant's record: a row per measurement, with a header.")],
+    log: Annotated[
+        Path,
+        typer.Option(callback=_csv, help="CSV of the plant's record: a row per measurement, with a header."),
+    ],
     action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
     cost: Annotated[str, typer.Option(help="Column of what was measured.")],
     context: Annotated[list[str], typer.Option(help="Column of the context; repeat for several.")],
@@ -78,9 +88,12 @@ def backtest_log(
     table = Table("policy", title=f"{log.name}: {len(record)} rounds, {problem.n} settings; model-based")
     for heading in ("service", "movement", "total", "saved", "guessed"):
         table.add_column(heading, justify="right")
+    largest = max(abs(cost) for line in found.lines for cost in (line.service, line.movement, line.total))
+    digits = 4 if largest < 1 else digits_of(largest)
     for line in found.lines:
-        numbers = (f"{line.service:.5g}", f"{line.movement:.4g}", f"{line.total:.5g}")
+        numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
         table.add_row(label_of(line.policy), *numbers, f"{line.saved:+.1f} %", f"{100 * line.guessed:.0f} %")
     Console().print(table)
     for note in found.notes:
         typer.echo(note)
+    Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)

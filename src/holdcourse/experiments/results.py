@@ -102,10 +102,10 @@ class Results:
         that of the clairvoyant optimum.
         """
         if quantity not in QUANTITIES:
-            raise InvalidInput(f"quantity {quantity!r} is not known; use one of {list(QUANTITIES)}")
+            raise InvalidInput(f"quantity {quantity!r} is not known; use one of {', '.join(QUANTITIES)}")
         chosen = [k for k, row in enumerate(self.rows) if row.policy == policy]
         if not chosen:
-            raise InvalidInput(f"there are no runs of policy {policy!r}; there are {self.policies}")
+            raise InvalidInput(f"there are no runs of policy {policy!r}; there are {', '.join(self.policies)}")
         lengths = {self.rows[k].rounds for k in chosen}
         if len(lengths) > 1:
             raise InvalidInput(f"runs of {sorted(lengths)} rounds cannot be drawn together; select one experiment")

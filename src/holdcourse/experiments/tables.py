@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ class Grid:
     def texts(self, *, errors: bool = True) -> list[list[str]]:
         """One row per rho, the first cell its value."""
         largest = max((abs(mean) for row in self.cells.values() for mean, _ in row.values()), default=0.0)
-        digits = 2 if largest < 20 else 1 if largest < 1000 else 0
+        digits = digits_of(largest)
         return [
             [f"{rho:g}", *(_cell(row.get(name), digits, errors) for name in self.policies)]
             for rho, row in self.cells.items()
@@ -53,6 +54,27 @@ class Grid:
             table.add_row(*row)
         return table
 
+    def by_policy(self, width: int) -> list[Table]:
+        """A row for each policy, with errors; as many tables as this width needs for the columns of all rho."""
+        names = [label_of(name) for name in self.policies]
+        left = width - 4 - max(map(len, ["policy", *names]))
+        groups: list[list[list[str]]] = [[]]
+        for rho, *cells in self.texts():
+            column = [f"rho {rho}", *cells]
+            taken = sum(3 + max(map(len, other)) for other in [*groups[-1], column])
+            if groups[-1] and taken > left:
+                groups.append([])
+            groups[-1].append(column)
+        tables = []
+        for group in groups:
+            table = Table("policy", title=self.title, min_width=min(width, len(self.title)))
+            for heading, *_ in group:
+                table.add_column(heading, justify="right", no_wrap=True)
+            for row in zip(names, *(cells for _, *cells in group), strict=True):
+                table.add_row(*row)
+            tables.append(table)
+        return tables
+
     def as_json(self) -> dict[str, Any]:
         """For programs."""
         rows = [
@@ -63,14 +85,17 @@ class Grid:
         return {"title": self.title, "rows": rows}
 
 
-def cost_grid(results: Results, experiment: str, title: str, *, ratio: bool = False) -> Grid:
-    """Mean total cost, or its ratio to the clairvoyant optimum."""
+def cost_grid(
+    results: Results, experiment: str, title: str, *, ratio: bool = False, order: Sequence[str] | None = None
+) -> Grid:
+    """Mean total cost, or its ratio to the clairvoyant optimum; policies in this order, by default that of legends."""
     chosen = results.select(experiment=experiment)
     cells: dict[float, dict[str, tuple[float, float]]] = {}
     for mean in chosen.means():
         pair = (mean.ratio, mean.ratio_error) if ratio else (mean.total, mean.total_error)
         cells.setdefault(mean.rho, {})[mean.policy] = pair
-    return Grid(title, tuple(in_order(chosen.policies)), dict(sorted(cells.items())))
+    there = in_order(chosen.policies) if order is None else [name for name in order if name in chosen.policies]
+    return Grid(title, tuple(there), dict(sorted(cells.items())))
 
 
 def energy_grid(results: Results, problem: str, title: str) -> Grid:
@@ -81,6 +106,11 @@ def energy_grid(results: Results, problem: str, title: str) -> Grid:
         part = chosen.select(rho=rho)
         cells[rho] = {name: _statistics(1e-3 * part.final(name, "net")) for name in part.policies}
     return Grid(title, tuple(in_order(chosen.policies)), cells)
+
+
+def digits_of(largest: float) -> int:
+    """Digits behind the point that numbers of one table are shown with, by the largest of them."""
+    return 2 if largest < 20 else 1 if largest < 1000 else 0
 
 
 def mean_rows(results: Results) -> list[dict[str, Any]]:

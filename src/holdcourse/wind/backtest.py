@@ -9,7 +9,7 @@ import numpy as np
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.notes import noted
-from holdcourse.wind.policies import REGISTRY, Setting, contexts_of, flown_by_default
+from holdcourse.wind.policies import Setting, contexts_of, flown_by_default, policy_of
 from holdcourse.wind.result import HINDSIGHT, Array, Backtest, Flight, Indices, Line
 from holdcourse.wind.world import WindWorld
 
@@ -44,9 +44,7 @@ def backtest(
     """
     world = setting.world
     wanted = flown_by_default() if policies is None else list(policies)
-    unknown = [name for name in wanted if name not in REGISTRY]
-    if unknown:
-        raise InvalidInput(f"policy {unknown[0]!r} is not known; there are {', '.join(sorted(REGISTRY))}")
+    makers = {name: policy_of(name) for name in wanted}
     if policies is None and setting.past is None:
         wanted.remove("fixed")
     begin = len(world.altitudes) // 2 if start is None else int(start)
@@ -59,7 +57,7 @@ def backtest(
     for name in wanted:
         if progress is not None:
             progress(name)
-        policy, notebook = noted(REGISTRY[name](setting))
+        policy, notebook = noted(makers[name](setting))
         run = hc.simulate(policy, world, contexts_of(name, world), start=begin, seed=seed, episodes=parts)
         before = _before(run.actions, slices, begin)
         reasons = notebook.reasons(before, run.actions)

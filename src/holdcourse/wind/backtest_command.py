@@ -85,7 +85,7 @@ def backtest(
         ),
     ] = None,
     start: Annotated[
-        float | None, typer.Option(help="Altitude before the first hour, m.", rich_help_panel=FLYING)
+        float | None, typer.Option(help="Altitude before the first hour, m; default middle.", rich_help_panel=FLYING)
     ] = None,
     context: Annotated[
         Literal["hour", "periodic"], typer.Option(help="How the hour of the day is seen.", rich_help_panel=FLYING)

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
+from holdcourse.arguments import refuse_record
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
 
 Kind: TypeAlias = Literal["netcdf3", "netcdf4", "grib", "zip", "text"]
@@ -73,6 +74,7 @@ def wind_files(paths: Paths, stack: ExitStack) -> Iterator[WindFile]:
 
 def kind_of(path: Path, label: str) -> Kind:
     """What the first bytes say; the name of a file says nothing."""
+    refuse_record(path, "wind files are NetCDF, GRIB, CSV or ZIP")
     try:
         with path.open("rb") as stream:
             head = stream.read(4096)

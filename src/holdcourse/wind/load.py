@@ -12,6 +12,7 @@ from holdcourse.wind.grid import Field, levels_of, nearest_point, open_fields, q
 from holdcourse.wind.join import join
 from holdcourse.wind.loaders import csv_table, era5_model, era5_pressure, era5_surface, ifs
 from holdcourse.wind.loaders.piece import Options, Piece
+from holdcourse.wind.loaders.times import zone_of
 from holdcourse.wind.record import Site, WindRecord
 from holdcourse.wind.units import checked_unit
 
@@ -83,6 +84,8 @@ def _checked(
     if surface_height is not None and not -500 <= surface_height <= 9000:
         raise InvalidInput(f"surface_height must be metres above sea level, got {surface_height}")
     unit = None if units is None else checked_unit(units)
+    if timezone is not None:
+        zone_of(timezone)  # also where no file turns out to need it
     return Options(lat, lon, surface_height, unit, timezone, time_format)
 
 

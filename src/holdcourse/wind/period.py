@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -61,7 +62,15 @@ def _days(record: WindRecord) -> str:
 def choose_altitudes(low: float | None, high: float | None, count: int, records: Sequence[WindRecord]) -> Array:
     """Evenly spaced altitudes; an end that is not given is the last that every record covers at every time."""
     lowest, highest = zip(*(_covered(record) for record in records), strict=True)
-    low, high = max(lowest) if low is None else low, min(highest) if high is None else high
+    bottom, top = max(lowest), min(highest)
+    # A micrometre of slack, as in `WindRecord.at`.
+    for option, wanted, inside in (("--low", low, math.ceil(bottom - 1e-6)), ("--high", high, math.floor(top + 1e-6))):
+        if wanted is not None and not bottom - 1e-6 <= wanted <= top + 1e-6:
+            raise InvalidInput(
+                f"{option} {wanted:g} lies outside the heights {bottom:.1f} to {top:.1f} m that the data have at every "
+                f"time; use {option} {inside}, or another altitude in between"
+            )
+    low, high = bottom if low is None else low, top if high is None else high
     if not (0 < low < high and count >= 2):
         raise InvalidInput(
             f"a choice of altitude needs two or more, from a lowest to a higher one, got {count} from {low:g} to "

@@ -149,6 +149,13 @@ def register(name: str, *, context: ContextKind = "hour", on_request: bool = Fal
     return add
 
 
+def policy_of(name: str) -> Maker:
+    """What makes the policy of this name."""
+    if name not in REGISTRY:
+        raise InvalidInput(f"policy {name!r} is not known; there are {', '.join(REGISTRY)}")
+    return REGISTRY[name]
+
+
 def flown_by_default() -> list[str]:
     """The policies of a backtest where nobody names any, in the order of the registry."""
     return [name for name in REGISTRY if name not in _ON_REQUEST]

@@ -173,7 +173,7 @@ class WindRecord:
         if len(strange) and outside == "error":
             raise InvalidInput(
                 f"altitude {strange[0]:g} m lies outside the heights {lowest:.1f}..{highest:.1f} m that the record has "
-                "at every time; choose altitudes in between, or clamp (outside='clamp') to use the nearest height"
+                "at every time; choose altitudes in between, or take the speed of the nearest height: outside='clamp'"
             )
         return interpolate(np.log(wanted), heights, self.speed, clamp=outside == "clamp")
 
@@ -190,8 +190,9 @@ class WindRecord:
         if end is not None:
             chosen &= self.time < _moment(end)
         if not chosen.any():
+            wanted = [f"from {start} on"] * (start is not None) + [f"before {end}"] * (end is not None)
             raise InvalidInput(
-                f"no time between {start} and {end}: the record covers {self.time[0]}..{self.time[-1]} UTC"
+                f"no time {' and '.join(wanted)}: the record covers {self.time[0]} to {self.time[-1]} UTC"
             )
         return self._rows(chosen)
 

@@ -25,6 +25,7 @@ Array: TypeAlias = NDArray[np.float64]
 _VERDICTS: dict[Verdict, tuple[str, str]] = {
     "yes": ("yes", "✔ Yes"),
     "no": ("no", "✘ No"),
+    "stayed": ("no", "= It stayed"),
     "undecided": ("unsure", "? Undecided"),
     "too few": ("unsure", "? Too few data"),
     "no comparison": ("unsure", "? No comparison"),

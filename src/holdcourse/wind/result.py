@@ -18,7 +18,7 @@ from holdcourse.wind.world import WindWorld
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
-Verdict: TypeAlias = Literal["yes", "no", "undecided", "too few", "no comparison"]
+Verdict: TypeAlias = Literal["yes", "no", "stayed", "undecided", "too few", "no comparison"]
 
 HINDSIGHT = ("best-fixed", "clairvoyant")
 KNOWING = ("md-known", "minc-known", *HINDSIGHT)  # they see wind that no gauge on the machine could tell them
@@ -27,6 +27,7 @@ HOURS_PER_WEEK = 168
 WEEKS_PER_YEAR = 52
 BOOTSTRAP_DRAWS = 2000
 FEWEST_WEEKS = 6  # fewer say nothing about the next year
+ARRIVAL = 24.0  # hours from the start of a piece in which one who stays may still be on the way
 LEVEL = 0.95
 
 
@@ -165,6 +166,17 @@ class Backtest:
         return next((row for row in self.flyable if row.policy == RECOMMENDED), next(iter(self.flyable), None))
 
     @property
+    def stayed(self) -> bool:
+        """Whether the controller that the answer is about went to the fixed altitude and never left it."""
+        if self.judged is None or "fixed" not in self.flights:
+            return False
+        ours, home = self.flights[self.judged.policy].actions, self.flights["fixed"].actions
+        ends = np.cumsum(self.lengths)
+        since = np.arange(len(ours)) - np.repeat(ends - self.lengths, self.lengths)  # rounds since the piece began
+        there = since * self.world.step_hours >= ARRIVAL
+        return bool(there.any() and (ours[there] == home[there]).all())
+
+    @property
     def verdict(self) -> Verdict:
         """Whether altitude control would have paid off, as far as this record can tell."""
         best = self.judged
@@ -174,6 +186,8 @@ class Backtest:
             return "too few"
         if np.isnan(best.gain_low):
             return "no comparison"
+        if self.stayed:
+            return "stayed"
         if best.gain_low > 0:
             return "yes"
         return "no" if best.gain_high < 0 else "undecided"
@@ -200,10 +214,15 @@ class Backtest:
         who = best.policy if chosen else f"{best.policy}, the best of {tried} controllers tried,"
         more = f"{abs(best.gain):.1f} % {'more' if best.gain >= 0 else 'less'} net energy"
         sentence = f"{who} would have made {more} than staying at {altitude}, the altitude chosen on history"
+        if self.stayed:
+            sentence = f"{who} found nothing worth a move and stayed at {altitude}, the altitude chosen on history"
         if self.verdict == "too few":
             return sentence + too_few
         if self.verdict == "no comparison":
             return f"{sentence}; but the fixed altitude makes so little that a difference in percent says nothing."
+        if self.verdict == "stayed":
+            most = f"perfect hindsight would have made {self.line('clairvoyant').gain:.1f} % more"
+            return f"{sentence} ({_signed(best.gain)} % against it{self._beside(best)}); {most}."
         interval = f"95 % interval {_signed(best.gain_low)} to {_signed(best.gain_high)} %{self._beside(best)}"
         ending = {
             "yes": "altitude control would have paid off here",

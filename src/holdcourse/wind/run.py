@@ -9,12 +9,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind import period
 from holdcourse.wind.backtest import backtest
 from holdcourse.wind.files import Paths, expand
 from holdcourse.wind.load import load
-from holdcourse.wind.policies import Setting, flown_by_default
+from holdcourse.wind.policies import Setting, flown_by_default, policy_of
 from holdcourse.wind.power import PowerCurve, paper_curve
 from holdcourse.wind.record import Array, WindRecord
 from holdcourse.wind.result import HOURS_PER_WEEK, KNOWING, Backtest, Line
@@ -25,6 +26,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how 
 
 WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
 FEWEST_HISTORY_WEEKS = 26  # less does not know the seasons
+USUAL_CEILING = 1000.0  # m; data that reach higher do not make a machine that does
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class SiteResult:
         Of the wind record: its layout, credit and what was decided on the way.
     history_weeks
         How much past there was.
+    setting
+        What the policies were made for: the machine, its altitudes and the past.
     """
 
     plan: Plan
@@ -97,6 +101,11 @@ class SiteResult:
     source: str
     notes: tuple[str, ...]
     history_weeks: float
+    setting: Setting
+
+    def policy(self, name: str) -> hc.Policy:
+        """A policy of the registry as it was flown here, at its beginning: to drive by yourself."""
+        return policy_of(name)(self.setting)
 
     @property
     def warnings(self) -> list[str]:
@@ -105,6 +114,12 @@ class SiteResult:
         if self.history_weeks < FEWEST_HISTORY_WEEKS:
             days = f"{self.history_weeks * 7:.1f} days"
             found.append(f"The history covers {days}, not all seasons: the altitude chosen on it may be poor.")
+        top = self.backtest.world.altitudes[-1]
+        if self.plan.high is None and top > USUAL_CEILING:
+            found.append(
+                f"The altitudes to choose from go up to {top:.0f} m, as the data do; few machines fly above "
+                f"{USUAL_CEILING:.0f} m. Say how high yours does with --high, e.g. --high {USUAL_CEILING:.0f}."
+            )
         return found
 
     @property
@@ -177,7 +192,7 @@ def run_backtest(
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
     notes = (*record.notes, *split_notes, *dropped, *explained)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
-    return SiteResult(plan, flown, flying.what_if(flown), record.source, notes, weeks)
+    return SiteResult(plan, flown, flying.what_if(flown), record.source, notes, weeks, setting)
 
 
 class _Flying:

@@ -51,20 +51,33 @@ def gain_words(row: Line) -> str:
 
 
 def screen_tables(results: Sequence[SiteResult], width: int) -> list[Table]:
-    """Tables for a terminal of this width: where it is narrow, intervals go below and money into a table of its own."""
+    """Tables for a terminal of this width.
+
+    Where it is narrow, money gets a table of its own, intervals a column of their own, and what was made gross goes:
+    it is net and lost together.
+    """
     title = f"{results[0].site}, {results[0].period}" if len(results) == 1 else f"{len(results)} sites"
     heads = ["net kWh", "gross", "lost", "moves\n/day", "of hind-\nsight", "against\nfixed"]
     money = ["worth", "more than\nfixed"] if results[0].plan.price is not None else []
     rows = [[(row, cells(row, result)) for row in result.backtest.lines] for result in results]
     if _policy_width(rows) + _numbers_width(heads + money, rows) <= width:
         return [_table(results, rows, title, heads + money, width)]
-    for _, shown in (pair for site in rows for pair in site):
-        shown[5] = shown[5].replace(" (", "\n").replace(" to ", "..").rstrip(")")
-    tables = [_table(results, [[(row, shown[:6]) for row, shown in site] for site in rows], title, heads, width)]
+    apart = [[(row, _interval_apart(shown[:6])) for row, shown in site] for site in rows]
+    heads.append("95 %\ninterval")
+    if _policy_width(apart) + _numbers_width(heads, apart) > width:
+        heads.remove("gross")
+        apart = [[(row, shown[:1] + shown[2:]) for row, shown in site] for site in apart]
+    tables = [_table(results, apart, title, heads, width)]
     if money:
         second = [[(row, shown[6:]) for row, shown in site] for site in rows]
         tables.append(_table(results, second, "money", money, width))
     return tables
+
+
+def _interval_apart(shown: list[str]) -> list[str]:
+    """The cells with the interval of the last one in a cell of its own."""
+    gain, _, interval = shown[-1].rstrip(")").partition(" (")
+    return [*shown[:-1], gain, interval.replace(" to ", "..")]
 
 
 def _table(results: Sequence[SiteResult], rows: Rows, title: str, heads: Sequence[str], width: int) -> Table:

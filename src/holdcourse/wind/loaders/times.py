@@ -37,7 +37,8 @@ def read_times(
     aware = [moment.tzinfo is not None for moment in parsed]
     if all(aware):
         seconds = [(moment.astimezone(UTC).replace(tzinfo=None) - _EPOCH).total_seconds() for moment in parsed]
-        return _as_times(seconds), "times carry their zone; shown in UTC"
+        needless = "" if timezone is None else f" (--timezone {timezone} was not needed)"
+        return _as_times(seconds), f"times carry their zone{needless}; shown in UTC"
     if any(aware):
         row = aware.index(not aware[0])
         raise InvalidInput(f"{label}: some times carry a zone ({moments[0]!r}), some do not ({moments[row]!r})")
@@ -123,11 +124,16 @@ def _by_format(cells: Sequence[str], form: str, label: str) -> list[datetime]:
         raise InvalidInput(f"{label}: {error}; correct the file or --time-format") from None
 
 
-def _from_zone(moments: Sequence[datetime], timezone: str, tidy: bool) -> Times:
+def zone_of(timezone: str) -> ZoneInfo:
+    """The zone of this name."""
     try:
-        zone = ZoneInfo(timezone)
+        return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):
         raise InvalidInput(f"timezone {timezone!r} is not known; write it like UTC or Europe/Oslo") from None
+
+
+def _from_zone(moments: Sequence[datetime], timezone: str, tidy: bool) -> Times:
+    zone = zone_of(timezone)
     seen: set[datetime] = set()
     seconds = []
     for moment in moments:
