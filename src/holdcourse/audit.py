@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from holdcourse import archive, recipe
+from holdcourse.costs import maximises
 from holdcourse.decision import Record
 from holdcourse.errors import InvalidInput
 from holdcourse.log import Event, Log, versions
@@ -156,7 +157,7 @@ def replay(path: str | Path, maker: str) -> Replay:
         costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
         other = Pilot(_other(log, maker), first.action, first.seed)
         # Estimates are costs; who measures gains is told gains.
-        told = -expected if getattr(other.model, "maximise", False) else expected
+        told = -expected if maximises(other.model) else expected
         chosen = []
         for t, request in enumerate(requests):
             _, view = other.look(request.context, request.mask(problem.n), request.forecast, told[t])

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from holdcourse import archive
 from holdcourse.checks import whole_number
-from holdcourse.costs import CostModel
+from holdcourse.costs import CostModel, maximises
 from holdcourse.decision import Decision, Explanation, Record
 from holdcourse.errors import Conflict, DamagedFile, InvalidInput
 from holdcourse.history import check_measurement
@@ -282,7 +282,7 @@ class Controller:
 
     def explain(self, decision_id: str) -> Explanation:
         """Why a decision was taken: bounds, probabilities, movement prices, limits; as data and in words."""
-        return self._session.record(decision_id).explain(self.policy.problem)
+        return self.record(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically. With a `log` there is no need to."""

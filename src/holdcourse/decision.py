@@ -147,16 +147,8 @@ class Record:
         """The action that runs unless somebody says otherwise."""
         return self.decision.action if self.instructed is None else self.instructed
 
-    @property
-    def gains(self) -> bool:
-        """Whether gains are measured: then the expected costs are what is measured with the other sign."""
-        measured = self.mean if self.mean is not None else self.request.costs
-        if measured is None or not np.any(measured):
-            return False
-        return bool(np.array_equal(self.expected, -np.asarray(measured, dtype=np.float64)))
-
-    def explain(self, problem: Problem) -> Explanation:
-        """Put it as data and in words."""
+    def explain(self, problem: Problem, *, maximise: bool = False) -> Explanation:
+        """Put it as data and in words; `maximise`: what is measured are gains, and the words speak of them."""
         movement = np.array(problem.distances[self.before])
         decision = self.decision
         return Explanation(
@@ -167,7 +159,7 @@ class Record:
             self.std,
             decision.probabilities,
             movement,
-            _in_words(self, problem, movement),
+            _in_words(self, problem, movement, maximise),
         )
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -221,7 +213,7 @@ def _kept(array: Array) -> Array:
     return array
 
 
-def _in_words(record: Record, problem: Problem, movement: Array) -> str:
+def _in_words(record: Record, problem: Problem, movement: Array, maximise: bool) -> str:
     decision, before = record.decision, record.before
 
     def name(action: int) -> str:
@@ -236,7 +228,7 @@ def _in_words(record: Record, problem: Problem, movement: Array) -> str:
                 return str(label)
 
     # Who is told gains decides on them as negative costs; people read gains.
-    what, most, sign = ("gain", "highest", -1.0) if record.gains else ("service cost", "lowest", 1.0)
+    what, most, sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
 
     def amount(cost: float) -> str:
         return f"{sign * cost + 0.0:.4g}"

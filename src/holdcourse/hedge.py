@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import coupling, mirror
-from holdcourse.costs import Arrays, CostModel, Estimate
+from holdcourse.costs import Arrays, CostModel, Estimate, maximises
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.named_arrays import prefixed, under
 from holdcourse.policy import Policy
@@ -268,11 +268,6 @@ class Panel:
         """What the models are, in JSON values."""
         seats = [list(seat) for seat in self.seats]
         return {"model": "Panel", "models": [model.describe() for model in self.models], "seats": seats}
-
-
-def maximises(model: CostModel) -> bool:
-    """Whether a model is told gains."""
-    return bool(getattr(model, "maximise", False))
 
 
 def _expected_costs(model: CostModel, contexts: ArrayLike, optimism: float, **options: Any) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from holdcourse import archive
 from holdcourse.checks import checked_seed, whole_number
+from holdcourse.costs import maximises
 from holdcourse.decision import Decision, Record
 from holdcourse.errors import InvalidInput
 from holdcourse.limits import Guard, Limits, Whereabouts, nearest_permitted
@@ -169,9 +170,7 @@ class Session:
         if measurement is None:
             return
         self.pilot.learn(action, context, measurement)
-        if self.guard is not None and self.guard.trips(
-            measurement, maximise=getattr(self.pilot.model, "maximise", False)
-        ):
+        if self.guard is not None and self.guard.trips(measurement, maximise=maximises(self.pilot.model)):
             self.cool_until = self.round + self.guard.cool_down
 
     def start_episode(self, start: int) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import stream
 from holdcourse.checks import checked_seed, is_whole
-from holdcourse.costs import CostModel, LowerBound
+from holdcourse.costs import CostModel, LowerBound, maximises
 from holdcourse.errors import InvalidInput
 from holdcourse.history import check_contexts
 from holdcourse.pilot import Pilot
@@ -129,7 +129,7 @@ def shown_costs(model: CostModel, costs: Array) -> Array | None:
     """What a model that knows the costs is shown: gains, if it maximises."""
     if not model.needs_costs:
         return None
-    return -costs if getattr(model, "maximise", False) else costs
+    return -costs if maximises(model) else costs
 
 
 def _learned(model: CostModel) -> Learned | None:

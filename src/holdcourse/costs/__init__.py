@@ -20,7 +20,7 @@ from __future__ import annotations
 from holdcourse.confidence import OutlierGuard, TheoryWidth
 from holdcourse.costs.known import KnownCosts
 from holdcourse.costs.lower_bound import REPORTED_OUTLIERS, Every, IntervalMap, LowerBound, Mapped
-from holdcourse.costs.protocol import CostModel, Estimate
+from holdcourse.costs.protocol import CostModel, Estimate, maximises
 from holdcourse.named_arrays import Arrays
 
 __all__ = [
@@ -35,4 +35,5 @@ __all__ = [
     "Mapped",
     "OutlierGuard",
     "TheoryWidth",
+    "maximises",
 ]

@@ -81,6 +81,11 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "name", getattr(function, "__qualname__", type(function).__qualname__)))
 
 
+def maximises(model: CostModel) -> bool:
+    """Whether a model is told gains."""
+    return bool(getattr(model, "maximise", False))
+
+
 def checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
     """Costs from outside as a vector (n,); those of forbidden actions are +inf."""
     try:

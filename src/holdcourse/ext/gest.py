@@ -26,6 +26,7 @@ import numpy as np
 
 from holdcourse import archive
 from holdcourse.checks import whole_number
+from holdcourse.costs import maximises
 from holdcourse.decision import Explanation, Record, Request
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.limits import Guard, Limits
@@ -233,7 +234,8 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
 
     def explain(self, suggestion: int) -> Explanation:
         """Why a suggestion was made, by its id; as data and in words."""
-        return self._session.record(f"r{suggestion}").explain(self.problem)
+        record = self._session.record(f"r{suggestion}")
+        return record.explain(self.problem, maximise=maximises(self._session.pilot.model))
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically."""

@@ -13,6 +13,7 @@ from holdcourse.errors import HoldcourseError
 from holdcourse.history import check_context
 from holdcourse.log import Log
 from holdcourse.service import past, refusals
+from holdcourse.service.epochs import maximises
 from holdcourse.service.hosted import Hosted
 from holdcourse.service.rows import finite, plain_value, row
 from holdcourse.service.shelf import Entry
@@ -42,7 +43,8 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
     if entry is None:
         raise refusals.unknown("decision", decision, f"the next one will be r{hosted.controller.round}")
     record, problem = past.record(hosted.controller, hosted.shelf, entry)
-    found, taken = record.explain(problem), record.decision
+    found = record.explain(problem, maximise=maximises(hosted.ledger.config))
+    taken = record.decision
     columns = {
         "bounds": found.bounds,
         "expected": found.expected,

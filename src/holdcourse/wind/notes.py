@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
-from holdcourse.costs import CostModel, Estimate
+from holdcourse.costs import CostModel, Estimate, maximises
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -82,7 +82,7 @@ class Noted:
     @property
     def maximise(self) -> bool:
         """As the model: what it is shown depends on it."""
-        return bool(getattr(self._model, "maximise", False))
+        return maximises(self._model)
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """As the model, noted."""
