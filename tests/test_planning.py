@@ -428,7 +428,7 @@ def test_resuming_elsewhere_keeps_what_was_learned():
 
 
 def test_width_is_ours_unless_given():
-    assert planner(LINE, **LEARNING).costs.width == 1.5
+    assert planner(LINE, **LEARNING).costs.width == 1.75
     assert planner(LINE, **LEARNING, width=0.5).costs.width == 0.5
 
 

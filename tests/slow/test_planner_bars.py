@@ -45,8 +45,8 @@ def test_it_pays_at_most_four_fifths_of_gp_md(easy, name, record_property):
     assert mine <= 0.80 * theirs
 
 
-# The bar is kept where it was set. On landscapes 7000 to 7007 the planner passes it (1.29), on these it does not
-# (1.39): landscapes differ by more than the policies do, see docs/beyond.md.
+# The bar is kept where it was set. On landscapes 7000 to 7007 the planner passed it (1.29), on these it does not
+# (1.37): landscapes differ by more than the policies do, see docs/beyond.md.
 @pytest.mark.xfail(strict=True, reason="the bar of 1.30 is not met on the public landscapes; see docs/beyond.md")
 @pytest.mark.parametrize("name", OURS)
 def test_it_pays_at_most_1_30_of_the_optimum(easy, name):
@@ -55,7 +55,7 @@ def test_it_pays_at_most_1_30_of_the_optimum(easy, name):
 
 @pytest.mark.parametrize("name", OURS)
 def test_it_has_not_become_dearer(easy, name):
-    assert table(easy, name).mean() <= 1.42  # measured: 1.39
+    assert table(easy, name).mean() <= 1.42  # measured: 1.37 and 1.40
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -95,7 +95,7 @@ def test_the_hedge_stays_close_to_the_better_expert(easy, hard, process, name, r
 
 
 def test_the_papers_own_benchmark(tmp_path, record_property):
-    plan = ComparisonPlan(policies=(*OURS, "gp-md"), processes=("iid",), seeds=6, rounds=500, grid=20)
+    plan = ComparisonPlan(policies=(*OURS, "gp-md"), processes=("iid",), seeds=25, rounds=500, grid=20)
     rows = run_sweep(plan.sweep(), tmp_path, workers=1).rows
     for rho in RHOS:
         totals = {name: np.sum([row.total for row in rows if (row.policy, row.rho) == (name, rho)]) for name in OURS}

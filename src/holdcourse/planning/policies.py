@@ -22,7 +22,7 @@ from holdcourse.planning.plan import Forecasts, Plan
 from holdcourse.policy import Learning, Policy, lower_bound
 from holdcourse.problem import Problem
 
-WIDTH = 1.5  # of the bounds, in deviations; see docs/beyond.md
+WIDTH = 1.75  # of the bounds, in deviations; see docs/beyond.md
 DROP = float(np.exp(-0.5))  # correlation at one correlation length: that of a squared exponential at its length scale
 
 
@@ -55,7 +55,7 @@ def planner(
     discount
         Weight of each further round in the plan.
     learning
-        See `Learning`; the width is 1.5 unless given.
+        See `Learning`; the width is 1.75 unless given.
 
     Examples
     --------
