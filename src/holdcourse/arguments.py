@@ -6,27 +6,26 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdcourse.errors import InvalidInput
+from holdcourse.log import SQLITE
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
 Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
-
-RECORD = b"SQLite format 3\x00"  # what a controller's record begins with
 
 
 def refuse_record(path: Path, wanted: str) -> None:
     """Raise where a controller's own record is given for a file of another kind; `wanted` says of which."""
     try:
         with path.open("rb") as file:
-            head = file.read(len(RECORD))
+            head = file.read(len(SQLITE))
     except OSError:
         return  # who reads it says why it cannot be read
-    if head == RECORD:
+    if head == SQLITE:
         raise InvalidInput(
             f"{path} is a controller's record, and {wanted}; to see what another policy would have done in its place: "
             f"holdcourse replay {path} --policy cgp-lcb"
@@ -43,6 +42,11 @@ def names_of(texts: Sequence[str] | None) -> tuple[str, ...] | None:
             f"there is an empty name in {','.join(texts)!r}; write names with single commas between them"
         )
     return names
+
+
+def names_option(name: str, meaning: str, known: Iterable[str], panel: str | None = None) -> Any:
+    """An option for a list such as `a,b`, completed from what is known; read it with `names_of`."""
+    return typer.Option(name, metavar="NAMES", help=meaning, autocompletion=completing(known), rich_help_panel=panel)
 
 
 def completing(known: Iterable[str]) -> Callable[[str], list[str]]:

@@ -20,6 +20,7 @@ so what is learned does depend on the draws; and an expert might have learned mo
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -272,10 +273,9 @@ class Panel:
 
 def _expected_costs(model: CostModel, contexts: ArrayLike, optimism: float, **options: Any) -> Array:
     """Costs at another optimism, from models that know it; others have one answer."""
-    try:
+    if "optimism" in inspect.signature(model.costs_at).parameters:
         return model.costs_at(contexts, optimism=optimism, **options)  # type: ignore[call-arg]
-    except TypeError:
-        return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
+    return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
 
 
 def _vector(context: Any) -> Any:

@@ -38,11 +38,16 @@ def controller_page(page, server, name):
     expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
+def new_controller(page, server):
+    """The dialog that makes one, open."""
+    page.goto(server.url)
+    page.get_by_role("button", name="New controller").click()
+    return page.get_by_role("dialog", name="New controller")
+
+
 def test_a_controller_is_created_and_its_decisions_arrive_live(server, browser):
     with page_of(browser, server.token) as page:
-        page.goto(server.url)
-        page.get_by_role("button", name="New controller").click()
-        dialog = page.get_by_role("dialog", name="New controller")
+        dialog = new_controller(page, server)
         dialog.get_by_label("Id").fill("kite-1")
         dialog.get_by_label("Name").fill("Kite over the north field")
         dialog.get_by_label("Settings to choose from").fill("50 to 300 step 25")
@@ -75,9 +80,7 @@ def test_a_controller_is_created_and_its_decisions_arrive_live(server, browser):
 
 def test_a_machine_that_measures_gains_is_created_and_shown_with_gains(server, browser):
     with page_of(browser, server.token) as page:
-        page.goto(server.url)
-        page.get_by_role("button", name="New controller").click()
-        dialog = page.get_by_role("dialog", name="New controller")
+        dialog = new_controller(page, server)
         dialog.get_by_label("Id").fill("maker")
         dialog.get_by_label("Settings to choose from").fill("50, 100, 150")
         dialog.get_by_label("Unit of a measurement").fill("kWh")

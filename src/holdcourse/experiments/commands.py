@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from holdcourse.arguments import Json, completing, names_of
+from holdcourse.arguments import Json, names_of, names_option
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.example import EXAMPLE
 from holdcourse.experiments.explain import explain
@@ -54,12 +54,7 @@ def reproduce_paper(
     ] = None,
     policies: Annotated[
         Numbers,
-        typer.Option(
-            "--policies",
-            metavar="NAMES",
-            help="Which policies, e.g. gp-md,cgp-lcb.",
-            autocompletion=completing([*LEARNING, *KNOWING]),
-        ),
+        names_option("--policies", "Which policies, e.g. gp-md,cgp-lcb.", [*LEARNING, *KNOWING]),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     data: Annotated[

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdcourse import archive
-from holdcourse.arguments import Json, completing, names_of
+from holdcourse.arguments import Json, names_of, names_option
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.cells import EASY, HARD, VARIANTS
 from holdcourse.experiments.commands import (
@@ -48,20 +48,18 @@ GROUPS = {"cells": EASY, "harder processes": HARD}
 def compare(
     policies: Annotated[
         Numbers,
-        typer.Option(
+        names_option(
             "--policies",
-            metavar="NAMES",
-            help="Which policies, the one to beat first; your own as mine=mine.py:mine.",
-            autocompletion=completing([*LEARNING, *KNOWING, *VARIANTS]),
+            "Which policies, the one to beat first; your own as mine=mine.py:mine.",
+            [*LEARNING, *KNOWING, *VARIANTS],
         ),
     ] = None,
     processes: Annotated[
         Numbers,
-        typer.Option(
+        names_option(
             "--processes",
-            metavar="NAMES",
-            help="How contexts follow each other, e.g. iid,walk; easy, hard or all (default).",
-            autocompletion=completing([*EASY, *HARD, "easy", "hard", "all"]),
+            "How contexts follow each other, e.g. iid,walk; easy, hard or all (default).",
+            [*EASY, *HARD, "easy", "hard", "all"],
         ),
     ] = None,
     rho: Rho = None,

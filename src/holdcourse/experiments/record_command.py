@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdcourse import archive
-from holdcourse.arguments import Directed, Json, Matrix, check_out, completing, names_of, refuse_record, writing
+from holdcourse.arguments import Directed, Json, Matrix, check_out, names_of, names_option, refuse_record, writing
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.logged import POLICIES, backtest_record, read_record
@@ -43,12 +43,7 @@ def backtest_log(
     directed: Directed = False,
     policies: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policies",
-            metavar="NAMES",
-            help="Which policies, e.g. recommended,gp-md.",
-            autocompletion=completing([*LEARNING, *KNOWING]),
-        ),
+        names_option("--policies", "Which policies, e.g. recommended,gp-md.", [*LEARNING, *KNOWING]),
     ] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,

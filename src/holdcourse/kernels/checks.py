@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.checks import float_array
+from holdcourse.checks import float_array, require_finite
 from holdcourse.errors import InvalidInput
 
 Array: TypeAlias = NDArray[np.float64]
@@ -25,9 +25,7 @@ def checked_covariance(matrix: Any) -> Array:
         ) from None
     if square.ndim != 2 or square.shape[0] != square.shape[1] or square.size == 0:
         raise InvalidInput(f"the action covariance must be an (n, n) matrix, got shape {square.shape}")
-    if not np.isfinite(square).all():
-        i, j = (int(k) for k in np.argwhere(~np.isfinite(square))[0])
-        raise InvalidInput(f"the action covariance must be finite, but entry ({i}, {j}) is {square[i, j]:g}")
+    require_finite(square, "the action covariance")
     scale = float(np.abs(square).max())
     if scale == 0 or np.diag(square).min() < 0:
         raise InvalidInput("the action covariance must have variances on its diagonal: not negative, and not all 0")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from holdcourse.arguments import Json, completing, names_of
+from holdcourse.arguments import Json, names_of, names_option
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.service import tokens
 
@@ -108,11 +108,7 @@ def make_token(
     name: Annotated[str, typer.Option(help="Whose it is; shown in the list.")] = "",
     scope: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAMES",
-            help="read, ask, tell or admin, e.g. ask,tell (default).",
-            autocompletion=completing(tokens.SCOPES),
-        ),
+        names_option("--scope", "read, ask, tell or admin, e.g. ask,tell (default).", tokens.SCOPES),
     ] = None,
     controller: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="For which controllers; default all.")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from holdcourse.arguments import Json, check_out, completing, names_of
+from holdcourse.arguments import Json, check_out, names_of, names_option
 from holdcourse.errors import MissingExtra
 from holdcourse.wind import backtest_options as options
 from holdcourse.wind.backtest_options import SiteFiles
@@ -76,13 +76,7 @@ def backtest(
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
     policies: Annotated[
         list[str] | None,
-        typer.Option(
-            "--policies",
-            metavar="NAMES",
-            help="Which policies, e.g. fixed,gp-md; default most.",
-            autocompletion=completing(REGISTRY),
-            rich_help_panel=FLYING,
-        ),
+        names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", REGISTRY, FLYING),
     ] = None,
     start: Annotated[
         float | None, typer.Option(help="Altitude before the first hour, m; default middle.", rich_help_panel=FLYING)
