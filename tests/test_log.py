@@ -19,7 +19,7 @@ from oracles.driving import HISTORY, KERNEL, LINE, POLICIES, crash_copy, half_ro
 
 import holdcourse as hc
 from holdcourse import log as log_module
-from holdcourse import recording
+from holdcourse import mark, recording
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.log import KEPT_SNAPSHOTS, SOUGHT, Log, LogError
 from holdcourse.session import Origin, Session
@@ -255,7 +255,7 @@ def test_changed_records_are_found(statement, tmp_path):
 def test_a_damaged_snapshot_is_found(tmp_path, often):
     written(tmp_path / "record")
     change(tmp_path / "record", "UPDATE snapshots SET content = substr(content, 1, 500) WHERE number > 0")
-    with pytest.raises(DamagedFile, match=r"the snapshot in .* is damaged"):
+    with pytest.raises(DamagedFile, match=r"the snapshot after event \d+ in .* is damaged"):
         logged(tmp_path / "record")
 
 
@@ -281,8 +281,8 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
-    change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 1"):
+    change(tmp_path / "record", "UPDATE about SET value = '3' WHERE key = 'format'")
+    with pytest.raises(InvalidInput, match="has format 3; this version of holdcourse reads format 2"):
         logged(tmp_path / "record")
 
 
@@ -310,13 +310,29 @@ def test_a_record_that_is_not_there_cannot_be_read(tmp_path):
 
 def test_no_other_files_are_left(tmp_path):
     written(tmp_path / "record")
-    assert [file.name for file in tmp_path.iterdir()] == ["record"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["record", "record-mark"]
 
 
 # -- several processes -------------------------------------------------------------------------------------------------
 
 
-def test_of_two_writers_the_second_is_refused_and_unchanged(tmp_path):
+def test_a_second_writer_is_refused_when_it_opens_the_record(tmp_path):
+    with logged(tmp_path / "record") as one:
+        with pytest.raises(LogError, match=r"another controller writes to .*record; each record belongs to one"):
+            logged(tmp_path / "record")
+        drive(one, 2)
+        live = state_of(one)
+    with logged(tmp_path / "record") as again:
+        assert state_of(again) == live
+
+
+@pytest.fixture
+def unlocked(monkeypatch):
+    """A file system without locks."""
+    monkeypatch.setattr(mark, "_hold", lambda file: None)
+
+
+def test_of_two_writers_the_second_is_refused_and_unchanged(tmp_path, unlocked):
     one, two = logged(tmp_path / "record"), logged(tmp_path / "record")
     one.ask(0.5)
     before = state_of(two)
@@ -334,7 +350,7 @@ def test_of_two_writers_the_second_is_refused_and_unchanged(tmp_path):
         assert state_of(again) == live
 
 
-def test_a_tell_that_another_writer_forestalled_has_not_happened(tmp_path):
+def test_a_tell_that_another_writer_forestalled_has_not_happened(tmp_path, unlocked):
     with logged(tmp_path / "record") as first:
         first.ask(0.5)
     one, two = logged(tmp_path / "record"), logged(tmp_path / "record")
@@ -538,7 +554,7 @@ def test_a_read_only_file_or_folder_is_a_clear_error():
         one, two = run.stdout.splitlines()
         assert one == f"LogError {folder}/record is read-only; make it writable, or use another file"
         assert two.startswith(f"LogError cannot begin a record at {folder}/new: ")
-        assert [file.name for file in folder.iterdir()] == ["record"]
+        assert sorted(file.name for file in folder.iterdir()) == ["record", "record-mark"]
         folder.chmod(0o755)
         (folder / "record").chmod(0o644)
         with logged(folder / "record") as again:
@@ -636,7 +652,7 @@ def test_some_snapshots_last(tmp_path, often, monkeypatch):
     with sqlite3.connect(tmp_path / "record") as connection:
         numbers = [number for (number,) in connection.execute("SELECT number FROM snapshots ORDER BY number")]
     connection.close()
-    assert [number // 30 for number in numbers[:-KEPT_SNAPSHOTS]] == [0, 1, 2, 3]
+    assert [number // 30 for number in numbers[:-KEPT_SNAPSHOTS]] == [0, 1, 2, 3, 4]
 
 
 def test_a_controller_without_a_record_has_no_notes():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
     from .simulation import Run, World, measurement_noise, simulate
     from .tree import Tree, frt_tree
+    from .witness import Witness
     from .worlds import SyntheticWorld
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "TheoremQuantities",
     "TheoryWidth",
     "Tree",
+    "Witness",
     "World",
     "__version__",
     "approximate_regret",
@@ -125,6 +127,7 @@ _HOME = {
     "TheoremQuantities": "regret",
     "TheoryWidth": "confidence",
     "Tree": "tree",
+    "Witness": "witness",
     "World": "simulation",
     "approximate_regret": "regret",
     "cgp_lcb": "policy",

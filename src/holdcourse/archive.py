@@ -71,11 +71,15 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     return json.loads(members[STATE]), arrays
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Replace the file in one step: after a crash it holds either the old or the new content."""
+def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Replace the file in one step: after a crash it holds either the old or the new content.
+
+    `private`: only its owner may read it.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        mode = 0o600 if private else 0o666
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -104,6 +108,11 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+
+
+def fingerprint(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """The hash of a packed state."""
+    return hashlib.sha256(pack(state, arrays)).hexdigest()
 
 
 def digest(array: NDArray[Any]) -> str:

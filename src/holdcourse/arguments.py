@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from holdcourse.database import is_record
 from holdcourse.errors import InvalidInput
-from holdcourse.log import SQLITE
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
@@ -20,12 +20,7 @@ Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost 
 
 def refuse_record(path: Path, wanted: str) -> None:
     """Raise where a controller's own record is given for a file of another kind; `wanted` says of which."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(SQLITE))
-    except OSError:
-        return  # who reads it says why it cannot be read
-    if head == SQLITE:
+    if is_record(path):
         raise InvalidInput(
             f"{path} is a controller's record, and {wanted}; to see what another policy would have done in its place: "
             f"holdcourse replay {path} --policy cgp-lcb"

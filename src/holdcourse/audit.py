@@ -18,6 +18,7 @@ Examples
 from __future__ import annotations
 
 import inspect
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,17 +27,18 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse import archive, recipe
+from holdcourse import archive, recipe, witness
 from holdcourse.costs import maximises
 from holdcourse.decision import Record
 from holdcourse.errors import InvalidInput
-from holdcourse.log import Event, Log, versions
+from holdcourse.log import Event, Log
 from holdcourse.offline import Path as Bill
 from holdcourse.offline import optimal_path, price_path
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Learning, Policy
 from holdcourse.request import Request
-from holdcourse.session import Session
+from holdcourse.session import LAST_DIGITS, Difference, Session
+from holdcourse.threads import one_thread, versions
 
 # What to do with a record that does not hold its policy.
 VERIFIED = "make it there as it was made for the record, and check: holdcourse.audit.verify(path, policy)"
@@ -53,40 +55,146 @@ class Verification:
     decisions, tells
         How many the record holds.
     differences
-        What came out differently; empty when the record is verified.
+        What came out differently; empty where every decision is the same, to the last digit.
+    last_digits
+        What differs in its last digits only, as it does on another processor; the decisions are the same.
     versions
-        Parts whose version is not the one that wrote the record: name, then, now. They explain differences.
+        Parts that are not those that wrote the record: name, then, now. They explain differences.
+    events, head
+        Length of the record, and the hash of its last event: written down elsewhere, they show later whether the record
+        was shortened or written again.
+    missing
+        What is known to be missing at its end, in words; empty where nothing is.
+    testimonies
+        How many statements of the witness were compared; None where there was no witness.
     """
 
     decisions: int
     tells: int
     differences: tuple[str, ...]
     versions: tuple[tuple[str, str, str], ...]
+    last_digits: tuple[str, ...] = ()
+    events: int = 0
+    head: str = ""
+    missing: str = ""
+    testimonies: int | None = None
 
     @property
     def verified(self) -> bool:
-        """Whether every decision came out bit-identical."""
-        return not self.differences
+        """Whether nothing is missing and every decision comes out the same; last digits may differ."""
+        return not self.differences and not self.missing
 
 
-def verify(path: str | Path, policy: Policy | None = None) -> Verification:
+def verify(
+    path: str | Path,
+    policy: Policy | None = None,
+    *,
+    witness: str | Path | None = None,
+    key: str | Path | None = None,
+) -> Verification:
     """Decide every recorded round again, from the beginning, and compare to the last bit.
 
-    `policy` is needed only where the record cannot make it by itself (a prior mean that is a function, say).
+    Parameters
+    ----------
+    path
+        The record. It may be in use, and may lie where nothing can be written.
+    policy
+        Needed only where the record cannot make it by itself (a prior mean that is a function, say).
+    witness, key
+        File with what a `Witness` was told, and the file of its key: is this the record that it saw?
     """
-    log = Log.read(Path(path))
+    if (witness is None) != (key is None):
+        raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
+    log = Log.read(Path(path), incomplete=True)
     try:
-        session = _from_beginning(log, policy)
-        differences: list[str] = []
-        counts = Counter[str]()
-        for event in log.events():
-            differences += session.repeat(event.kind, event.body)
-            counts[event.kind] += 1
-        return Verification(counts["ask"], counts["tell"], tuple(differences), tuple(_other_versions(log)))
+        log.check_snapshots()
+        found, counts = _lived_again(log, policy)
+        testimonies, contradictions = None, list[str]()
+        if witness is not None and key is not None:
+            testimonies, contradictions = _compared(log, Path(witness), key)
+        return Verification(
+            counts["ask"],
+            counts["tell"],
+            (*contradictions, *(str(each) for each in found if each.decisive)),
+            tuple(_other_versions(log)),
+            tuple(str(each) for each in found if not each.decisive),
+            log.last,
+            log.chain,
+            "" if log.gap is None else log.gap[0],
+            testimonies,
+        )
     finally:
         log.close()
 
 
+def accept(path: str | Path, reason: str) -> int:
+    """Take a record whose newest events are missing as it is; returns how many events it holds.
+
+    The record says from then on that something is missing and why that was accepted. Nothing else can bring a
+    controller to go on with such a record, since it would decide rounds again that a machine may have run.
+    """
+    if not reason.strip():
+        raise InvalidInput("say why the record is taken as it is; the reason becomes a part of it")
+    return Log.accept(Path(path), reason)
+
+
+def backup(path: str | Path, target: str | Path) -> int:
+    """Write a whole copy of a record in one file, while a controller goes on writing to it; returns how many events.
+
+    The copy is read back and its hashes are compared before this returns.
+    """
+    log = Log.read(Path(path), checked=False)
+    try:
+        log.backup(Path(target))
+    finally:
+        log.close()
+    copy = Log.read(Path(target))
+    copy.close()
+    return copy.last
+
+
+@one_thread()
+def _lived_again(log: Log, policy: Policy | None) -> tuple[list[Difference], Counter[str]]:
+    session = _from_beginning(log, policy)
+    found, counts = list[Difference](), Counter[str]()
+    for event in log.events():
+        found += session.repeat(event.kind, event.body)
+        counts[event.kind] += 1
+        if event.kind == "snapshot" and event.body["sha256"] != archive.fingerprint(*session.snapshot()):
+            follows = event.body["follows"]
+            words = f"the snapshot after event {follows} does not hold the state that the events before it give"
+            found.append(Difference(words, decisive=not _nearly_kept(log, follows, session)))
+    return found, counts
+
+
+def _nearly_kept(log: Log, number: int, session: Session) -> bool:
+    """Whether the snapshot after an event, if it is still there, differs from a session in last digits only."""
+    kept, content = log.newest_snapshot(at_most=number)
+    if kept != number:  # it was let go: then only another processor or library can explain the difference
+        return any(_other_versions(log))
+    state, arrays = archive.unpack(content, f"a snapshot in {log.path}")
+    present, own = session.snapshot()
+    plain = ("identity", "round", "episode", "where", "cool_until")
+    return (
+        all(state[name] == json.loads(json.dumps(present[name])) for name in plain)
+        and arrays.keys() == own.keys()
+        and all(
+            arrays[name].shape == np.shape(own[name])
+            and np.allclose(arrays[name], own[name], rtol=LAST_DIGITS, atol=LAST_DIGITS, equal_nan=True)
+            for name in arrays
+        )
+    )
+
+
+def _compared(log: Log, said: Path, key: str | Path) -> tuple[int, list[str]]:
+    try:
+        lines = said.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read what the witness was told, {said}: {error}") from None
+    return witness.contradictions(lines, witness.read_key(key), log.about["record"], log.chain_at, log.last)
+
+
+@one_thread()
 def rebuilt(log: Log, policy: Policy, asked: Event) -> Record:
     """A decision with all that explains it, by living again through the record from the last snapshot before it."""
     session = Session.of_identity(policy, log.about["identity"])
@@ -120,6 +228,7 @@ class Replay:
     measured: tuple[float, int]
 
 
+@one_thread()
 def replay(path: str | Path, maker: str) -> Replay:
     """What another policy would have done, estimated by the model that the recorded policy ended with.
 

@@ -188,26 +188,73 @@ def optimum(
 @app.command(rich_help_panel=RUNNING)
 def verify(
     log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    witness: Annotated[Path | None, typer.Option(help="File of what a witness was told of it.")] = None,
+    key: Annotated[Path | None, typer.Option(help="File of the witness's key.")] = None,
     as_json: Json = False,
 ) -> None:
     """Decide every recorded round again and compare bit by bit.
 
-    Exit code 1 if anything differs.
+    The record may be in use. Exit code 1 if anything differs or is missing.
 
     Example: [bold]holdcourse verify turbine.log[/]
+
+    Example: [bold]holdcourse verify turbine.log --witness said.jsonl --key witness.key[/]
     """
-    found = audit.verify(log)
+    found = audit.verify(log, witness=witness, key=key)
     if as_json:
         typer.echo(json.dumps(asdict(found) | {"verified": found.verified}))
     else:
-        outcome = "verified" if found.verified else f"{len(found.differences)} differences"
-        typer.echo(f"{log}: {found.decisions} decisions, {found.tells} tells: {outcome}")
-        for line in found.differences[:20]:
-            typer.echo(f"  {line}")
-        for name, then, now in found.versions:
-            typer.echo(f"  written with {name} {then}, checked with {now}")
+        for line in _verdict(log, found):
+            typer.echo(line)
     if not found.verified:
         raise typer.Exit(1)
+
+
+def _verdict(log: Path, found: audit.Verification) -> list[str]:
+    if found.differences:
+        outcome = f"{len(found.differences)} differences"
+    else:
+        outcome = "incomplete" if found.missing else "verified"
+    lines = [f"{log}: {found.decisions} decisions, {found.tells} tells: {outcome}"]
+    lines.append(f"  {found.events} events, the last has the hash {found.head}")
+    if found.testimonies is not None:
+        lines.append(f"  compared with {found.testimonies} statements of the witness")
+    lines += [f"  {line}" for line in found.differences[:20]]
+    if found.last_digits:
+        lines.append(f"  {len(found.last_digits)} values differ in their last digits only; the decisions are the same")
+    if found.missing:
+        lines.append(f"  {found.missing}")
+    lines += [f"  written with {name} {then}, checked with {now}" for name, then, now in found.versions]
+    return lines
+
+
+@app.command(rich_help_panel=RUNNING)
+def backup(
+    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    target: Annotated[Path, typer.Argument(help="The copy, a new file.")],
+) -> None:
+    """Copy a record, whole, while its controller goes on.
+
+    A plain copy of a record in use may miss its newest events; this one does not.
+
+    Example: [bold]holdcourse backup turbine.log turbine-monday.log[/]
+    """
+    typer.echo(f"{target}: {audit.backup(log, target)} events of {log}, read back and whole")
+
+
+@app.command(rich_help_panel=RUNNING)
+def accept(
+    log: Annotated[Path, typer.Argument(help="A record whose newest events are missing.")],
+    reason: Annotated[str, typer.Option(help="Why it is taken as it is; becomes a part of the record.")],
+) -> None:
+    """Go on with a record whose newest events are missing.
+
+    A controller refuses such a record: it would decide rounds again that a
+    machine may have run. Bring back the missing part if you can.
+
+    Example: [bold]holdcourse accept turbine.log --reason "disk failed, back-up of Monday"[/]
+    """
+    typer.echo(f"{log} is taken as it is, with {audit.accept(log, reason)} events; the record says so")
 
 
 @app.command(rich_help_panel=RUNNING)

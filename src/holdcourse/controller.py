@@ -6,28 +6,57 @@ one, and only then goes on; so a failure at any point leaves the state as it was
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from numpy.typing import ArrayLike
 
-from holdcourse import archive
+from holdcourse import archive, database
 from holdcourse.checks import whole_number
 from holdcourse.costs import CostModel, maximises
 from holdcourse.decision import Decision, Explanation, Record
 from holdcourse.errors import Conflict, DamagedFile, InvalidInput
 from holdcourse.history import check_measurement
 from holdcourse.limits import Guard, Limits
-from holdcourse.log import SQLITE, Event, Log
+from holdcourse.log import Event, Log
 from holdcourse.policy import Policy
 from holdcourse.recording import Recording
 from holdcourse.request import Request
 from holdcourse.session import Origin, Session, asked
+from holdcourse.threads import one_thread
+from holdcourse.witness import Witness
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _one_at_a_time(
+    method: Callable[Concatenate[Controller, Given], Result],
+) -> Callable[Concatenate[Controller, Given], Result]:
+    """Threads take turns, each computes with one thread of linear algebra, and forked processes are refused."""
+
+    @wraps(method)
+    def alone(self: Controller, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if self._process != os.getpid():
+            raise InvalidInput(
+                f"this controller was made in process {self._process} and is used in {os.getpid()}, which was forked "
+                "from it; make a controller in each process, with a record of its own"
+            )
+        with self._lock, one_thread():
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 class Controller:
     """Asks a policy and tells it what was measured, within the limits given.
+
+    Threads may share a controller: they take turns. Forked processes may not. While it is open, a record belongs to one
+    controller; other processes may read it and copy it.
 
     Parameters
     ----------
@@ -47,6 +76,8 @@ class Controller:
         How many decisions may wait for their measurement; with more than one, `ask` needs `round`.
     origin
         For a new record that continues an earlier one; see `Origin`.
+    witness
+        Who is told how far the record has come; see `Witness`.
 
     Examples
     --------
@@ -69,9 +100,16 @@ class Controller:
         guard: Guard | None = None,
         max_pending: int = 1,
         origin: Origin | None = None,
+        witness: Witness | None = None,
     ) -> None:
-        session = Session(policy, start, seed, limits=limits, guard=guard, max_pending=max_pending, origin=origin)
-        self._recording = Recording(session, None if log is None else Path(log))
+        with one_thread():
+            session = Session(policy, start, seed, limits=limits, guard=guard, max_pending=max_pending, origin=origin)
+            self._set_up(Recording(session, None if log is None else Path(log), witness))
+
+    def _set_up(self, recording: Recording) -> None:
+        self._recording = recording
+        self._lock = RLock()
+        self._process = os.getpid()
 
     @property
     def _session(self) -> Session:
@@ -123,10 +161,12 @@ class Controller:
         return self._session.episode
 
     @property
+    @_one_at_a_time
     def pending(self) -> list[Decision]:
         """Decisions not yet told, oldest first."""
         return [record.decision for record in self._session.pending]
 
+    @_one_at_a_time
     def ask(
         self,
         context: Any = None,
@@ -161,13 +201,14 @@ class Controller:
         self._recording.catch_up()
         session = self._session
         request = Request.of(session.policy.problem, context, allowed, forecast, costs)
-        waiting = [decision.id for decision in self.pending]
+        pending = session.pending
+        waiting = [record.decision.id for record in pending]
         if round is None:
             if session.max_pending > 1:
                 raise InvalidInput(
                     f"several decisions may be pending: say which round is asked, e.g. round={session.round}"
                 )
-            round = self.pending[0].round if waiting else session.round  # noqa: A001
+            round = pending[0].decision.round if pending else session.round  # noqa: A001
         if whole_number(round, "round", 0) < session.round:
             return self._repeated(round, request)
         if round > session.round:
@@ -185,6 +226,7 @@ class Controller:
             session.accept(choice, record)
         return record.decision  # a snapshot can wait for the tell
 
+    @_one_at_a_time
     def tell(
         self,
         decision_id: str,
@@ -229,11 +271,13 @@ class Controller:
             self._recording.write("tell", _with(body, extra), notes)
         self._recording.snapshot_if_due()
 
+    @_one_at_a_time
     def note(self, *notes: Mapping[str, Any]) -> list[Event]:
         """Write into the record what happened around the decisions; it changes nothing else."""
         self._recording.catch_up()
-        return self.log.extend([("note", dict(note)) for note in notes])
+        return self._recording.note(notes)
 
+    @_one_at_a_time
     def learn_earlier(
         self,
         decision_id: str,
@@ -258,12 +302,14 @@ class Controller:
             self._recording.write("learn", _with(body, extra), notes)
         self._recording.snapshot_if_due()
 
+    @_one_at_a_time
     def origin_of_next(self, places: Sequence[int], here: int, about: Mapping[str, Any]) -> Origin:
         """Where a record that continues this one begins: there action k is `places[k]`, and the machine at `here`."""
         session = self._session
         where = session.where.renamed(places, here, session.round - 1)
         return Origin(session.round, session.episode, about, where, session.cool_until)
 
+    @_one_at_a_time
     def new_episode(self, start: int, *, extra: Mapping[str, Any] | None = None) -> None:
         """End the episode; the next one begins at `start`, with limits and guard afresh."""
         self._recording.catch_up()
@@ -276,26 +322,34 @@ class Controller:
             self._recording.write("episode", _with({"start": int(start)}, extra))
         self._recording.snapshot_if_due()
 
+    @_one_at_a_time
     def record(self, decision_id: str) -> Record:
         """A pending decision, or one of the newest others, with all that explains it."""
         return self._session.record(decision_id)
 
+    @_one_at_a_time
     def explain(self, decision_id: str) -> Explanation:
         """Why a decision was taken: bounds, probabilities, movement prices, limits; as data and in words."""
         return self.record(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
 
+    @_one_at_a_time
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically. With a `log` there is no need to."""
         self._recording.catch_up()
-        archive.write_file(Path(path), archive.pack(*self._session.snapshot()))
+        archive.write_file(Path(path), archive.pack(*self._session.snapshot()), private=True)
+
+    @_one_at_a_time
+    def backup(self, path: str | Path) -> None:
+        """Write a whole copy of the record to a new file; a plain copy of one in use may miss its newest events."""
+        self.log.backup(Path(path))
 
     @classmethod
     def load(cls, path: str | Path, policy: Policy) -> Controller:
         """Go on from a saved state; `policy` must be equal to the one that was saved."""
         path = Path(path)
-        content = archive.read_file(path)
-        if content.startswith(SQLITE):
+        if database.is_record(path):  # which nobody but SQLite may open
             raise InvalidInput(f"{path} is a record, not a saved state; go on from it: Controller(policy, log=path)")
+        content = archive.read_file(path)
         state, arrays = archive.unpack(content, str(path))
         identity = state.get("identity")
         if identity is None:
@@ -308,9 +362,10 @@ class Controller:
         session = Session.of_identity(policy, identity)
         session.restore(state, arrays)
         controller = cls.__new__(cls)  # a session of its own would be made only to be thrown away
-        controller._recording = Recording(session)
+        controller._set_up(Recording(session))
         return controller
 
+    @_one_at_a_time
     def close(self) -> None:
         """Let go of the log."""
         self._recording.close()

@@ -8,6 +8,7 @@
     ├── NoActionLeft          the limits leave no action to choose
     ├── Conflict              a repeated ask or tell says something else than before
     ├── DamagedFile           a saved state or record does not hold what was written
+    │   └── IncompleteRecord  a record is whole as far as it goes, and its newest events are missing
     ├── LogError              a record could not be written or read; nothing was changed
     ├── TooLarge              (also a MemoryError) the request does not fit in memory
     ├── ServiceError          a service refused a request or cannot be reached; `.status` is its answer
@@ -71,6 +72,22 @@ class Conflict(HoldcourseError):  # noqa: N818
 
 class DamagedFile(HoldcourseError):  # noqa: N818
     """A saved state or record does not hold what was written; it was not changed."""
+
+
+class IncompleteRecord(DamagedFile):
+    """A record is whole as far as it goes, but what was acknowledged after that is missing.
+
+    Attributes
+    ----------
+    events
+        How many it holds.
+    missing
+        How many are missing at least; None where nobody can say.
+    """
+
+    def __init__(self, message: str, events: int, missing: int | None) -> None:
+        super().__init__(message)
+        self.events, self.missing = events, missing
 
 
 class LogError(HoldcourseError):

@@ -2,7 +2,12 @@
 
 An event is committed, and on the disk, before the `ask` or `tell` that made it returns. Events are chained: each holds
 the hash of the one before it, so damage that SQLite itself does not notice is found when the record is opened.
-Snapshots only save time; the events say everything.
+Snapshots only save time; the events say everything. The hash of a snapshot is an event itself, so that a forged one is
+found as well.
+
+A record in use is two files: the newest events are in the write-ahead log beside it (``-wal``) until a checkpoint takes
+them over, at most a second later while events come. A copy of the one without the other does not pass for whole: the
+file says that it is in use, and the high-water mark beside it (``-mark``) says how much is missing.
 """
 
 from __future__ import annotations
@@ -10,36 +15,28 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import platform
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from uuid import uuid4
 
-from holdcourse import archive
-from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse import database, threads
+from holdcourse.errors import DamagedFile, IncompleteRecord, InvalidInput
 from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
+from holdcourse.mark import Mark, MarkFile, beside
 
 logger = logging.getLogger("holdcourse.log")
 
-FORMAT = 1
-SQLITE = b"SQLite format 3\0"  # how its files begin
-APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
+FORMAT = 2
 KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
-SCHEMA = """
-CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE events (
-    number INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, chain TEXT NOT NULL
-);
-CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
-"""
+CHECKPOINT_EVERY_S = 1.0
+Row: TypeAlias = tuple[int, str, str, str, str]  # number, at, kind, body, chain
 Sought: TypeAlias = Literal["key", "round", "decision", "note"]
 SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it stands, and which events have it
     "key": ("json_extract(body, '$.extra.key')", "json_extract(body, '$.extra.key') IS NOT NULL"),
@@ -53,7 +50,8 @@ SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it 
 class Event:
     """One line of the record: its number from 1, when, what kind, and what.
 
-    "ask", "tell", "learn" and "episode" change the state of a session; a "note" only says what happened around it.
+    "ask", "tell", "learn" and "episode" change the state of a session; a "note" only says what happened around it, and
+    a "snapshot" that the state after the event before it was kept, with its hash.
     """
 
     number: int
@@ -63,50 +61,173 @@ class Event:
 
 
 class Log:
-    """An open record. Only one process may append to it; others may read."""
+    """An open record. Only one process may append to it; others may read.
+
+    Made by `open` and `read`.
+
+    Attributes
+    ----------
+    about
+        What the record says about itself: its own name, whose it is, what wrote it.
+    last, chain
+        Number and hash of the last event: the record's length and head.
+    gap
+        What is missing at the end, in words, and how many events at least, where that is known; None: nothing.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, checked: bool = True) -> None:
         self.path = path
         self._connection = connection
+        self.gap: tuple[str, int | None] | None = None
+        self._place: database.Place | None = None  # where it is written to; None of one that is only read
+        self._mark: MarkFile | None = None
+        self._lost: str | None = None  # why nothing can be written any more
+        self._checkpointed = 0.0
         try:
             with self._reading():
-                self.about: dict[str, Any] = {
-                    key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
-                }
+                found = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
+                if found is None or json.loads(found[0]) != FORMAT:
+                    raise InvalidInput(
+                        f"{path} has format {found and found[0]}; this version of holdcourse reads format {FORMAT}"
+                    )
+                rows = connection.execute("SELECT key, value FROM about")
+                self.about: dict[str, Any] = {key: json.loads(value) for key, value in rows}
             self.last, self.chain = self._verified_end() if checked else self._end()
         except BaseException:
             connection.close()
             raise
 
     @classmethod
-    def open(cls, path: Path, identity: dict[str, Any], beginning: Callable[[], tuple[dict[str, Any], bytes]]) -> Log:
+    def open(
+        cls,
+        path: Path,
+        identity: dict[str, Any],
+        beginning: Callable[[], tuple[dict[str, Any], bytes]],
+    ) -> Log:
         """Go on with the record in `path`, or begin one; `identity` must be the one it was begun with.
 
         `beginning` gives what else a new record says about itself, and the first snapshot.
         """
         if not path.exists():
             about, first_snapshot = beginning()
-            _create(path, {"identity": identity, **about}, first_snapshot)
-        if not os.access(path, os.W_OK):
-            raise LogError(f"{path} is read-only; make it writable, or use another file")
-        log = cls(path, _connect(path))
-        theirs = log.about["identity"]
-        different = [name for name in identity if identity[name] != theirs.get(name)]
-        if different:
+            about = {
+                "format": FORMAT,
+                "record": uuid4().hex,
+                "versions": threads.versions(),
+                "snapshot": _digest(first_snapshot),
+                "identity": identity,
+                **about,
+            }
+            database.create(path, {key: json.dumps(value) for key, value in about.items()}, first_snapshot)
+        log = cls._found(path, database.writer)
+        try:
+            theirs = log.about["identity"]
+            different = [name for name in identity if identity[name] != theirs.get(name)]
+            if different:
+                name = different[0]
+                raise InvalidInput(
+                    f"{path} was begun with {name}={theirs.get(name)!r}, but this controller has {identity[name]!r}; "
+                    "use the same policy and options, or another file"
+                )
+            log._begin_writing()
+        except BaseException:
             log.close()
-            name = different[0]
-            raise InvalidInput(
-                f"{path} was begun with {name}={theirs.get(name)!r}, but this controller has {identity[name]!r}; "
-                "use the same policy and options, or another file"
-            )
+            raise
         return log
 
     @classmethod
-    def read(cls, path: Path, *, checked: bool = True) -> Log:
-        """Open an existing record; `checked=False` trusts that it is whole, which costs the same however long it is."""
+    def read(cls, path: Path, *, checked: bool = True, incomplete: bool = False) -> Log:
+        """Open an existing record; `checked=False` trusts that it is whole, which costs the same however long it is.
+
+        `incomplete=True` also opens one whose newest events are missing.
+        """
         if not path.exists():
             raise InvalidInput(f"there is no record at {path}")
-        return cls(path, _connect(path, writing=False, checked=checked), checked=checked)
+        return cls._found(path, lambda found: database.reader(found, checked=checked), checked, incomplete)
+
+    @classmethod
+    def accept(cls, path: Path, reason: str) -> int:
+        """Take a record whose newest events are missing as it is: it says so, and can be gone on with.
+
+        Returns how many events it holds.
+        """
+        if not path.exists():
+            raise InvalidInput(f"there is no record at {path}")
+        missing = cls.read(path, incomplete=True)
+        missing.close()
+        if missing.gap is None:
+            raise InvalidInput(f"nothing is missing in {path}; there is nothing to accept")
+        log = cls._found(path, database.writer, incomplete=True)
+        try:
+            log._begin_writing()
+            log.append("note", {"note": "accepted", "missing": missing.gap[1], "reason": reason})
+        finally:
+            log.close()
+        return missing.last
+
+    @classmethod
+    def _found(
+        cls,
+        path: Path,
+        connect: Callable[[Path], sqlite3.Connection],
+        checked: bool = True,
+        incomplete: bool = False,
+    ) -> Log:
+        """An existing record, compared with what should be there."""
+        mark, cut_off = Mark.read(path), database.is_cut_off(path)  # before anything is read: others may be writing
+        log = cls(path, connect(path), checked=checked)
+        try:
+            log.gap = log._gap(mark, cut_off)
+            if log.gap is not None and not incomplete:
+                words, count = log.gap
+                raise IncompleteRecord(
+                    f"{words}. Bring back {database.wal_of(path).name} from where it was, or a back-up; to go on "
+                    f"without them: holdcourse accept {path}",
+                    log.last,
+                    count,
+                )
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    def _gap(self, mark: Mark | None, cut_off: bool) -> tuple[str, int | None] | None:
+        path, last = self.path, self.last
+        if mark is not None and mark.record != self.about["record"]:
+            return f"{path} is another record than the one that {beside(path).name} belongs to", None
+        if mark is not None and mark.events > last:
+            missing = mark.events - last
+            return f"{path} holds {last} events, but {mark.events} were acknowledged: {missing} are missing", missing
+        if mark is not None and mark.chain != self.chain_at(mark.events):
+            return f"{path} does not hold event {mark.events} as it was acknowledged: it was written again", None
+        if cut_off and (mark is None or mark.events < last):
+            return (
+                f"{path} was in use and {database.wal_of(path).name} is not beside it, so what came after event {last} "
+                "is missing, such as in a copy of the one file alone",
+                None,
+            )
+        return None
+
+    def _begin_writing(self) -> None:
+        self._mark = MarkFile(self.path)
+        database.begin_use(self._connection, self.path)
+        self._place = database.Place.of(self.path)
+        self._move_mark()
+
+    def _move_mark(self) -> None:
+        if self._mark is not None:
+            self._mark.write(Mark(self.about["record"], self.last, self.chain))
+
+    def _check_place(self) -> None:
+        """Whether what is written goes where the next process will look for it; if not, nothing is written any more."""
+        if self._lost is None and self._place is not None:
+            try:
+                self._place.check()
+            except LogError as error:
+                self._lost = str(error)
+                logger.critical("%s", error)
+        if self._lost is not None:
+            raise LogError(self._lost)
 
     def append(self, kind: str, body: dict[str, Any]) -> Event:
         """Add an event; on the disk when this returns."""
@@ -114,28 +235,42 @@ class Log:
 
     def extend(self, events: Sequence[tuple[str, dict[str, Any]]]) -> list[Event]:
         """Add several events, all or none; on the disk when this returns."""
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._check_place()
+        at = _now()
         rows, number, chain = [], self.last, self.chain
         for kind, body in events:
             text = json.dumps(body, sort_keys=True)
             number, chain = number + 1, _link(chain, number + 1, at, kind, text)
             rows.append((number, at, kind, text, chain))
+        self._commit(rows, number, chain)
+        return [Event(number, at, kind, json.loads(text)) for number, at, kind, text, _ in rows]
+
+    def _commit(self, rows: Sequence[Row], number: int, chain: str, *more: tuple[str, tuple[Any, ...]]) -> None:
+        """Write events, and what else belongs to them; afterwards the last is `number`."""
         try:
             with self._connection:
                 self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
+                for statement, values in more:
+                    self._connection.execute(statement, values)
+            self._check_place()  # it may have been taken away meanwhile: then nothing of this is acknowledged
             self.last, self.chain = number, chain
-        except sqlite3.IntegrityError:
-            raise LogError(f"another process writes to {self.path}; each record belongs to one controller") from None
         except sqlite3.Error as error:
+            if "events.number" in str(error):  # the number is taken
+                raise LogError(
+                    f"another process writes to {self.path}; each record belongs to one controller"
+                ) from None
             raise LogError(
                 f"cannot write to {self.path}: {error}; nothing was changed, try again when it is mended"
             ) from error
         except BaseException:  # an interrupt may come just before or just after the commit
             found = self._connection.execute("SELECT chain FROM events WHERE number = ?", (number,)).fetchone()
-            if found == (chain,):
+            if found == (chain,) and self._lost is None:
                 self.last, self.chain = number, chain
             raise
-        return [Event(number, at, kind, json.loads(text)) for number, at, kind, text, _ in rows]
+        self._move_mark()
+        if time.monotonic() - self._checkpointed > CHECKPOINT_EVERY_S:
+            database.checkpoint(self._connection)
+            self._checkpointed = time.monotonic()
 
     def index(self) -> None:
         """Make events quick to find by what they say; see `find`. Part of the file from then on."""
@@ -168,16 +303,23 @@ class Log:
 
     def snapshot(self, content: bytes) -> None:
         """Keep the state after the last event. It only saves time later, so a failure is no error."""
+        number, at, kind = self.last + 1, _now(), "snapshot"
+        text = json.dumps({"follows": self.last, "sha256": _digest(content)}, sort_keys=True)
+        chain = _link(self.chain, number, at, kind, text)
+        kept = (
+            "DELETE FROM snapshots WHERE number NOT IN (SELECT number FROM snapshots ORDER BY number DESC LIMIT ?) "
+            "AND number NOT IN (SELECT min(number) FROM snapshots GROUP BY number / ?)"
+        )
         try:
-            with self._connection:
-                self._connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self.last, content))
-                self._connection.execute(
-                    "DELETE FROM snapshots WHERE number NOT IN "
-                    "(SELECT number FROM snapshots ORDER BY number DESC LIMIT ?) "
-                    "AND number NOT IN (SELECT min(number) FROM snapshots GROUP BY number / ?)",
-                    (KEPT_SNAPSHOTS, LASTING_EVERY),
-                )
-        except sqlite3.Error as error:
+            self._check_place()
+            self._commit(
+                [(number, at, kind, text, chain)],
+                number,
+                chain,
+                ("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self.last, content)),
+                (kept, (KEPT_SNAPSHOTS, LASTING_EVERY)),
+            )
+        except LogError as error:
             logger.warning("no snapshot in %s: %s", self.path, error)
 
     def newest_snapshot(self, at_most: int | None = None) -> tuple[int, bytes]:
@@ -189,7 +331,30 @@ class Log:
             ).fetchone()
         if row is None:
             raise DamagedFile(f"{self.path} holds no snapshot of its beginning")
+        self._check_snapshot(row[0], row[1])
         return int(row[0]), bytes(row[1])
+
+    def check_snapshots(self) -> None:
+        """Whether every snapshot is the one that was recorded."""
+        with self._reading():
+            numbers = [number for (number,) in self._connection.execute("SELECT number FROM snapshots")]
+        for number in numbers:
+            self.newest_snapshot(at_most=number)
+
+    def _check_snapshot(self, number: int, content: bytes) -> None:
+        if number == 0:
+            recorded = self.about["snapshot"]
+        else:
+            with self._reading():
+                found = self._connection.execute(
+                    "SELECT kind, body FROM events WHERE number = ?", (number + 1,)
+                ).fetchone()
+                recorded = json.loads(found[1]).get("sha256") if found and found[0] == "snapshot" else None
+        if recorded != _digest(content):
+            raise DamagedFile(
+                f"the snapshot after event {number} in {self.path} is damaged: it is not the one that was recorded; "
+                "restore the record from a back-up"
+            )
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """All events after number `after`, in order; those that another process has added since are left out."""
@@ -200,9 +365,20 @@ class Log:
             ):
                 yield Event(number, at, kind, json.loads(body))
 
+    def backup(self, target: Path) -> None:
+        """Write a whole copy in one file; others may go on writing meanwhile."""
+        database.copy(self.path, target)
+
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        if self._place is not None and self._lost is None:
+            database.end_use(self._connection)
+        else:
+            self._connection.close()
+        self._place = None
+        if self._mark is not None:  # last: whoever waits for it must find the record closed
+            self._mark.close()
+            self._mark = None
 
     def _end(self) -> tuple[int, str]:
         """Number and hash of the last event, as they stand there."""
@@ -210,8 +386,16 @@ class Log:
             row = self._connection.execute("SELECT number, chain FROM events ORDER BY number DESC LIMIT 1").fetchone()
         return (0, self._first_link()) if row is None else (int(row[0]), str(row[1]))
 
+    def chain_at(self, number: int) -> str | None:
+        """The hash of an event, as it stands there."""
+        if number == 0:
+            return self._first_link()
+        with self._reading():
+            row = self._connection.execute("SELECT chain FROM events WHERE number = ?", (number,)).fetchone()
+        return None if row is None else str(row[0])
+
     def _first_link(self) -> str:
-        return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+        return _digest(json.dumps(self.about, sort_keys=True).encode())
 
     def _verified_end(self) -> tuple[int, str]:
         """Number and hash of the last event, after checking the whole chain."""
@@ -226,93 +410,17 @@ class Log:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with _reading(self.path):
+        with database.reading(self.path):
             yield
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.OperationalError, sqlite3.ProgrammingError, OSError) as error:
-        raise LogError(f"cannot read {path}: {error}") from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DamagedFile(
-            f"{path} is damaged or no record of holdcourse: {error}; restore it from a back-up"
-        ) from error
-
-
-@cache
-def versions() -> dict[str, str]:
-    """What decides here: the parts that a decision's last bits may depend on."""
-    parts = {name: version(name) for name in ("holdcourse", "numpy", "scipy", "numba")}
-    return parts | {"python": platform.python_version(), "machine": platform.machine()}
-
-
-def _create(path: Path, about: dict[str, Any], first_snapshot: bytes) -> None:
-    """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
-    left_over = path.with_name(f"{path.name}-wal")
-    if left_over.exists():  # SQLite would take it for a part of the new record
-        raise LogError(f"{left_over} is left of an earlier record without {path.name}; bring that back, or remove it")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    temporary.unlink(missing_ok=True)
-    about = {"format": FORMAT, "versions": versions(), **about}
-    try:
-        connection = sqlite3.connect(temporary)
-        try:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.executescript(SCHEMA)
-            with connection:
-                connection.executemany(
-                    "INSERT INTO about VALUES (?, ?)", [(k, json.dumps(v)) for k, v in about.items()]
-                )
-                connection.execute("INSERT INTO snapshots VALUES (0, ?)", (first_snapshot,))
-        finally:
-            connection.close()
-        _publish(temporary, path)
-    except (sqlite3.Error, OSError) as error:
-        raise LogError(f"cannot begin a record at {path}: {error}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _publish(temporary: Path, path: Path) -> None:
-    """Give the file its name for good, unless another process has just begun a record there."""
-    try:
-        os.link(temporary, path)  # a rename would replace what is there
-    except FileExistsError:
-        return
-    except OSError:  # a file system without links
-        temporary.replace(path)
-    archive.sync_folder(path.parent)
-
-
-def _connect(path: Path, *, writing: bool = True, checked: bool = True) -> sqlite3.Connection:
-    with _reading(path):
-        with path.open("rb") as file:  # before SQLite sees it: that would tidy up around a file it takes for empty
-            header = file.read(100)
-        if not header.startswith(SQLITE) or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-            raise DamagedFile(f"{path} is damaged or no record of holdcourse; restore it from a back-up")
-        connection = sqlite3.connect(path, timeout=5.0, check_same_thread=False)
-        try:
-            found = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
-            if found is None or json.loads(found[0]) != FORMAT:
-                raise InvalidInput(
-                    f"{path} has format {found and found[0]}; this version of holdcourse reads format {FORMAT}"
-                )
-            if writing:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("PRAGMA synchronous=FULL")
-            flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
-            if flaw != "ok":
-                raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")
-        except BaseException:
-            connection.close()
-            raise
-    return connection
-
-
 def _link(chain: str, number: int, at: str, kind: str, body: str) -> str:
-    return hashlib.sha256(f"{chain}\n{number}\n{at}\n{kind}\n{body}".encode()).hexdigest()
+    return _digest(f"{chain}\n{number}\n{at}\n{kind}\n{body}".encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -13,8 +13,9 @@ from typing import Any
 
 from holdcourse import archive, recipe
 from holdcourse.errors import HoldcourseError, InvalidInput
-from holdcourse.log import Log
-from holdcourse.session import Session
+from holdcourse.log import Event, Log
+from holdcourse.session import Difference, Session
+from holdcourse.witness import Witness
 
 logger = logging.getLogger("holdcourse.controller")
 
@@ -30,11 +31,14 @@ class Recording:
         At its beginning; it goes on where the record ends.
     path
         File of the record, begun where there is none; None: no record.
+    witness
+        Who is told how far the record has come.
     """
 
-    def __init__(self, session: Session, path: Path | None = None) -> None:
+    def __init__(self, session: Session, path: Path | None = None, witness: Witness | None = None) -> None:
         self.session = session
         self._log: Log | None = None
+        self._witness = witness
         self._stale = False  # whether the state must be read back from the log first
         self._snapshots = 0  # how often one was due
         if path is not None:
@@ -73,7 +77,17 @@ class Recording:
     def write(self, kind: str, body: dict[str, Any], notes: Sequence[Mapping[str, Any]] = ()) -> None:
         """Add an event to the record, and notes after it; on the disk when this returns."""
         if self._log is not None:
-            self._log.extend([(kind, body), *(("note", dict(note)) for note in notes)])
+            self._witnessed(self._log.extend([(kind, body), *(("note", dict(note)) for note in notes)]))
+
+    def note(self, notes: Sequence[Mapping[str, Any]]) -> list[Event]:
+        """Add notes to the record, all or none; on the disk when this returns."""
+        events = self.log.extend([("note", dict(note)) for note in notes])
+        self._witnessed(events)
+        return events
+
+    def _witnessed(self, events: Sequence[Event], *, now: bool = False) -> None:
+        if self._witness is not None and events:
+            self._witness.saw(self.log.about["record"], self.log.last, self.log.chain, events[-1].at, now=now)
 
     def snapshot_if_due(self) -> None:
         """Keep the state in the record now and then: it opens sooner."""
@@ -84,6 +98,10 @@ class Recording:
     def close(self) -> None:
         """Let go of the log."""
         if self._log is not None:
+            if self._witness is not None:
+                with suppress(HoldcourseError):  # a record that cannot be read must still be let go of
+                    self._witnessed(list(self._log.events(after=self._log.last - 1)), now=True)
+                    self._witness.flush()
             self._log.close()
 
     def _reload(self) -> None:
@@ -91,11 +109,11 @@ class Recording:
         position, content = self.log.newest_snapshot()
         self._snapshots = position // SNAPSHOT_EVERY
         self.session.restore(*archive.unpack(content, f"the snapshot in {self.log.path}"))
-        differences: list[str] = []
+        differences: list[Difference] = []
         for event in self.log.events(after=position):
             differences += self.session.repeat(event.kind, event.body)
         if differences:
-            logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(differences[:5]))
+            logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(map(str, differences[:5])))
 
     def _beginning(self) -> tuple[dict[str, Any], bytes]:
         """What a new record holds before the first event."""

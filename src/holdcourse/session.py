@@ -6,6 +6,7 @@ and arrays, and lived through again from the events of a record.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ from holdcourse.policy import Policy
 from holdcourse.request import Request
 from holdcourse.rules import Choice
 
+LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
 KEPT_RECORDS = 64  # newest decisions that can be explained and compared without the log
 
 
@@ -40,6 +42,20 @@ class Origin:
     about: Mapping[str, Any] = field(default_factory=dict)
     where: Whereabouts | None = None
     cool_until: int = 0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that came out differently when a recorded event was lived through again.
+
+    `decisive` is False where only last digits differ, as they do with another processor or linear algebra.
+    """
+
+    words: str
+    decisive: bool = True
+
+    def __str__(self) -> str:
+        return self.words
 
 
 class Session:
@@ -236,13 +252,13 @@ class Session:
             number = data["decision"]["round"]
             self.records[number] = Record.from_data(data, under(f"record{number}.", arrays), self.policy.problem)
 
-    def repeat(self, kind: str, body: Mapping[str, Any]) -> list[str]:
+    def repeat(self, kind: str, body: Mapping[str, Any]) -> list[Difference]:
         """Live through a recorded event again; returns what came out differently this time.
 
         A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
-        Notes change nothing.
+        Notes and snapshots change nothing.
         """
-        if kind == "note":
+        if kind in ("note", "snapshot"):
             return []
         if kind == "learn":
             self.learn_earlier(body["action"], body["context"], body["measurement"], body["place"])
@@ -256,7 +272,10 @@ class Session:
         choice, record = self.decide(Request.from_data(body["request"]), body.get("instructed"))
         again = asked(record)
         differences = [
-            f"round {body['round']}: {name} was {body[name]!r}, comes out as {again[name]!r}"
+            Difference(
+                f"round {body['round']}: {name} was {body[name]!r}, comes out as {again[name]!r}",
+                name != "probabilities" and not (name == "expected_cost" and _close(again[name], body[name])),
+            )
             for name in again
             if again[name] != body[name]
         ]
@@ -274,6 +293,10 @@ class Session:
             choice = replace(choice, state=replace(choice.state, action=body["wanted"]))
         self.accept(choice, record)
         return differences
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=LAST_DIGITS, abs_tol=LAST_DIGITS)
 
 
 def asked(record: Record) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from holdcourse.pilot import Pilot
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 from holdcourse.run import Learned, Run, World, true_costs
+from holdcourse.threads import one_thread
 
 __all__ = ["Learned", "Run", "World", "measurement_noise", "shown_costs", "simulate"]
 
@@ -32,6 +33,7 @@ Indices: TypeAlias = NDArray[np.int64]
 NORMAL = NormalDist()
 
 
+@one_thread()
 def simulate(
     policy: Policy,
     world: World,

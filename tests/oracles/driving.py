@@ -103,9 +103,9 @@ def half_rounds(controller, name, upto, episode_every=7):
 
 
 def crash_copy(path, to):
-    """The files of a record as a crash would leave them: whatever the database and its WAL hold now."""
+    """The files of a record as a crash would leave them: whatever the database, its WAL and its mark hold now."""
     to = Path(to)
-    for suffix in ("", "-wal"):
+    for suffix in ("", "-wal", "-mark"):
         source = path.with_name(path.name + suffix)
         if source.exists():
             shutil.copyfile(source, to.with_name(to.name + suffix))

@@ -134,7 +134,8 @@ def recorded_run(folder, name="gp_md exact", rounds=25):
     controller = hc.Controller(POLICIES[name](), start=1, seed=3, log=folder / "live")
     states[0] = state_of(controller)
     for step, _ in enumerate(half_rounds(controller, name, rounds)):
-        states[controller.log.last] = state_of(controller)
+        for number in range(max(states) + 1, controller.log.last + 1):  # of a tell and the snapshot after it
+            states[number] = state_of(controller)
         if step == rounds // 2:
             records["wal only"] = crash_copy(folder / "live", folder / "wal-only")
             controller.log._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -145,8 +146,12 @@ def recorded_run(folder, name="gp_md exact", rounds=25):
 
 
 def check_damage(times, seed, folder, damage):
-    """Damage a copy of a record at random places; opening it must fail clearly, or give the state after some event."""
+    """Damage a copy of a record at random places; opening it must fail clearly, or give the state after the last event.
+
+    Where the mark beside it is gone as well, it may also give the state after an earlier one.
+    """
     records, states, name = recorded_run(folder)
+    ends = {kind: Log.read(crash_copy(path, folder / f"{kind} end")).last for kind, path in records.items()}
     random = np.random.default_rng(seed)
     outcomes = {"refused": 0, "recovered": 0, "lost events": 0}
     for number in range(times):
@@ -155,6 +160,9 @@ def check_damage(times, seed, folder, damage):
         files = [file for file in (copy, copy.with_name(copy.name + "-wal")) if file.exists()]
         for file in files if random.random() < 0.2 else [files[random.integers(len(files))]]:
             damage(file, random)
+        marked = random.random() < 0.5
+        if not marked:
+            copy.with_name(copy.name + "-mark").unlink()
         try:
             controller = hc.Controller(POLICIES[name](), start=1, seed=3, log=copy)
         except HoldcourseError as error:
@@ -162,6 +170,7 @@ def check_damage(times, seed, folder, damage):
         else:
             last = controller.log.last
             assert last in states, f"{kind}: event {last} never happened"
+            assert not marked or last == ends[kind], f"{kind}: event {last} passes for the last one"
             assert state_of(controller) == states[last], f"{kind}: not the state after event {last}"
             for _ in half_rounds(controller, name, controller.round + 2):  # and it goes on from there
                 pass

@@ -96,7 +96,7 @@ class Ledger:
         """Take in the next event."""
         getattr(self, f"_{event.kind}")(event)
         self.seen = event.number
-        if event.kind != "note":
+        if event.kind not in ("note", "snapshot"):
             self.last_at = event.at
 
     def _ask(self, event: Event) -> None:
@@ -127,6 +127,9 @@ class Ledger:
 
     def _episode(self, event: Event) -> None:
         self.place = self.fresh_episode = event.body["start"]
+
+    def _snapshot(self, event: Event) -> None:
+        """It only says that the state was kept."""
 
     def _note(self, event: Event) -> None:
         body = event.body

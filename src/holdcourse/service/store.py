@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import zipfile
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from holdcourse import archive
+from holdcourse import archive, database
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.log import LogError
 
@@ -99,8 +98,7 @@ class DataFolder:
             copies.writestr("holdcourse.json", json.dumps({"format": FORMAT}))
             for epoch in self.epochs(controller):
                 copy = Path(scratch) / epoch.name
-                with closing(sqlite3.connect(epoch)) as source, closing(sqlite3.connect(copy)) as target:
-                    source.backup(target)
+                database.copy(epoch, copy)
                 copies.write(copy, f"controllers/{controller}/{epoch.name}")
                 copy.unlink()
 

@@ -1,0 +1,283 @@
+"""The SQLite file of a record: made, opened, copied. The only code that opens one.
+
+A file of SQLite may be opened by SQLite alone. Closing any other descriptor of it drops every lock that this process
+holds on the file; another process then takes itself for the last one and deletes the live write-ahead log, with all
+that was acknowledged since the last checkpoint. Decision 0009 goes through the other ways to lose a database.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import get_ident
+from urllib.parse import quote
+
+from holdcourse import archive
+from holdcourse.errors import DamagedFile, InvalidInput, LogError
+
+APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
+CLOSED, IN_USE = 0, 1  # PRAGMA user_version
+BUSY_S = 5.0  # how long one process waits for another
+SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
+SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, chain TEXT NOT NULL
+);
+CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
+"""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What SQLite cannot read is said in our words."""
+    try:
+        yield
+    except (sqlite3.OperationalError, sqlite3.ProgrammingError, OSError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    except (sqlite3.DatabaseError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise DamagedFile(
+            f"{path} is damaged or no record of holdcourse: {error}; restore it from a back-up"
+        ) from error
+
+
+def wal_of(path: Path) -> Path:
+    """The write-ahead log beside a record."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def is_record(path: Path) -> bool:
+    """Whether a file is a record, whatever state it is in; looks at its first page only."""
+    with suppress(sqlite3.Error, OSError):
+        return path.stat().st_size > 0 and _first_page(path)[0] == APPLICATION_ID
+    return False
+
+
+def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
+    """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
+    if wal_of(path).exists():  # SQLite would take it for a part of the new record
+        raise LogError(
+            f"{wal_of(path)} is left of an earlier record without {path.name}; bring that back, or remove it"
+        )
+    try:
+        with _unfinished(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.executescript(SCHEMA)
+            with connection:
+                connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+                connection.execute("INSERT INTO snapshots VALUES (0, ?)", (first_snapshot,))
+            connection.close()
+            _publish(temporary, path)
+    except FileExistsError:
+        return  # another process has just begun a record there: go on with that one
+    except (sqlite3.Error, OSError) as error:
+        raise LogError(f"cannot begin a record at {path}: {error}") from error
+
+
+def reader(path: Path, *, checked: bool) -> sqlite3.Connection:
+    """A connection that cannot write; `checked` looks at every page."""
+    with reading(path):
+        _check_kind(path)
+        connection = sqlite3.connect(_address(path, "mode=ro"), uri=True, timeout=BUSY_S, check_same_thread=False)
+        try:
+            try:
+                connection.execute("SELECT 1 FROM about").fetchone()
+            except sqlite3.OperationalError:
+                if os.access(path.parent, os.W_OK):
+                    raise
+                connection.close()
+                connection = _copied_from_read_only_place(path)
+            _check_pages(connection, path, checked)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def writer(path: Path) -> sqlite3.Connection:
+    """A connection that writes; what it commits is on the disk when the commit returns."""
+    with reading(path):
+        if not os.access(path, os.W_OK):
+            raise LogError(f"{path} is read-only; make it writable, or use another file")
+        _check_kind(path)
+        connection = sqlite3.connect(_address(path, "mode=rw"), uri=True, timeout=BUSY_S, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            _check_pages(connection, path, checked=True)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def begin_use(connection: sqlite3.Connection, path: Path) -> None:
+    """From now on events go into the write-ahead log, and the file itself says that it is in use."""
+    with reading(path):
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA user_version={IN_USE}")
+    checkpoint(connection)
+
+
+def end_use(connection: sqlite3.Connection) -> None:
+    """Leave one file that is whole by itself, if nobody else is reading; then close."""
+    with suppress(sqlite3.Error):
+        connection.execute(f"PRAGMA user_version={CLOSED}")
+        for _ in range(SWITCHES):
+            with suppress(sqlite3.OperationalError):  # else SQLite's own last checkpoint does most of it
+                connection.execute("PRAGMA journal_mode=DELETE")
+                break
+            time.sleep(0.01)
+    connection.close()
+
+
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Take what is in the write-ahead log over into the file, as far as readers let us."""
+    with suppress(sqlite3.Error):  # it can wait; the events are on the disk
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+def is_cut_off(path: Path) -> bool:
+    """Whether a record was in use and its write-ahead log is not beside it: then the newest events are missing.
+
+    To be asked before the record is opened: SQLite would make an empty write-ahead log.
+    """
+    with reading(path):
+        _check_kind(path)
+        try:
+            there = wal_of(path).stat().st_size > 0
+        except FileNotFoundError:
+            there = False
+        return not there and _first_page(path)[1] == IN_USE
+
+
+def copy(path: Path, target: Path) -> None:
+    """A whole copy in one file, while others may be writing; it gets its name when it is on the disk."""
+    if target.exists() or wal_of(target).exists():
+        raise InvalidInput(f"{target} is there already; give another name, or remove it first")
+    try:
+        with (
+            closing(reader(path, checked=False)) as source,
+            _unfinished(target) as temporary,
+            closing(sqlite3.connect(temporary)) as copied,
+        ):
+            copied.execute("PRAGMA synchronous=FULL")
+            source.backup(copied)
+            copied.execute("PRAGMA journal_mode=DELETE")
+            copied.execute(f"PRAGMA user_version={CLOSED}")
+            copied.close()
+            _publish(temporary, target)
+    except FileExistsError:
+        raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
+    except (sqlite3.Error, OSError) as error:
+        raise LogError(f"cannot copy {path} to {target}: {error}; make room or choose another place") from error
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which files a connection writes to; the names must go on meaning these files."""
+
+    path: Path
+    files: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, path: Path) -> Place:
+        """The files as they are now."""
+        return cls(path, cls._found(path))
+
+    def check(self) -> None:
+        """An error where somebody has moved, replaced or deleted one of the files."""
+        try:
+            found = self._found(self.path)
+        except OSError as error:
+            raise LogError(self._words(f"{error.filename} is gone")) from None
+        if found != self.files:
+            which = self.path if found[0] != self.files[0] else wal_of(self.path)
+            raise LogError(self._words(f"{which} is another file than the one this controller writes to"))
+
+    def _words(self, what: str) -> str:
+        return (
+            f"{what}: it was deleted, moved or replaced while in use. This controller has stopped, since what it "
+            "writes would be lost. Keep all files as they are, bring back the right ones, and start again"
+        )
+
+    @staticmethod
+    def _found(path: Path) -> tuple[tuple[int, int], ...]:
+        return tuple((about.st_dev, about.st_ino) for about in (os.stat(path), os.stat(wal_of(path))))
+
+
+def _check_kind(path: Path) -> None:
+    if path.stat().st_size == 0:  # SQLite takes it for a new database, and tidies up around it
+        raise DamagedFile(f"{path} is damaged or no record of holdcourse: it is empty; restore it from a back-up")
+    if _first_page(path)[0] != APPLICATION_ID:
+        raise DamagedFile(f"{path} is damaged or no record of holdcourse; restore it from a back-up")
+
+
+def _first_page(path: Path) -> tuple[int, int]:
+    """Application id and user version as they stand in the file itself; takes no lock and touches nothing around it."""
+    with closing(sqlite3.connect(_address(path, "immutable=1"), uri=True)) as connection:
+        values = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+    return int(values[0]), int(values[1])
+
+
+def _check_pages(connection: sqlite3.Connection, path: Path, checked: bool) -> None:
+    flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
+    if flaw != "ok":
+        raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")
+
+
+def _copied_from_read_only_place(path: Path) -> sqlite3.Connection:
+    """A record with a write-ahead log can be read only where SQLite can write beside it: so read a copy of both.
+
+    Nobody writes to a read-only place, and this process holds no lock there that closing a file could drop.
+    """
+    with TemporaryDirectory() as folder:
+        copied = Path(folder) / "record"
+        shutil.copyfile(path, copied)
+        if wal_of(path).exists():
+            shutil.copyfile(wal_of(path), wal_of(copied))
+        with closing(sqlite3.connect(copied)) as source:
+            memory = sqlite3.connect(":memory:", check_same_thread=False)
+            source.backup(memory)
+    return memory
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """A new, empty file beside `path` that only its owner may read; gone at the end, unless it got a name."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.new")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # before SQLite knows of it
+        yield temporary
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _publish(temporary: Path, path: Path) -> None:
+    """Give a whole, closed file its name for good; never in the place of another."""
+    try:
+        os.link(temporary, path)  # a rename would replace what is there
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise FileExistsError(path) from None
+        temporary.replace(path)
+    archive.sync_folder(path.parent)
+
+
+def _address(path: Path, options: str) -> str:
+    """The file as SQLite's URI; its own marks in the name are quoted."""
+    return f"file:{quote(os.path.abspath(path))}?{options}"
