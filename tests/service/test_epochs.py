@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from service.running import Client, served
+from service.running import Client, served, wait_for
 
 from holdcourse import audit
 from holdcourse.log import Log, LogError
@@ -137,7 +137,9 @@ def test_an_epoch_that_does_not_continue_the_one_before_is_refused(folder):
     (folder / "controllers" / "cut" / "epoch-0001.db").write_bytes(
         (folder / "controllers" / "whole" / "epoch-0001.db").read_bytes()
     )
+    (folder / "controllers" / "cut" / "epoch-0001.db-mark").unlink()
     with served(folder) as url, Client(url) as client:
+        wait_for(lambda: client.get("/readyz").status_code == 200, "both to be opened")
         assert client.do("cut", "ask", context=0.5, status=503)["code"] == "broken"
         assert not client.see("cut", "verify")["ok"]
         rows = {row["id"]: row for row in client.get("/controllers").json()["controllers"]}

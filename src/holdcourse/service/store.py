@@ -83,6 +83,7 @@ class DataFolder:
             raise LogError(f"cannot finish {final}: a part of it could not be written; make room, and try again")
         try:
             unfinished.replace(final)
+            _remove(unfinished)  # the mark of its former name
             for folder in (final.parent, final.parent.parent):
                 archive.sync_folder(folder)
         except OSError as error:
@@ -139,6 +140,6 @@ def _locked(path: Path) -> IO[Any]:
 
 
 def _remove(path: Path) -> None:
-    for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+    for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal", "-mark"))):
         with suppress(FileNotFoundError):
             part.unlink()
