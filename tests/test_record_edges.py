@@ -127,6 +127,24 @@ def test_a_record_given_for_a_saved_state_is_not_opened(tmp_path):
     assert opened == []
 
 
+def test_a_link_to_a_record_is_the_record(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with logged(tmp_path / "folder" / "record") as controller:
+        drive(controller, 3)
+    (tmp_path / "link").symlink_to(tmp_path / "folder" / "record")
+    with logged(tmp_path / "link") as again:
+        drive(again, 5)
+        assert hc.audit.verify(tmp_path / "link").decisions == 5
+        assert (tmp_path / "folder" / "record-wal").exists()
+    os.link(tmp_path / "folder" / "record", tmp_path / "second")
+    with pytest.raises(LogError, match=r"record has 2 names \(hard links\)"):
+        logged(tmp_path / "link")
+    (tmp_path / "second").unlink()
+    os.link(tmp_path / "folder" / "record", tmp_path / "folder" / ".record.7-7.new")  # a crash while it was named
+    with logged(tmp_path / "folder" / "record") as again:
+        assert again.round == 5
+
+
 # -- files that are taken away -----------------------------------------------------------------------------------------
 
 
@@ -374,6 +392,33 @@ def test_a_forked_process_is_refused_and_does_no_harm(tmp_path):
     drive(controller, 6)
     controller.close()
     assert hc.audit.verify(tmp_path / "record").verified
+
+
+FORKING = """
+import os, signal, sys
+import holdcourse as hc
+from oracles.driving import POLICIES, half_rounds
+
+controller = hc.Controller(POLICIES["gp_md exact"](), start=1, seed=3, log=sys.argv[1])
+for _ in half_rounds(controller, "gp_md exact", 5):
+    pass
+child = os.fork()
+if child == 0:
+    sys.exit(0)  # an ordinary end, which closes what was inherited
+os.waitpid(child, 0)
+for _ in half_rounds(controller, "gp_md exact", 30):
+    pass
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are those of POSIX")
+def test_a_forked_process_that_ends_takes_nothing_away(tmp_path):
+    with program(FORKING, tmp_path / "record") as forking:
+        forking.communicate()
+    assert forking.returncode == -signal.SIGKILL
+    with logged(tmp_path / "record") as again:
+        assert again.round == 30
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are those of POSIX")

@@ -25,6 +25,7 @@ from holdcourse.errors import DamagedFile, InvalidInput, LogError
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 CLOSED, IN_USE = 0, 1  # PRAGMA user_version
 BUSY_S = 5.0  # how long one process waits for another
+UNFINISHED = ".new"  # at the end of a name until the file is whole
 SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -48,6 +49,11 @@ def reading(path: Path) -> Iterator[None]:
         raise DamagedFile(
             f"{path} is damaged or no record of holdcourse: {error}; restore it from a back-up"
         ) from error
+
+
+def real(path: Path) -> Path:
+    """The file that a path stands for: SQLite puts what belongs to it beside the file, not beside a link to it."""
+    return Path(os.path.realpath(path))
 
 
 def wal_of(path: Path) -> Path:
@@ -110,6 +116,7 @@ def writer(path: Path) -> sqlite3.Connection:
         if not os.access(path, os.W_OK):
             raise LogError(f"{path} is read-only; make it writable, or use another file")
         _check_kind(path)
+        _check_names(path)
         connection = sqlite3.connect(_address(path, "mode=rw"), uri=True, timeout=BUSY_S, check_same_thread=False)
         try:
             connection.execute("PRAGMA synchronous=FULL")
@@ -223,6 +230,19 @@ def _check_kind(path: Path) -> None:
         raise DamagedFile(f"{path} is damaged or no record of holdcourse; restore it from a back-up")
 
 
+def _check_names(path: Path) -> None:
+    """Under another name of the same file SQLite would look for another write-ahead log."""
+    for left_over in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # of a crash right after it got its name
+        if left_over.samefile(path):
+            left_over.unlink()
+    names = path.stat().st_nlink
+    if names > 1:
+        raise LogError(
+            f"{path} has {names} names (hard links), and whoever opens it by another one would miss its newest events; "
+            "remove the others, or copy it with holdcourse backup"
+        )
+
+
 def _first_page(path: Path) -> tuple[int, int]:
     """Application id and user version as they stand in the file itself; takes no lock and touches nothing around it."""
     with closing(sqlite3.connect(_address(path, "immutable=1"), uri=True)) as connection:
@@ -255,7 +275,7 @@ def _copied_from_read_only_place(path: Path) -> sqlite3.Connection:
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
     """A new, empty file beside `path` that only its owner may read; gone at the end, unless it got a name."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.new")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{UNFINISHED}")
     temporary.unlink(missing_ok=True)
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # before SQLite knows of it

@@ -108,6 +108,7 @@ class Log:
 
         `beginning` gives what else a new record says about itself, and the first snapshot.
         """
+        path = database.real(path)
         if not path.exists():
             about, first_snapshot = beginning()
             about = {
@@ -141,6 +142,7 @@ class Log:
 
         `incomplete=True` also opens one whose newest events are missing.
         """
+        path = database.real(path)
         if not path.exists():
             raise InvalidInput(f"there is no record at {path}")
         return cls._found(path, lambda found: database.reader(found, checked=checked), checked, incomplete)
@@ -151,10 +153,9 @@ class Log:
 
         Returns how many events it holds.
         """
-        if not path.exists():
-            raise InvalidInput(f"there is no record at {path}")
         missing = cls.read(path, incomplete=True)
         missing.close()
+        path = missing.path
         if missing.gap is None:
             raise InvalidInput(f"nothing is missing in {path}; there is nothing to accept")
         log = cls._found(path, database.writer, incomplete=True)
