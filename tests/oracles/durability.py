@@ -119,7 +119,9 @@ def check_kills(kills, seed, path):
         recorded = asks[line["ask"]]
         assert (line["action"], line["probabilities"]) == (recorded["action"], recorded["probabilities"])
     return {
+        "kills": kills,
         "rounds": len(asks),
+        "looks": sum("looked" in line for line in lines),
         "lives that decided": sum("opened" in line for line in lines),
         "decisions given again": resumed_pending,
     }
