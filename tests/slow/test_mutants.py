@@ -1,0 +1,35 @@
+"""Do the tests notice when limits, records, tokens or epochs are a little wrong? A sample of mutants of each.
+
+The survivors are listed in the summary of the run; docs/benchmarks.md says what was made of those of the last full one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from oracles.durability import run_program
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant is a fork")]
+
+TESTS = Path(__file__).parents[1]
+COUNT = int(os.environ.get("HOLDCOURSE_MUTANTS", "12"))  # of each module
+MODULES = {
+    "holdcourse.limits": ("test_limits.py", "test_controller.py"),
+    "holdcourse.log": ("test_log.py", "test_record_edges.py"),
+    "holdcourse.database": ("test_log.py", "test_record_edges.py"),
+    "holdcourse.mark": ("test_log.py", "test_record_edges.py"),
+    "holdcourse.service.tokens": ("service/test_tokens.py",),
+    "holdcourse.service.epochs": ("service/test_epochs.py", "service/test_modes.py"),
+}
+
+
+@pytest.mark.parametrize("module", list(MODULES))
+def test_mutants_are_noticed(module, record_property):
+    tests = [TESTS / name for name in MODULES[module]]
+    lines = [json.loads(line) for line in run_program("mutants.py", module, COUNT, 1, *tests).splitlines()]
+    alive = [f"line {line['line']}: {line['what']}" for line in lines if line["survives"]]
+    record_property(f"{module}: {len(lines) - len(alive)} of {len(lines)} mutants noticed", "; ".join(alive) or "all")
+    assert len(alive) <= len(lines) / 3
