@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from holdcourse.arguments import refuse_record
 from holdcourse.errors import InvalidInput
+from holdcourse.spreadsheet import original
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -43,7 +44,7 @@ class Csv:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file)
                 numbered = [
-                    (reader.line_num, tuple(cell.strip() for cell in row))
+                    (reader.line_num, tuple(original(cell.strip()) for cell in row))
                     for row in reader
                     if any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
                 ]
