@@ -16,7 +16,7 @@ from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.store import Folder, Row, read_summary
 from holdcourse.spreadsheet import STARTS, neutral, original, write_rows
 
-EVIL = ['=HYPERLINK("http://x","see")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1"]
+EVIL = ['=HYPERLINK("http://x","see")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1"]
 
 
 @pytest.mark.parametrize("text", EVIL)

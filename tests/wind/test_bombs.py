@@ -113,7 +113,7 @@ def test_a_netcdf_whose_header_claims_more_than_is_there(tmp_path: Path, length:
     path = tmp_path / "era5.nc"
     with h5py.File(path, "w") as file:
         shape = (length,) if length > 1 << 28 else (1, length)
-        file.create_dataset("time", shape, np.float64, chunks=shape[:-1] + (chunk,), compression="gzip")
+        file.create_dataset("time", shape, np.float64, chunks=(*shape[:-1], chunk), compression="gzip")
     assert path.stat().st_size < MEGABYTE
     with pytest.raises(DamagedFile, match=told):
         load(path)

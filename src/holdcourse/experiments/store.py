@@ -7,8 +7,8 @@
     failed/IDENTITY.txt the traceback of a run that failed; it is tried again next time
     summary.csv         one row per finished run, sorted
 
-IDENTITY is a hash of the run's description. A run's file holds that description and a hash of `sweep.json`: one that was
-copied here from elsewhere is found out, whatever its name.
+IDENTITY is a hash of the run's description. A run's file holds that description and a hash of `sweep.json`: one that
+was copied here from elsewhere is found out, whatever its name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Row:
         return (self.experiment, self.policy, self.rho, number, self.problem, self.start, self.repetition, self.rounds)
 
 
-class ForeignRun(DamagedFile):  # noqa: N818 - as its parent
+class ForeignRun(DamagedFile):
     """The file of a run holds another run, or one of another sweep."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from typing import IO
+from typing import Protocol
 
 from holdcourse.errors import InvalidInput, TooLarge
 
@@ -14,6 +14,13 @@ LARGEST_GB = 16.0  # of one archive, unless the variable says otherwise
 MOST_TIMES = 50  # what wind shrinks to is a fifth to a twentieth; a file of one repeated byte to a thousandth
 ALWAYS_ALLOWED = 16 << 20  # bytes, whatever the ratio: a small file of zeros does no harm
 PART = 1 << 20  # bytes at a time
+
+
+class Stream(Protocol):
+    """What can be read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
 
 
 def allowed_bytes(packed: int, label: str) -> tuple[int, str]:
@@ -37,7 +44,7 @@ def allowed_bytes(packed: int, label: str) -> tuple[int, str]:
     )
 
 
-def parts(stream: IO[bytes], most: int, refusal: str) -> Iterator[bytes]:
+def parts(stream: Stream, most: int, refusal: str) -> Iterator[bytes]:
     """The bytes of a stream that unpacks, part by part; `TooLarge` as soon as there are more than `most`."""
     seen = 0
     while part := stream.read(min(PART, most - seen + 1)):

@@ -20,8 +20,8 @@ from holdcourse.wind.loaders.columns import Column, tidy_columns, time_columns, 
 from holdcourse.wind.loaders.piece import Options, Piece
 from holdcourse.wind.loaders.times import read_times
 from holdcourse.wind.record import Array, Site, Times
-from holdcourse.wind.unpacking import allowed_bytes, parts
 from holdcourse.wind.units import METRES_PER_SECOND, speed_unit
+from holdcourse.wind.unpacking import allowed_bytes, parts
 
 LAYOUT = "CSV"
 LARGEST_TEXT = 1 << 29  # bytes, unpacked
