@@ -1,7 +1,8 @@
 """CSV files that a spreadsheet shows as they are: no text in them is run as a formula.
 
 A text that begins like a formula, ``=HYPERLINK("http://...")``, is written behind an apostrophe, which spreadsheets
-take as "this is text"; so is one that begins with an apostrophe itself. `original` takes it off again. Numbers stay numbers.
+take as "this is text"; so is one that begins with an apostrophe itself. `original` takes it off again. Numbers
+stay numbers.
 """
 
 from __future__ import annotations

@@ -51,6 +51,9 @@ class Csv:
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise InvalidInput(f"cannot read {path}: {reason}") from None
+        for line, row in numbered:
+            if any("\x00" in cell for cell in row):
+                raise InvalidInput(f"{path}, line {line}: there are bytes that are no text; export it again as CSV")
         if not numbered:
             raise InvalidInput(f"{path} is empty")
         header: tuple[str, ...] = ()
