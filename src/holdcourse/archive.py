@@ -1,10 +1,15 @@
-"""Saved state: one zip of small JSON and plain arrays, checksummed, versioned, written atomically. Never a pickle."""
+"""Saved state: one zip of small JSON and plain arrays, checksummed, versioned, written atomically. Never a pickle.
+
+Members are stored as they are, so an archive never grows when it is opened: sizes are compared with the bytes that are
+there before anything is unpacked.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import math
 import os
 import zipfile
 from collections.abc import Mapping
@@ -15,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -23,6 +28,8 @@ FORMAT = 1
 MANIFEST, STATE = "manifest.json", "state.json"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states give equal bytes
 BEGINNING = b"PK\x03\x04"  # of a zip; one that stands inside another file is none of ours
+LARGEST = 1_000_000_000  # bytes of an archive; SQLite, where snapshots are kept, takes no larger value
+NPY = (1, 0)  # the version that numpy writes for arrays of plain numbers
 
 
 def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -38,7 +45,13 @@ def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name, content in {MANIFEST: manifest, **members}.items():
             archive.writestr(zipfile.ZipInfo(name, EPOCH), content)
-    return out.getvalue()
+    packed = out.getvalue()
+    if len(packed) > LARGEST:
+        raise TooLarge(
+            f"this state takes {len(packed) / 1e9:.1f} GB, and at most {LARGEST / 1e9:g} GB are kept; choose a method "
+            "whose state does not grow (see hc.posterior), or start anew from the newest measurements"
+        )
+    return packed
 
 
 def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
@@ -47,6 +60,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         raise DamagedFile(f"{where} is damaged or no saved state of holdcourse: it begins with {content[:16]!r}")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _check_members(archive.infolist(), len(content))
             members = {name: archive.read(name) for name in archive.namelist()}
         manifest = json.loads(members.pop(MANIFEST))
         found, expected = int(manifest["holdcourse_format"]), dict(manifest["sha256"])
@@ -63,12 +77,37 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     )
     if wrong:
         raise DamagedFile(f"{where} is damaged: the checksum of {wrong[0]} does not match")
-    arrays = {
-        name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(part), allow_pickle=False)
-        for name, part in members.items()
-        if name != STATE
-    }
-    return json.loads(members[STATE]), arrays
+    try:
+        state = dict(json.loads(members.pop(STATE)))
+        return state, {name.removesuffix(".npy"): _array(part, name) for name, part in members.items()}
+    except (ValueError, TypeError, RecursionError) as error:  # with right checksums: not written by us
+        raise DamagedFile(f"{where} is damaged or no saved state of holdcourse: {error}") from None
+
+
+def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise unless the members are stored as they are, each once, and fit into the bytes of the archive."""
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+            raise ValueError(f"{member.filename} is compressed, which ours never are")
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{max(names, key=names.count)} is there twice")
+    claimed = sum(member.file_size for member in members)
+    if claimed > size:
+        raise ValueError(f"its members claim {claimed} bytes, and it has {size}")
+
+
+def _array(part: bytes, name: str) -> NDArray[Any]:
+    """An array as it was written; numpy's own reader would make room for whatever the header claims."""
+    file = io.BytesIO(part)
+    if np.lib.format.read_magic(file) != NPY:
+        raise ValueError(f"{name} is no array of the kind that we write")
+    shape, by_columns, kind = np.lib.format.read_array_header_1_0(file)
+    there = len(part) - file.tell()
+    if kind.hasobject or not kind.itemsize or math.prod(shape) * kind.itemsize != there:
+        raise ValueError(f"{name} claims shape {shape} of {kind}, and has {there} bytes")
+    flat = np.frombuffer(part, kind, offset=file.tell())
+    return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")
 
 
 def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
@@ -105,6 +144,9 @@ def sync_folder(folder: Path) -> None:
 def read_file(path: Path) -> bytes:
     """The file's content."""
     try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise TooLarge(f"{path} has {size / 1e9:.1f} GB, more than any file of ours ({LARGEST / 1e9:g} GB)")
         return path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error

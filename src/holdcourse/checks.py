@@ -33,6 +33,13 @@ def whole_number(value: Any, what: str, least: int) -> int:
     return int(value)
 
 
+def flag(value: Any, what: str) -> bool:
+    """The value as a bool; raises unless it is one, since a NaN or a word would count as yes."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{what} must be True or False, got {plain(value)!r}")
+    return bool(value)
+
+
 def checked_seed(seed: Any, what: str = "seed") -> int:
     """The seed as an int; raises unless it can key the random stream.
 

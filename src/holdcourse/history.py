@@ -79,6 +79,8 @@ class History:
     @classmethod
     def from_records(cls, records: Iterable[tuple[int, ArrayLike, float]]) -> History:
         """Collect (action, context, measurement) triples; a context of None is the empty one."""
+        if not isinstance(records, Iterable):
+            raise InvalidInput(f"history must be (action, context, measurement) triples, got {records!r}")
         rows = list(records)
         if not rows:
             return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))

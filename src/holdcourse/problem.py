@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.action_grid import Grid, grid
-from holdcourse.checks import check_index, float_array, is_finite, require_finite
+from holdcourse.checks import check_index, flag, float_array, is_finite, require_finite
 from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
 from holdcourse.metric import check_metric, checked_square, matrix_from_callable, require_distinct, with_fixed_cost
 
@@ -68,7 +68,7 @@ class Problem:
         directed: bool = False,
         labels: Sequence[Any] | None = None,
     ) -> None:
-        self.directed = bool(directed)
+        self.directed = flag(directed, "directed")
         self.fixed_cost = _checked_fixed_cost(fixed_cost)
         self._grid = actions if isinstance(actions, Grid) else None
         self.metric_name: str
@@ -276,6 +276,8 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
 def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | None:
     if labels is None:
         return None
+    if not isinstance(labels, Sized):
+        raise InvalidInput(f"labels must be a list of {n} names, got {labels!r}")
     if len(labels) != n:
         raise InvalidInput(f"there are {n} actions but {len(labels)} labels")
     return tuple(labels)

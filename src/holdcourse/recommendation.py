@@ -24,9 +24,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from holdcourse.checks import flag, is_finite
 from holdcourse.confidence import TheoryWidth
 from holdcourse.costs import LowerBound
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, plain
 from holdcourse.fitting import FitWarning, fit_kernel
 from holdcourse.gp.temporal import why_not_temporal
 from holdcourse.hedge import HedgedMaker, Panel
@@ -82,7 +83,11 @@ def recommended(
     """
     known = cast(Learning, dict(learning))  # which options there are is checked where they are used
     past = _checked(history, problem)
-    time = bool(time) or known.get("method") == "temporal"
+    time = flag(time, "time") or bool(known.get("method") == "temporal")
+    if not (is_finite(interval) and interval > 0):
+        raise InvalidInput(f"interval must be positive, got {plain(interval)!r}")
+    if fixed_action is not None:
+        problem.check_action(fixed_action)
     if time and not (context_scale is None and period is None):
         raise InvalidInput(
             "context_scale and period are for contexts that return, which times never do; leave them out"

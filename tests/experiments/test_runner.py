@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.experiments import Results, SyntheticPlan, run_sweep
 from holdcourse.experiments.execute import execute
 from holdcourse.experiments.executors import processes
@@ -180,12 +181,31 @@ def test_a_damaged_file_is_done_again_and_said_so(tmp_path, harm):
     victim = sorted((tmp_path / "runs").iterdir())[7]
     content = bytearray(victim.read_bytes())
     if harm == "flipped":
-        content[len(content) // 2] ^= 0xFF
+        content[content.rindex(b"NUMPY") + 130] ^= 0xFF  # a number of a curve; dates in a zip's headers mean nothing
     victim.write_bytes({"truncated": content[:-200], "empty": b"", "flipped": content}[harm])
     report = run_sweep(SMALL.sweep(), tmp_path, workers=1, say=said.append)
     assert (report.found, report.done, report.damaged) == (35, 1, (victim.stem,))
     assert said[-1] == f"{victim.name} is damaged; that run is done again"
     assert contents(tmp_path) == expected
+
+
+@pytest.mark.parametrize("where", ["the same sweep", "a sweep of another seed", "a sweep of another name"])
+def test_a_run_from_elsewhere_under_a_right_name_is_done_again_and_said_so(tmp_path, where):
+    run_sweep(SMALL.sweep(), tmp_path / "mine", workers=1)
+    expected, said = contents(tmp_path / "mine"), []
+    names = sorted((tmp_path / "mine" / "runs").iterdir())
+    victim, source = names[7], names[8]
+    if where != "the same sweep":
+        sweep = SMALL.sweep() if where.endswith("name") else SMALL.model_copy(update={"seed": 5}).sweep()
+        run_sweep(replace(sweep, name="other"), tmp_path / "other", workers=1)
+        source = sorted((tmp_path / "other" / "runs").iterdir())[7]
+    victim.write_bytes(source.read_bytes())
+    with pytest.raises(DamagedFile, match=f"{victim.name} is the result of another run or another sweep; remove it"):
+        Results.load(tmp_path / "mine")
+    report = run_sweep(SMALL.sweep(), tmp_path / "mine", workers=1, say=said.append)
+    assert (report.found, report.done, report.damaged) == (35, 1, (victim.stem,))
+    assert said[-1] == f"{victim.name} is the result of another run or another sweep; that run is done again"
+    assert contents(tmp_path / "mine") == expected
 
 
 def test_another_configuration_is_refused_by_name(tmp_path):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from holdcourse.cli import app
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import Results, run_sweep
+from holdcourse.experiments import Results, policies, run_sweep
 from holdcourse.experiments.example import EXAMPLE
 from holdcourse.experiments.sweepfile import json_schema, load_sweep
 
@@ -54,6 +58,73 @@ def load(tmp_path):
 def shortened(sweep, rounds):
     runs = tuple(run.model_copy(update={"rounds": rounds}) for run in sweep.runs)
     return type(sweep)(sweep.name, sweep.config, runs)
+
+
+CODE = """from pathlib import Path
+
+Path(__file__).with_name("ran").touch()
+
+
+def cost(setting, context):
+    return (setting - context) ** 2
+
+
+def move(one, other):
+    return abs(one - other)
+
+
+def make(problem):
+    import holdcourse as hc
+
+    return hc.stationary(problem)
+"""
+WITH_CODE = {
+    "costs.function": PLAIN.replace("table = [[0.0, 2.0, 5.0], [4.0, 1.0, 0.0]]", 'function = "own.py:cost"'),
+    "movement.function": PLAIN + '\n[movement]\nfunction = "own.py:move"\n',
+    "policies[1]": PLAIN.replace('name = "minc-known"', 'name = "mine"\nsource = "own.py:make"'),
+}
+
+
+@pytest.mark.parametrize("key", WITH_CODE)
+def test_code_is_named_before_it_runs_and_refused_without_running_it(tmp_path, key):
+    path, own, said = tmp_path / "sweep.toml", tmp_path / "own.py", []
+    path.write_text(WITH_CODE[key])
+    own.write_text(CODE)
+    with pytest.raises(InvalidInput, match=rf"sweep\.toml, line \d+: {re.escape(key)} names code, .* --no-code"):
+        load_sweep(path, code=False)
+    assert not (tmp_path / "ran").exists()
+    load_sweep(path, say=lambda line: said.append((line, (tmp_path / "ran").exists())))
+    assert (tmp_path / "ran").exists()
+    name = {"costs.function": "cost", "movement.function": "move"}.get(key, "make")
+    assert said == [(f"{path} runs code that is not holdcourse's: {name} of {own.resolve()} ({key})", False)]
+
+
+def test_code_of_modules_and_entry_points_is_named_too(tmp_path, monkeypatch):
+    path, said = tmp_path / "sweep.toml", []
+    path.write_text(PLAIN.replace('name = "minc-known"', 'name = "mine"\nsource = "antigravity:fly"'))
+    with pytest.raises(InvalidInput, match="fly of the module antigravity, which --no-code refuses"):
+        load_sweep(path, code=False)
+    assert "antigravity" not in sys.modules
+    monkeypatch.setattr(policies, "entry_points", lambda group, name: ["installed"] if name == "theirs" else [])
+    path.write_text(PLAIN.replace('name = "minc-known"', 'name = "theirs"'))
+    with pytest.raises(InvalidInput, match="the entry point 'theirs' of an installed package, which --no-code"):
+        load_sweep(path, code=False)
+    path.write_text(PLAIN)
+    load_sweep(path, code=False, say=said.append)
+    assert said == []
+
+
+def test_the_command_names_code_on_stderr_and_refuses_it_on_request(tmp_path):
+    (tmp_path / "sweep.toml").write_text(WITH_CODE["costs.function"])
+    (tmp_path / "own.py").write_text(CODE)
+    command = ["sweep", str(tmp_path / "sweep.toml"), "--dry-run", "--json"]
+    refused = CliRunner().invoke(app, [*command, "--no-code"])
+    assert isinstance(refused.exception, InvalidInput)
+    assert not (tmp_path / "ran").exists()
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0
+    assert f"cost of {tmp_path / 'own.py'} (costs.function)" in shown.stderr
+    assert "own.py" not in shown.stdout
 
 
 @pytest.mark.parametrize("name", ["chiller_plant.toml", "database.toml"])

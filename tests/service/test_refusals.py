@@ -50,7 +50,7 @@ def ready(url):
         ({"options": {"width": "wide"}}, "options.width"),
         ({"options": {"import": "os"}}, "options.import"),
         ({"options": {"kernel": "rbf"}}, "not a kernel"),
-        ({"options": {"kernel": '{"parts":' + "[" * 50_000}}, "cannot be made"),
+        ({"options": {"kernel": '{"parts":' + "[" * 50_000}}, "this is not a kernel"),
         ({"options": {"kernel": '{"parts": [{"action": {"kernel": "eval", "with": {}}}]}'}}, "'eval' is not known"),
         ({"policy": "stationary", "options": {"tau": 5.0}}, "does not take the option 'tau'"),
         ({"options": {"prior_mean": [1.0]}}, "mean"),

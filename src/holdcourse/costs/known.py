@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.checks import flag
 from holdcourse.costs.protocol import Array, Estimate, checked_costs, name_of
 from holdcourse.errors import InvalidInput
 from holdcourse.history import check_context, check_contexts, check_measurement
@@ -32,7 +33,7 @@ class KnownCosts:
     ) -> None:
         self.problem = problem
         self.costs_of = costs_of
-        self.maximise = bool(maximise)
+        self.maximise = flag(maximise, "maximise")
 
     @property
     def needs_costs(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import is_finite
+from holdcourse.checks import flag, is_finite
 from holdcourse.confidence import Outlier, OutlierGuard, TheoryWidth
 from holdcourse.costs.protocol import Array, Estimate, checked_costs, name_of
 from holdcourse.errors import InvalidInput
@@ -73,12 +73,16 @@ class LowerBound:
             raise InvalidInput(f"every must be 'round' or 'episode', got {every!r}")
         if maximise and interval_map is not None:
             raise InvalidInput("a map gives costs already; express the gain in it instead of maximise=True")
+        if guard is not None and not callable(getattr(guard, "tamed", None)):
+            raise InvalidInput(f"guard must be an OutlierGuard, or None, got {guard!r}")
+        if interval_map is not None and not callable(interval_map):
+            raise InvalidInput(f"interval_map must be a function of two arrays, or None, got {interval_map!r}")
         self.posterior = posterior
         self.width = width if isinstance(width, TheoryWidth) else float(width)
         self.every: Every = every
-        self.maximise = bool(maximise)
+        self.maximise = flag(maximise, "maximise")
         self.guard = guard
-        self.guaranteed = bool(guaranteed)
+        self.guaranteed = flag(guaranteed, "guaranteed")
         self.interval_map = interval_map
         self.outliers: list[Outlier] = []
         self._waiting: list[tuple[int, Array, float]] = []  # for the end of the episode

@@ -209,30 +209,38 @@ def sweep(
     fresh: Fresh = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and count the runs; do none.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="With --dry-run: list every run.")] = False,
+    no_code: Annotated[
+        bool, typer.Option("--no-code", help="Refuse a sweep file that names Python code of its own; run none of it.")
+    ] = False,
     example: Annotated[bool, typer.Option("--example", help="Print a sweep file with comments.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of sweep files.")] = False,
     as_json: Json = False,
 ) -> None:
     """Policies against each other on a problem of your own.
 
+    A sweep file may name Python functions: cost, movement, own policies. These
+    run with your rights, also with --dry-run, and are named before they do.
+
     Example: [bold]holdcourse sweep --example > mine.toml[/]
 
     Example: [bold]holdcourse sweep mine.toml --dry-run[/]
 
     Example: [bold]holdcourse sweep mine.toml --out results --workers 4[/]
+
+    Example: [bold]holdcourse sweep from-a-stranger.toml --no-code[/]
     """
     if example or schema:
         typer.echo(EXAMPLE if example else json.dumps(json_schema(), indent=1), nl=schema)
         return
     if config is None:
         raise typer.BadParameter("give a sweep file, or --example to print one", param_hint="CONFIG")
-    wanted = load_sweep(config)
+    notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    wanted = load_sweep(config, code=not no_code, say=notes.print)
     if dry_run:
         _show_plan(wanted, out, listed, as_json)
         return
     if listed:
         raise InvalidInput("--list goes with --dry-run")
-    notes = Console(stderr=True, soft_wrap=True, highlight=False)
     with executor_of(dask) as executor, resumable(out):
         report = run_sweep(wanted, out, executor=executor, workers=workers, fresh=fresh, say=notes.print)
     results = Results.load(out)

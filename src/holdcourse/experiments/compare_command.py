@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Sequence
@@ -37,6 +36,7 @@ from holdcourse.experiments.explain import explain
 from holdcourse.experiments.policies import KNOWING, LEARNING
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.style import SETTINGS, blank, drawing, label_of, line_of, save, shared_legend
+from holdcourse.spreadsheet import write_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -150,9 +150,7 @@ def write(found: Comparison, out: Path, notes: Console) -> None:
     """`cells.csv`, `table.md` for a page, and a figure where matplotlib is there."""
     rows = found.cell_rows()
     text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
+    write_rows(text, [list(rows[0]), *(row.values() for row in rows)])
     archive.write_file(out / "cells.csv", text.getvalue().encode())
     archive.write_file(out / "table.md", markdown(found).encode())
     try:

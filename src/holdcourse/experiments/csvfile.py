@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from holdcourse.arguments import refuse_record
 from holdcourse.errors import InvalidInput
+from holdcourse.spreadsheet import original
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -43,13 +44,16 @@ class Csv:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file)
                 numbered = [
-                    (reader.line_num, tuple(cell.strip() for cell in row))
+                    (reader.line_num, tuple(original(cell.strip()) for cell in row))
                     for row in reader
                     if any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
                 ]
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise InvalidInput(f"cannot read {path}: {reason}") from None
+        for line, row in numbered:
+            if any("\x00" in cell for cell in row):
+                raise InvalidInput(f"{path}, line {line}: there are bytes that are no text; export it again as CSV")
         if not numbered:
             raise InvalidInput(f"{path} is empty")
         header: tuple[str, ...] = ()

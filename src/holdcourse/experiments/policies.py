@@ -70,6 +70,13 @@ def check_policy_name(name: str, source: str | None = None) -> None:
         find(name if source is None else source)
 
 
+def runs_code(name: str, source: str | None = None) -> bool:
+    """Whether this policy is code that is not ours: of an import path, or of an entry point that is installed."""
+    if source is not None:
+        return True
+    return name not in LEARNING and name not in KNOWING and bool(entry_points(group=ENTRY_POINTS, name=name))
+
+
 def find(source: str) -> Callable[..., Any]:
     """What an import path names: ``package.module:name``, ``folder/file.py:name``, or an entry point's name."""
     module_name, colon, name = source.rpartition(":")

@@ -18,7 +18,7 @@ from holdcourse.experiments import progress
 from holdcourse.experiments.execute import PROCESS, Outcome, execute
 from holdcourse.experiments.executors import available_processors, processes
 from holdcourse.experiments.runs import CLAIRVOYANT, RunConfig, Sweep
-from holdcourse.experiments.store import Folder, Row
+from holdcourse.experiments.store import Folder, ForeignRun, Row
 
 WINDOW = 256  # scenes handed out at a time: enough for a cluster, and results do not pile up
 
@@ -34,7 +34,7 @@ class Report:
     found
         Runs that were there already.
     damaged
-        Files that did not hold what was written; these runs were done again.
+        Files that did not hold what was written, or another run; these runs were done again.
     done, decisions, seconds
         Runs done now, the rounds decided in them, and the time they took.
     failed
@@ -92,8 +92,8 @@ def run_sweep(
     rows, damaged = _found(sweep.runs, folder)
     if rows or damaged:
         say(f"{len(rows)} of {len(sweep.runs)} runs found in {folder.path}")
-    for identity in damaged:
-        say(f"{folder.run_file(identity).name} is damaged; that run is done again")
+    for identity, harm in damaged.items():
+        say(f"{folder.run_file(identity).name} is {harm}; that run is done again")
     scenes = _scenes(run for run in sweep.runs if run.identity not in rows)
     count = min(workers or available_processors(), max(len(scenes), 1))
     begin, done, decisions, failed = time.perf_counter(), 0, 0, []
@@ -126,17 +126,19 @@ def run_sweep(
     )
 
 
-def _found(runs: Iterable[RunConfig], folder: Folder) -> tuple[dict[str, Row], list[str]]:
-    """Rows of the runs that are there, and the identities of damaged files."""
+def _found(runs: Iterable[RunConfig], folder: Folder) -> tuple[dict[str, Row], dict[str, str]]:
+    """Rows of the runs that are there, and the identities of files that are no use, with what is wrong with them."""
     rows: dict[str, Row] = {}
-    damaged = []
+    damaged: dict[str, str] = {}
     there = set(folder.identities())
     for run in runs:
         if run.identity in there:
             try:
                 rows[run.identity], _ = folder.load(run.identity)
+            except ForeignRun:
+                damaged[run.identity] = "the result of another run or another sweep"
             except DamagedFile:
-                damaged.append(run.identity)
+                damaged[run.identity] = "damaged"
     return rows, damaged
 
 

@@ -3,9 +3,12 @@
 ::
 
     sweep.json          the configuration; a folder holds the results of one only
-    runs/IDENTITY.npz   one finished run: its description, its numbers, its curves; written once, in one step
+    runs/IDENTITY.npz   one finished run: whose it is, its description, its numbers, its curves; written in one step
     failed/IDENTITY.txt the traceback of a run that failed; it is tried again next time
     summary.csv         one row per finished run, sorted
+
+IDENTITY is a hash of the run's description. A run's file holds that description and a hash of `sweep.json`: one that
+was copied here from elsewhere is found out, whatever its name.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,8 @@ from holdcourse import archive
 from holdcourse.arguments import writing
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.experiments.execute import Arrays, Outcome
-from holdcourse.experiments.runs import Sweep
+from holdcourse.experiments.runs import Sweep, digest
+from holdcourse.spreadsheet import original, write_rows
 
 FORMAT = 1
 STALE_SECONDS = 60.0
@@ -56,6 +61,10 @@ class Row:
         return (self.experiment, self.policy, self.rho, number, self.problem, self.start, self.repetition, self.rounds)
 
 
+class ForeignRun(DamagedFile):
+    """The file of a run holds another run, or one of another sweep."""
+
+
 COLUMNS = tuple(field.name for field in fields(Row))
 
 
@@ -74,6 +83,11 @@ class Folder:
     def summary(self) -> Path:
         """The table of all runs."""
         return self.path / "summary.csv"
+
+    @cached_property
+    def sweep(self) -> str:
+        """A hash of the configuration."""
+        return digest(_read_manifest(self.manifest))
 
     def run_file(self, identity: str) -> Path:
         """Where a finished run is kept."""
@@ -115,17 +129,19 @@ class Folder:
             with writing(self.path / "failed"):
                 archive.write_file(self.failure_file(run.identity), text.encode())
             return None
-        state = {"run": run.model_dump(mode="json"), "numbers": outcome.numbers}
+        state = {"sweep": self.sweep, "run": run.model_dump(mode="json"), "numbers": outcome.numbers}
         archive.write_file(self.run_file(run.identity), archive.pack(state, outcome.curves))
         return _row(state)
 
     def load(self, identity: str) -> tuple[Row, Arrays]:
-        """A finished run; `DamagedFile` if it does not hold what was written."""
+        """A finished run; `DamagedFile` if it does not hold what was written, `ForeignRun` if it is none of ours."""
         path = self.run_file(identity)
         state, curves = archive.unpack(archive.read_file(path), str(path))
         try:
+            if (state["sweep"], digest(state["run"])) != (self.sweep, identity):
+                raise ForeignRun(f"{path} is the result of another run or another sweep; remove it, or use --fresh")
             return _row(state), curves
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise DamagedFile(f"{path} is damaged: {error!r}") from None
 
     def identities(self) -> list[str]:
@@ -135,9 +151,7 @@ class Folder:
     def write_summary(self, rows: Iterable[Row]) -> None:
         """One row per run, sorted; equal rows give equal bytes."""
         text = io.StringIO()
-        table = csv.writer(text, lineterminator="\n")
-        table.writerow(COLUMNS)
-        table.writerows(astuple(row) for row in sorted(rows, key=lambda row: row.place))
+        write_rows(text, [COLUMNS, *(astuple(row) for row in sorted(rows, key=lambda row: row.place))])
         archive.write_file(self.summary, text.getvalue().encode())
 
     def _clear(self) -> None:
@@ -156,7 +170,7 @@ def read_summary(path: Path) -> list[Row]:
         table = csv.reader(file)
         if tuple(next(table, ())) != COLUMNS:
             raise InvalidInput(f"{path} is no summary of a sweep: its first line is not {','.join(COLUMNS)}")
-        return [Row(*(kind(cell) for kind, cell in zip(types, line, strict=True))) for line in table]
+        return [Row(*(kind(original(cell)) for kind, cell in zip(types, line, strict=True))) for line in table]
 
 
 def _row(state: dict[str, Any]) -> Row:

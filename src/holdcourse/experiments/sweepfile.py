@@ -6,18 +6,20 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.explain import explain, spelled
 from holdcourse.experiments.own import OwnWorld, file_hash
-from holdcourse.experiments.policies import check_policy_name
+from holdcourse.experiments.policies import check_policy_name, runs_code
 from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
 from holdcourse.experiments.sections import Actions, Contexts, Costs, Learner, Movement
+
+Place: TypeAlias = tuple[int | str, ...]  # of a key: the names and numbers on the way to it
 
 
 class SweepFile(Frozen):
@@ -43,6 +45,18 @@ class SweepFile(Frozen):
     def _each_once(cls, policies: tuple[PolicyConfig, ...]) -> tuple[PolicyConfig, ...]:
         check_names([policy.name for policy in policies])
         return policies
+
+    def code(self, base: Path) -> dict[Place, str]:
+        """What this file has Python run that is not ours: by its key, which function of which file or module."""
+        found: dict[Place, str] = {}
+        for section in ("movement", "costs"):
+            source = getattr(self, section).function
+            if source is not None:
+                found[section, "function"] = _spelled_code(source, base)
+        for k, policy in enumerate(self.policies):
+            if runs_code(policy.name, policy.source):
+                found["policies", k] = _spelled_code(policy.source or policy.name, base)
+        return found
 
     def world(self, base: Path) -> OwnWorld:
         """The world of this file, which lies in the folder `base`."""
@@ -90,8 +104,16 @@ def json_schema() -> dict[str, Any]:
     return SweepFile.model_json_schema()
 
 
-def load_sweep(path: Path) -> Sweep:
-    """Read a sweep file and try everything in it, short of running: one line names the key and the line at fault."""
+def load_sweep(path: Path, *, code: bool = True, say: Callable[[str], None] = lambda line: None) -> Sweep:
+    """Read a sweep file and try everything in it, short of running: one line names the key and the line at fault.
+
+    Parameters
+    ----------
+    code
+        Whether it may name functions of the user's own; if not, one that does is refused, and nothing of it is run.
+    say
+        Called with a line of text for each such function, before the first of them is run.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -105,6 +127,11 @@ def load_sweep(path: Path) -> Sweep:
     except ValidationError as error:
         place, line = explain(error, _known_keys)
         raise InvalidInput(f"{path}{_line_of(text, place)}: {line}") from None
+    for place, named in parsed.code(path.parent).items():
+        if not code:
+            where = f"{path}{_line_of(text, place)}: {spelled(place)}"
+            raise InvalidInput(f"{where} names code, {named}, which --no-code refuses; read it, then leave that out")
+        say(f"{path} runs code that is not holdcourse's: {named} ({spelled(place)})")
     for k, policy in enumerate(parsed.policies):
         with _about(path, text, ("policies", k)):
             check_policy_name(policy.name, None if policy.source is None else _beside(path, policy.source))
@@ -148,6 +175,14 @@ class _about:  # noqa: N801 - reads as a statement
             name = f"{spelled(self.place)}: " if self.place else ""
             told = str(error).removeprefix("costs: ")
             raise InvalidInput(f"{self.path}{_line_of(self.text, self.place)}: {name}{told}") from error
+
+
+def _spelled_code(source: str, base: Path) -> str:
+    """A source as a person can find it."""
+    module, colon, name = source.rpartition(":")
+    if not colon:
+        return f"the entry point {name!r} of an installed package"
+    return f"{name} of {(base / module).resolve() if module.endswith('.py') else f'the module {module}'}"
 
 
 def _beside(path: Path, source: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import ArrayLike
 
+from holdcourse.checks import flag
 from holdcourse.errors import InvalidInput
 from holdcourse.gp.adaptive import AdaptivePosterior
 from holdcourse.gp.exact import ExactPosterior
@@ -25,7 +26,7 @@ from holdcourse.gp.protocol import Posterior, Watch
 from holdcourse.gp.state_space import why_not_temporal
 from holdcourse.gp.temporal import TemporalPosterior
 from holdcourse.history import History
-from holdcourse.kernels import AnyKernel
+from holdcourse.kernels import AnyKernel, check_kernel
 from holdcourse.problem import Problem
 
 Method: TypeAlias = Literal["auto", "exact", "flat", "temporal"]
@@ -113,6 +114,7 @@ def posterior(
         raise InvalidInput("give contexts (a list that can occur) or context_bounds (a box), not both")
     if forgetting != 1.0 and method == "exact":
         raise InvalidInput(f"the exact method forgets nothing; use method='flat' with forgetting={forgetting!r}")
+    time = flag(time, "time")
     timeless = forgetting == 1.0 and contexts is None and context_bounds is None
     if method == "temporal" and not timeless:
         raise InvalidInput(
@@ -135,6 +137,7 @@ def posterior(
             )
         post = FittedPosterior(problem, choose, noise_std, prior_mean)
     else:
+        check_kernel(kernel)
         noise_std = 0.1 if noise_std is None else noise_std
         prior_mean = 0.0 if prior_mean is None else prior_mean
         post = choose(Prior(problem, kernel, noise_std, prior_mean, regularisation))

@@ -54,6 +54,8 @@ class Prior:
             raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {plain(regularisation)!r}")
         self.action_covariances = [part.variance * part.action_covariance(problem) for part in kernel.parts]
         self.scale = float(sum(np.diag(matrix).max() for matrix in self.action_covariances))
+        if not np.isfinite(self.scale):
+            raise InvalidInput(f"the kernel gives a prior variance of {self.scale}; lower its variance")
         self.noise_std = float(noise_std)
         wanted = self.noise_std**2 if regularisation is None else float(regularisation)
         self.noise_variance = max(wanted, NOISE_FLOOR * self.scale)

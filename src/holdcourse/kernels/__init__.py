@@ -15,6 +15,6 @@ is read back from JSON; until then we hold what the user has built with it.
 
 from __future__ import annotations
 
-from holdcourse.kernels.product import AnyKernel, Kernel, KernelSum, summed, zscore
+from holdcourse.kernels.product import AnyKernel, Kernel, KernelSum, check_kernel, summed, zscore
 
-__all__ = ["AnyKernel", "Kernel", "KernelSum", "summed", "zscore"]
+__all__ = ["AnyKernel", "Kernel", "KernelSum", "check_kernel", "summed", "zscore"]

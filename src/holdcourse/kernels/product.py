@@ -15,7 +15,7 @@ from holdcourse.checks import float_array, is_finite
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.kernels.as_json import decoded, encoded
 from holdcourse.kernels.checks import checked_axis_numbers, checked_covariance
-from holdcourse.kernels.scikit import axis_counts, is_sklearn_kernel, refuse_noise
+from holdcourse.kernels.scikit import axis_counts, check_parameters, is_sklearn_kernel, refuse_noise
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -120,7 +120,7 @@ class _Summable(ABC):
             ]
         except InvalidInput:
             raise  # it says what is wrong with which part
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise InvalidInput(f"this is not a kernel written by to_json: {str(text)[:80]!r} ({error})") from None
         return summed(parts)
 
@@ -169,6 +169,7 @@ class Kernel(_Summable):
             store("action", checked_covariance(self.action))
         for name in ("action", "context"):
             refuse_noise(getattr(self, name), name)
+            check_parameters(getattr(self, name), name)
         if self.context is not None and not is_sklearn_kernel(self.context):
             raise InvalidInput(f"context must be a scikit-learn kernel such as RBF(0.2), or None, got {self.context!r}")
         if not (is_finite(self.variance) and self.variance > 0):
@@ -250,6 +251,12 @@ class KernelSum(_Summable):
     def parts(self) -> tuple[Kernel, ...]:
         """The product kernels whose sum this is."""
         return self.terms
+
+
+def check_kernel(kernel: Any) -> None:
+    """Raise unless it is a kernel of ours."""
+    if not isinstance(kernel, _Summable):
+        raise InvalidInput(f"kernel must be a Kernel, a sum of them, or 'auto' to fit one, got {kernel!r}")
 
 
 def summed(parts: Sequence[Kernel]) -> AnyKernel:

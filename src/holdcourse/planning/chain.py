@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse._numeric import bellman
+from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, plain
 
 Array: TypeAlias = NDArray[np.float64]
@@ -166,6 +167,8 @@ class Seen:
 def _checked(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
         raise InvalidInput(f"{what} must be positive, got {plain(value)!r}")
+    if what == "period" and not is_finite(value):  # an infinite scale is an axis that does not matter
+        raise InvalidInput(f"period must be finite, got {plain(value)!r}; give None for an axis that never returns")
     return float(value)
 
 

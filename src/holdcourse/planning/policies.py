@@ -16,7 +16,7 @@ import numpy as np
 
 from holdcourse.costs import KnownCosts
 from holdcourse.errors import InvalidInput
-from holdcourse.kernels import AnyKernel
+from holdcourse.kernels import AnyKernel, check_kernel
 from holdcourse.planning.chain import Closeness
 from holdcourse.planning.plan import Forecasts, Plan
 from holdcourse.policy import Learning, Policy, lower_bound
@@ -70,6 +70,8 @@ def planner(
             "contexts such as the hour of day (period=24), or gp_md"
         )
     kernel = learning.get("kernel", "auto")
+    if not isinstance(kernel, str):
+        check_kernel(kernel)
     scale = context_scale
     if scale is None and period is None and not isinstance(kernel, str):
         scale = correlation_lengths(kernel)

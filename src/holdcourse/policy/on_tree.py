@@ -23,6 +23,8 @@ class OnTree:
     tree_seed: int | None = None
 
     def __post_init__(self) -> None:
+        if self.tree is not None and not isinstance(self.tree, Tree):
+            raise InvalidInput(f"tree must be a Tree, such as frt_tree gives, got {self.tree!r}")
         if self.tree is not None and self.tree.n != self.problem.n:
             raise InvalidInput(f"the tree has {self.tree.n} actions but the problem {self.problem.n}")
         if not (is_finite(self.kappa) and self.kappa >= 1):

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from holdcourse.arguments import refuse_record
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
+from holdcourse.wind.unpacking import allowed_bytes, parts
 
 Kind: TypeAlias = Literal["netcdf3", "netcdf4", "grib", "zip", "text"]
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -96,21 +97,29 @@ def kind_of(path: Path, label: str) -> Kind:
 
 
 def _unpacked(path: Path, stack: ExitStack) -> Iterator[WindFile]:
+    most, refusal = allowed_bytes(path.stat().st_size, path.name)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="holdcourse-")))
     try:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             needed, free = sum(member.file_size for member in members), shutil.disk_usage(folder).free
+            if needed > most:
+                raise TooLarge(refusal)
             if needed > 0.9 * free:
                 raise TooLarge(
                     f"{path.name} unpacks to {needed / 1e9:.1f} GB, but {folder.parent} has {free / 1e9:.1f} GB free; "
                     "unpack it where there is room, or point TMPDIR there"
                 )
             for number, member in enumerate(members):
+                label = f"{path.name}[{Path(member.filename).name}]"
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    # Python unpacks the other kinds a whole block at a time, however large it becomes.
+                    raise InvalidInput(f"{label} is compressed in an unusual way; unpack it yourself and give the file")
                 target = folder / str(number)  # a member's own name may point anywhere
                 with archive.open(member) as packed, target.open("wb") as plain:
-                    shutil.copyfileobj(packed, plain, 1 << 20)
-                label = f"{path.name}[{Path(member.filename).name}]"
+                    for part in parts(packed, most, refusal):
+                        plain.write(part)
+                        most -= len(part)
                 kind = kind_of(target, label)
                 if kind == "zip":
                     raise InvalidInput(f"{label} is an archive within an archive; unpack it first")

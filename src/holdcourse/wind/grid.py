@@ -5,6 +5,7 @@ Nothing but headers and coordinates is read before the grid point is known, so a
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,8 @@ MODEL_LEVELS = 137
 # A classic file is mapped into memory; this much of it is touched before it is let go again.
 MAPPED_BYTES = 64 << 20
 MOST_VALUES = 100_000_000  # at one site: eighty years of hours at 137 levels; more is a broken header
+MOST_STEPS = 10_000_000  # of one axis, which is read whole: a thousand years of hours
+LARGEST_CHUNK = 1 << 29  # bytes of a block that is unpacked at once
 
 _LATITUDE = ("latitude", "lat")
 _LONGITUDE = ("longitude", "lon")
@@ -97,7 +100,22 @@ def _open(xarray: Any, file: WindFile) -> Any:
         # What h5netcdf looks at first: on a broken file it would also print a traceback while it tidies up.
         with need("h5py", "reading this NetCDF file").File(file.path, "r") as plain:
             plain.attrs.get("_nc3_strict")
+            plain.visititems(lambda name, item: _require_honest(file.label, name, item))
     return xarray.open_dataset(file.path, engine=engine, cache=False)
+
+
+def _require_honest(label: str, name: str, item: Any) -> None:
+    """Raise where a header claims an axis, or a block to unpack, of a size that no such file has."""
+    shape, chunks = getattr(item, "shape", None), getattr(item, "chunks", None)
+    if shape is not None and len(shape) == 1 and shape[0] > MOST_STEPS:
+        raise DamagedFile(
+            f"{label}: {name} claims {shape[0]:.3g} values, and at most {MOST_STEPS:.0e} are read; split it by years"
+        )
+    if chunks is not None and math.prod(chunks) * item.dtype.itemsize > LARGEST_CHUNK:
+        raise DamagedFile(
+            f"{label}: {name} is stored in blocks of {math.prod(chunks) * item.dtype.itemsize / 1e9:.1f} GB; "
+            f"rewrite it in smaller ones: nccopy -c time/24 {label} smaller.nc"
+        )
 
 
 def times_of(field: Field) -> tuple[str | None, Times]:
@@ -201,14 +219,14 @@ def _read(data: Any, field: Field, name: str, point: Point, axes: tuple[str | No
                     f"{field.label}: {name} has {array.sizes[axis]} entries along {axis!r}; keep one of them"
                 )
             array = array.isel({axis: 0})
+    if array.size > MOST_VALUES:
+        raise DamagedFile(f"{field.label}: {name} claims {array.size:.3g} values at one site; download it again")
     if "expver" in array.dims:
         # Final data (1) and preliminary data (5): each is missing where the other holds.
         versions = [array.isel(expver=i) for i in range(array.sizes["expver"])]
         array = versions[0].load()
         for version in versions[1:]:
             array = array.fillna(version.load())
-    if array.size > MOST_VALUES:
-        raise DamagedFile(f"{field.label}: {name} claims {array.size:.3g} values at one site; download it again")
     present = [axis for axis in axes if axis in array.dims]
     values: NDArray[Any] = np.asarray(array.transpose(*present).values)
     if not np.issubdtype(values.dtype, np.number):

@@ -154,7 +154,7 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
                 except (ValueError, IndexError):
                     if number > 1:
                         raise InvalidInput(f"{path}, line {number}: {row!r} is not a speed and a power") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     speed, power = zip(*pairs, strict=True) if pairs else ((), ())
     return table_curve(speed, power, cut_in, cut_out, name=path.name)

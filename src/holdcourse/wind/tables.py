@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from holdcourse.spreadsheet import write_rows
 from holdcourse.wind.looks import look
 from holdcourse.wind.result import Line
 from holdcourse.wind.run import SiteResult
@@ -156,8 +156,7 @@ def write_summary(results: Sequence[SiteResult], path: Path) -> None:
     names += ["percent_against_fixed", "percent_against_fixed_low", "percent_against_fixed_high"]
     priced = results[0].plan.price is not None
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names + ["worth"] * priced)
+        write_rows(file, [names + ["worth"] * priced])
         for result in results:
             for row in result.backtest.lines:
                 numbers = [row.net, row.gross, row.moving, row.moves_per_day, row.share]
@@ -168,15 +167,14 @@ def write_summary(results: Sequence[SiteResult], path: Path) -> None:
                     "" if np.isnan(number) else f"{number:.6g}" if abs(number) < 1 else f"{number:.3f}"
                     for number in numbers
                 ]
-                writer.writerow([result.site, row.policy, *written])
+                write_rows(file, [[result.site, row.policy, *written]])
 
 
 def write_decisions(results: Sequence[SiteResult], path: Path) -> None:
     """One row per site, time and policy; times are UTC, the beginning of the round."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
         names = ["altitude_m", "wind_speed_ms", "gross_kwh", "moving_kwh", "net_kwh"]
-        writer.writerow(["site", "time", "policy", *names])
+        write_rows(file, [["site", "time", "policy", *names]])
         for result in results:
             world = result.backtest.world
             times = np.datetime_as_string(world.time, unit="s").tolist()
@@ -184,4 +182,4 @@ def write_decisions(results: Sequence[SiteResult], path: Path) -> None:
                 speed = world.speed[np.arange(len(times)), flight.actions]
                 columns = (world.altitudes[flight.actions], speed, flight.gross, flight.moving, flight.net)
                 rows = np.column_stack(columns).round(4).tolist()
-                writer.writerows([result.site, time, name, *row] for time, row in zip(times, rows, strict=True))
+                write_rows(file, ([result.site, time, name, *row] for time, row in zip(times, rows, strict=True)))

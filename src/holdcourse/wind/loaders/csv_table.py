@@ -21,9 +21,12 @@ from holdcourse.wind.loaders.piece import Options, Piece
 from holdcourse.wind.loaders.times import read_times
 from holdcourse.wind.record import Array, Site, Times
 from holdcourse.wind.units import METRES_PER_SECOND, speed_unit
+from holdcourse.wind.unpacking import allowed_bytes, parts
 
 LAYOUT = "CSV"
-LARGEST_TEXT = 2 << 30  # bytes, unpacked
+LARGEST_TEXT = 1 << 29  # bytes, unpacked
+MOST_CELLS = 30_000_000  # a year of minutes in fifty columns; each takes some sixty bytes of memory
+SEPARATORS = (b",", b";", b"\t", b"\n", b"\r", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")
 MISSING_WORDS = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--", "missing", "nat", "#n/a"))
 MISSING_NUMBERS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0)
 # Above these a column without a unit is rather in km/h: no place has such means, and no hour such a wind, in m/s.
@@ -136,16 +139,20 @@ def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -
 
 
 def _text(file: WindFile) -> str:
+    most, refusal = LARGEST_TEXT, f"{file.label} is larger than {LARGEST_TEXT >> 20} MB of text; split it by years"
     try:
         with file.path.open("rb") as stream:
             head = stream.read(6)
         opened = gzip.open if head.startswith(b"\x1f\x8b") else lzma.open if head.startswith(b"\xfd7zXZ") else open
+        if opened is not open:
+            allowed, told = allowed_bytes(file.path.stat().st_size, file.label)
+            most, refusal = (allowed, told) if allowed < most else (most, refusal)
         with opened(file.path, "rb") as packed:
-            raw: bytes = packed.read(LARGEST_TEXT + 1)
+            raw = b"".join(parts(packed, most, refusal))
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise DamagedFile(f"{file.label} cannot be read ({error}); fetch it again") from None
-    if len(raw) > LARGEST_TEXT:
-        raise TooLarge(f"{file.label} is larger than {LARGEST_TEXT >> 30} GB of text; split it by years")
+    if sum(map(raw.count, SEPARATORS)) > MOST_CELLS:
+        raise TooLarge(f"{file.label} holds more than {MOST_CELLS // 10**6} million cells; split it by years")
     if b"\x00" in raw:
         raise DamagedFile(f"{file.label} holds bytes that are no text; export it again as CSV")
     try:
