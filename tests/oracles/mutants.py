@@ -110,8 +110,9 @@ def survives(name, source, tests):
             sys.meta_path.insert(0, Loader(name, source))
             import pytest
 
+            options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-                outcome = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", *tests])
+                outcome = pytest.main([*options, *tests])
         finally:
             os._exit(int(outcome))
     until = time.monotonic() + SECONDS
