@@ -194,22 +194,23 @@ def copy(path: Path, target: Path) -> None:
 class Place:
     """Which files a connection writes to; the names must go on meaning these files."""
 
-    path: Path
+    names: tuple[str, str]
     files: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, path: Path) -> Place:
         """The files as they are now."""
-        return cls(path, cls._found(path))
+        names = (str(path), str(wal_of(path)))
+        return cls(names, _identities(names))
 
     def check(self) -> None:
-        """An error where somebody has moved, replaced or deleted one of the files."""
+        """An error where somebody has moved, replaced or deleted one of the files; takes some microseconds."""
         try:
-            found = self._found(self.path)
+            found = _identities(self.names)
         except OSError as error:
             raise LogError(self._words(f"{error.filename} is gone")) from None
         if found != self.files:
-            which = self.path if found[0] != self.files[0] else wal_of(self.path)
+            which = self.names[found[0] == self.files[0]]
             raise LogError(self._words(f"{which} is another file than the one this controller writes to"))
 
     def _words(self, what: str) -> str:
@@ -218,9 +219,10 @@ class Place:
             "writes would be lost. Keep all files as they are, bring back the right ones, and start again"
         )
 
-    @staticmethod
-    def _found(path: Path) -> tuple[tuple[int, int], ...]:
-        return tuple((about.st_dev, about.st_ino) for about in (os.stat(path), os.stat(wal_of(path))))
+
+def _identities(names: tuple[str, str]) -> tuple[tuple[int, int], ...]:
+    record, wal = os.stat(names[0]), os.stat(names[1])
+    return (record.st_dev, record.st_ino), (wal.st_dev, wal.st_ino)
 
 
 def _check_kind(path: Path) -> None:
