@@ -22,8 +22,8 @@ from holdcourse.limits import Guard, Limits
 from holdcourse.log import Log
 from holdcourse.policy import Learning, Policy, fixed
 from holdcourse.problem import Problem, grid
+from holdcourse.service import sizes
 from holdcourse.service.ledger import Ledger
-from holdcourse.service.schemas import MAX_ACTIONS
 from holdcourse.service.store import DataFolder
 from holdcourse.session import Origin
 
@@ -182,12 +182,9 @@ def reopened(path: Path) -> Controller:
 def problem_of(config: Mapping[str, Any]) -> Problem:
     """Actions and movement costs; the weight `rho` of the service cost divides the latter."""
     actions, metric, rho = config["actions"], config["metric"], config["rho"]
-    count = len(metric) if actions is None and not isinstance(metric, str) else None
+    sizes.action_count(actions, metric)
     if isinstance(actions, dict):
-        count = int(np.prod([len(axis) for axis in actions.values()]))
         actions = grid(**actions)
-    if count is not None and count > MAX_ACTIONS:
-        raise InvalidInput(f"there are {count} actions; the service takes at most {MAX_ACTIONS}")
     named = isinstance(metric, str)
     return Problem(
         actions,
@@ -227,6 +224,7 @@ def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None)
     if step is not None and "max_step" in taken:
         changes["max_step"] = step
     try:
+        sizes.require_room(config)
         return recipe.make(given, **changes)
     except HoldcourseError:
         raise
