@@ -166,6 +166,13 @@ class Log:
         found = [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
         return found[::-1] if newest else found
 
+    def used_keys(self) -> Iterator[str]:
+        """All keys under which clients caused events, in no order; see `index`."""
+        place, which = SOUGHT["key"]
+        with self._reading():
+            for (key,) in self._connection.execute(f"SELECT {place} FROM events WHERE {which}"):
+                yield key
+
     def snapshot(self, content: bytes) -> None:
         """Keep the state after the last event. It only saves time later, so a failure is no error."""
         try:

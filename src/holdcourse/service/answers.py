@@ -131,6 +131,7 @@ class State(Answer):
     round: int = Field(description="The next round to be decided.")
     episode: int
     epoch: int
+    archived_epochs: list[int] = Field(description="Earlier ones whose records are not in the data folder any more.")
     action: int = Field(description="Where the machine is.")
     value: Value
     pending: list[DecisionAnswer]

@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from holdcourse.controller import Controller
-from holdcourse.errors import DamagedFile
-from holdcourse.log import Event, Log
+from holdcourse.log import Event
 from holdcourse.service import epochs, past, refusals, watchdog
 from holdcourse.service.ledger import Ledger
 from holdcourse.service.refusals import Refusal
 from holdcourse.service.shelf import Shelf
-from holdcourse.service.store import DataFolder
+from holdcourse.service.store import DataFolder, number_of
 from holdcourse.service.view import View, of_epoch
 
 
@@ -57,12 +56,12 @@ class Hosted:
         """Go on with the newest record."""
         self._outdated = True  # until all of this has worked
         paths = self.store.epochs(self.id)
+        self.store.check_newest(self.id)
         self.shelf.take_in(paths)
         self.controller: Controller = epochs.reopened(paths[-1])
         try:
             self.controller.log.index()
-            self._check_links()
-            self._unchanging = of_epoch(self.id, len(paths), self.controller.policy)
+            self._unchanging = of_epoch(self.id, self.epoch, self.shelf.archived, self.controller.policy)
             self.ledger = Ledger()
             self._outdated = False
             self.recall()
@@ -78,8 +77,8 @@ class Hosted:
 
     @property
     def epoch(self) -> int:
-        """The present one, counted from 1."""
-        return len(self.shelf.paths)
+        """The present one: the number in the name of its record."""
+        return self.shelf.newest
 
     def recall(self) -> None:
         """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""
@@ -110,14 +109,21 @@ class Hosted:
             self.catch_up()
             self.publish()
 
-    def begin_epoch(self, changes: Mapping[str, Any], notes: Sequence[Mapping[str, Any]]) -> None:
+    def begin_epoch(
+        self, changes: Mapping[str, Any], notes: Sequence[Mapping[str, Any]], *, without_archived: bool
+    ) -> None:
         """Go on in a new record, with other settings; `notes` stand at its beginning."""
+        if self.shelf.archived and not without_archived:
+            gone = ", ".join(map(str, self.shelf.archived))
+            words = f"epochs {gone} were archived, and the new one could not learn from what was told in them"
+            remedy = "bring their files back and start again, or send this with ?without_archived=true"
+            raise Refusal(409, "archived", f"{words}; {remedy}")
         try:
             with refusals.computing():
                 epochs.begin_next(self.store, self.ledger, self.controller, changes, notes)
         finally:
-            if self.store.epochs(self.id) != self.shelf.paths:  # then the old one must not be written to any more,
-                self._outdated = True  # even if something failed after the new one got its name
+            if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
+                self._outdated = True  # also if something failed after the new one got its name
                 self.controller.close()
         self._open()
 
@@ -139,16 +145,6 @@ class Hosted:
         waiting = list(self.ledger.pending)
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
         return refusals.conflict(words, waiting, given)
-
-    def _check_links(self) -> None:
-        previous, paths = self.controller.log.about.get("previous"), self.shelf.paths
-        if previous is None:
-            return
-        before = None if len(paths) < 2 else Log.read(paths[-2], checked=False)
-        if before is not None:
-            before.close()
-        if before is None or before.chain != previous["chain"]:
-            raise DamagedFile(f"{paths[-1]} does not continue {previous['file']} as it is; restore from a back-up")
 
 
 def now() -> datetime:

@@ -51,8 +51,11 @@ def new_episode(hosted: Hosted, start: int, key: str | None) -> Done:
     return Done(hosted.view.state(), [("state", {"episode": hosted.controller.episode})])
 
 
-def change(hosted: Hosted, changes: Mapping[str, Any], key: str | None) -> Done:
-    """Other settings; in a new epoch where decisions depend on them."""
+def change(hosted: Hosted, changes: Mapping[str, Any], key: str | None, *, without_archived: bool = False) -> Done:
+    """Other settings; in a new epoch where decisions depend on them.
+
+    `without_archived` accepts that it knows nothing of epochs whose records were moved away.
+    """
     hosted.recall()
     request = {"note": "change", "changes": dict(changes)}
     if repeats.happened(hosted.shelf, "note", request, key):
@@ -62,7 +65,7 @@ def change(hosted: Hosted, changes: Mapping[str, Any], key: str | None) -> Done:
     config = epochs.merged(before, changes)
     changed = {name: value for name, value in config.items() if value != before[name]}
     if any(name in epochs.EPOCH_SETTINGS for name in changed):
-        hosted.begin_epoch(changes, requested)
+        hosted.begin_epoch(changes, requested, without_archived=without_archived)
     else:
         if config["fallback"] is not None:
             hosted.controller.policy.problem.check_action(config["fallback"])

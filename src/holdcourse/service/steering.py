@@ -63,10 +63,18 @@ async def change(
     fleet: Ships,
     body: Annotated[schemas.Changes, Depends(reads(schemas.Changes, MAX_LONG_BODY))],
     key: Key = None,
+    without_archived: bool = False,
 ) -> Response:
-    """Other settings; where decisions depend on them, in a new epoch that knows all that was told."""
+    """Other settings; where decisions depend on them, in a new epoch that knows all that was told.
+
+    Where epochs were archived it would not know what was told in them: then it is refused unless `without_archived`.
+    """
     changes = schemas.plain(body, exclude_unset=True)
-    return reply(answers.State, await fleet.do(name, lambda hosted: operating.change(hosted, changes, key)))
+
+    def changed(hosted: Hosted) -> Done:
+        return operating.change(hosted, changes, key, without_archived=without_archived)
+
+    return reply(answers.State, await fleet.do(name, changed))
 
 
 @posted("ask", schemas.Ask, answers.DecisionAnswer, Asks)

@@ -147,13 +147,14 @@ def _explained(ledger: Ledger, policy: str) -> str:
     return f"{policy} It began with {count} past measurements, and what it was not given was fitted to them."
 
 
-def of_epoch(name: str, epoch: int, policy: Policy) -> dict[str, Any]:
+def of_epoch(name: str, epoch: int, archived: list[int], policy: Policy) -> dict[str, Any]:
     """The part of the state that stays the same within an epoch; there may be thousands of actions."""
     maker = "" if policy.made_by is None else policy.made_by[0]
     described = inspect.getdoc(recipe.MAKERS[maker]) or ""
     return {
         "id": name,
         "epoch": epoch,
+        "archived_epochs": archived,
         "explains_itself": policy.explanation or described.partition("\n\n")[0].replace("\n", " "),
         "actions": [plain_value(policy.problem.value(action)) for action in range(policy.problem.n)],
     }
