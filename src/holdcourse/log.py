@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +33,7 @@ SQLITE = b"SQLite format 3\0"  # how its files begin
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
+MENDED = timedelta(seconds=5)  # by how much a clock may be set back unnoticed
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE events (
@@ -67,13 +68,16 @@ class Log:
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, checked: bool = True) -> None:
         self.path = path
+        self.clock: Callable[[], datetime] = _now
         self._connection = connection
+        self._newest: datetime | None = None
         try:
             with self._reading():
                 self.about: dict[str, Any] = {
                     key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
                 }
             self.last, self.chain = self._verified_end() if checked else self._end()
+            self._newest = self._newest_time()
         except BaseException:
             connection.close()
             raise
@@ -114,7 +118,7 @@ class Log:
 
     def extend(self, events: Sequence[tuple[str, dict[str, Any]]]) -> list[Event]:
         """Add several events, all or none; on the disk when this returns."""
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        at = self._time()
         rows, number, chain = [], self.last, self.chain
         for kind, body in events:
             text = json.dumps(body, sort_keys=True)
@@ -136,6 +140,18 @@ class Log:
                 self.last, self.chain = number, chain
             raise
         return [Event(number, at, kind, json.loads(text)) for number, at, kind, text, _ in rows]
+
+    def _time(self) -> str:
+        """When something that is recorded now happened: never a little before the event before it.
+
+        Clocks are mended by fractions of a second all the time. One that was set back by more tells the truth from then
+        on, and what follows has an earlier time.
+        """
+        now = self.clock()
+        if self._newest is not None and timedelta() < self._newest - now <= MENDED:
+            now = self._newest
+        self._newest = now
+        return now.isoformat(timespec="milliseconds")
 
     def index(self) -> None:
         """Make events quick to find by what they say; see `find`. Part of the file from then on."""
@@ -217,6 +233,15 @@ class Log:
             row = self._connection.execute("SELECT number, chain FROM events ORDER BY number DESC LIMIT 1").fetchone()
         return (0, self._first_link()) if row is None else (int(row[0]), str(row[1]))
 
+    def _newest_time(self) -> datetime | None:
+        """When the last event happened, as it says."""
+        with self._reading():
+            row = self._connection.execute("SELECT at FROM events WHERE number = ?", (self.last,)).fetchone()
+        try:
+            return None if row is None else datetime.fromisoformat(row[0])
+        except ValueError as error:
+            raise DamagedFile(f"{self.path} is damaged: event {self.last} has no time ({error})") from None
+
     def _first_link(self) -> str:
         return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
 
@@ -235,6 +260,10 @@ class Log:
     def _reading(self) -> Iterator[None]:
         with _reading(self.path):
             yield
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 @contextmanager

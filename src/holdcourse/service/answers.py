@@ -85,7 +85,7 @@ class Alarm(Answer):
     """Something that somebody should look at."""
 
     at: At
-    kind: Literal["stale", "silent", "calibration", "sensor"]
+    kind: Literal["stale", "silent", "clock", "calibration", "sensor"]
     message: str
     cleared_at: At | None
 

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
 from holdcourse.service import description, steering, watching
+from holdcourse.service.clock import Clock
 from holdcourse.service.fleet import Fleet
 from holdcourse.service.live import Hub
 from holdcourse.service.mistakes import in_words
@@ -47,11 +48,11 @@ COMMON_HEADERS = {  # an address may set others
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-def create_app(data: Path, token_file: Path | None = None) -> FastAPI:
+def create_app(data: Path, token_file: Path | None = None, clock: Clock | None = None) -> FastAPI:
     """The service over a data folder; without a token file everybody who reaches it may do everything."""
     keyring = None if token_file is None else Keyring(token_file)
     store = DataFolder(data)
-    fleet = Fleet(store, Hub())
+    fleet = Fleet(store, Hub(), clock)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

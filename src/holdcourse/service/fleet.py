@@ -21,7 +21,8 @@ from anyio.to_thread import run_sync
 from holdcourse.errors import HoldcourseError
 from holdcourse.log import LogError
 from holdcourse.service import epochs, refusals
-from holdcourse.service.hosted import Done, Hosted, now
+from holdcourse.service.clock import Clock
+from holdcourse.service.hosted import Done, Hosted
 from holdcourse.service.live import Hub
 from holdcourse.service.metrics import Latency
 from holdcourse.service.refusals import Refusal
@@ -64,8 +65,8 @@ class Berth:
 class Fleet:
     """See the module's docstring."""
 
-    def __init__(self, store: DataFolder, hub: Hub) -> None:
-        self.store, self.hub = store, hub
+    def __init__(self, store: DataFolder, hub: Hub, clock: Clock | None = None) -> None:
+        self.store, self.hub, self.clock = store, hub, clock or Clock()
         self.berths: dict[str, Berth] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
         self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
@@ -175,11 +176,11 @@ class Fleet:
                     epochs.begin(self.store, settings, history)
         except OSError as error:
             raise LogError(f"cannot begin a record in {self.store.folder(config.id)}: {error}") from error
-        return Hosted(self.store, config.id)
+        return Hosted(self.store, config.id, self.clock)
 
     async def _open(self, name: str, berth: Berth) -> None:
         try:
-            berth.hosted = await run_sync(Hosted, self.store, name, limiter=self._heavy)
+            berth.hosted = await run_sync(Hosted, self.store, name, self.clock, limiter=self._heavy)
         except HoldcourseError as error:
             berth.broken = f"{name} cannot be opened: {error}"
             logger.error("%s", berth.broken)
@@ -197,7 +198,7 @@ class Fleet:
             for name, berth in list(self.berths.items()):
                 if berth.hosted is not None and berth.hosted.view.has_unreported and not berth.turn.locked():
                     try:
-                        await self.do(name, lambda hosted: hosted.watch(now()))
+                        await self.do(name, lambda hosted: hosted.watch())
                     except HoldcourseError as error:  # a full disk, say: the state says so anyway; try again
                         logger.warning("cannot record that %s is late: %s", name, error)
                     except Exception:  # one that cannot be watched must not keep the others from being watched

@@ -8,17 +8,18 @@ an operator may do in `operating`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from holdcourse.controller import Controller
 from holdcourse.log import Event
 from holdcourse.service import epochs, past, refusals, watchdog
+from holdcourse.service.clock import Clock
 from holdcourse.service.ledger import Ledger
 from holdcourse.service.refusals import Refusal
 from holdcourse.service.shelf import Shelf
 from holdcourse.service.store import DataFolder, number_of
 from holdcourse.service.view import View, of_epoch
+from holdcourse.service.watchdog import Timing
 
 
 class Done(NamedTuple):
@@ -41,10 +42,13 @@ class Hosted:
         What was answered to the decisions that are pending, by their id.
     view
         What everybody may look at.
+    timing
+        How long ago what is pending was asked.
     """
 
-    def __init__(self, store: DataFolder, name: str) -> None:
+    def __init__(self, store: DataFolder, name: str, clock: Clock | None = None) -> None:
         self.store, self.id = store, name
+        self.timing = Timing(clock or Clock())
         self.shelf = Shelf()
         try:
             self._open()
@@ -60,6 +64,7 @@ class Hosted:
         self.shelf.take_in(paths)
         self.controller: Controller = epochs.reopened(paths[-1])
         try:
+            self.controller.log.clock = self.timing.clock.now
             self.controller.log.index()
             self._unchanging = of_epoch(self.id, self.epoch, self.shelf.archived, self.controller.policy)
             self.ledger = Ledger()
@@ -94,13 +99,18 @@ class Hosted:
     def catch_up(self) -> list[Event]:
         """Take in what has just been added to the record, and return it."""
         events = list(self.controller.log.events(after=self.ledger.seen))
+        opening = self.ledger.seen == 0
         for event in events:
             self.ledger.saw(event)
+        if opening:
+            self.timing.opened(events[-1].at, self.ledger)
+        else:
+            self.timing.saw(events, self.ledger)
         return events
 
     def publish(self) -> None:
         """Show what has changed."""
-        self.view = View.of(self._unchanging, self.controller, self.ledger, list(self.answers.values()))
+        self.view = View.of(self._unchanging, self.controller, self.ledger, list(self.answers.values()), self.timing)
 
     def commit(self, *notes: Mapping[str, Any]) -> None:
         """Add notes to the record, all or none."""
@@ -127,10 +137,10 @@ class Hosted:
                 self.controller.close()
         self._open()
 
-    def watch(self, now: datetime) -> Done:
+    def watch(self) -> Done:
         """Report who is late, and who no longer is; see `watchdog`."""
         self.recall()
-        notes = watchdog.notes_of(self.ledger, now.timestamp())
+        notes = watchdog.notes_of(self.ledger, self.timing)
         self.commit(*notes)
         happened: list[tuple[str, dict[str, Any]]] = []
         for note in notes:
@@ -145,8 +155,3 @@ class Hosted:
         waiting = list(self.ledger.pending)
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
         return refusals.conflict(words, waiting, given)
-
-
-def now() -> datetime:
-    """The time, as records tell it."""
-    return datetime.now(UTC)
