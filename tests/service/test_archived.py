@@ -130,7 +130,7 @@ def test_a_record_under_another_number_is_refused(folder):
 
 
 def test_old_epochs_are_not_held_open(folder):
-    records = with_epochs(folder, 12)
+    records = with_epochs(folder, 8)
 
     def held():
         links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
@@ -138,15 +138,15 @@ def test_old_epochs_are_not_held_open(folder):
         return {int(target.partition("epoch-")[2][:4]) for target in targets if target.startswith(str(records))}
 
     with served(folder) as url, Client(url) as client:
-        assert client.see("a", "state")["epoch"] == 12
-        assert held() == {12}
-        for number in range(12):  # by key, by round, by decision, in all of them
+        assert client.see("a", "state")["epoch"] == 8
+        assert held() == {8}
+        for number in range(8):  # by key, by round, by decision, in all of them
             answer = client.do("a", "ask", context=0.5, key=f"{number}/0")
             assert (answer["round"], answer["epoch"]) == (2 * number, number + 1)
             assert client.do("a", "tell", decision=f"r{2 * number + 1}", measurement=1.0)["decision"]
             assert len(held()) <= OPEN_EPOCHS + 1
-        assert len(client.see("a", "decisions", limit=1000)["decisions"]) == 24
-        assert client.do("a", "ask", context=0.5, key="new")["decision"] == "r24"
+        assert len(client.see("a", "decisions", limit=1000)["decisions"]) == 16
+        assert client.do("a", "ask", context=0.5, key="new")["decision"] == "r16"
         assert len(held()) <= OPEN_EPOCHS + 1
     assert held() == set()
 

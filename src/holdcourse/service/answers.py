@@ -98,12 +98,20 @@ class TellAnswer(Answer):
     alarms: list[Alarm]
 
 
+class Author(Answer):
+    """Whose token it was; where no tokens are needed, anybody on the machine."""
+
+    token: str | None = Field(description="The token's id, as `holdcourse token list` shows it.")
+    name: str
+
+
 class OverrideState(Answer):
-    """Since when the machine is held, and why."""
+    """Since when the machine is held, why, and by whom."""
 
     action: int
     reason: str
     since: At
+    by: Author | None
 
 
 class Instruction(Answer):
@@ -209,6 +217,8 @@ class Row(Answer):
     at: At
     told_at: At | None
     key: str | None
+    asked_by: Author | None
+    told_by: Author | None
 
 
 class Rows(Answer):
@@ -246,6 +256,22 @@ class Alarms(Answer):
     """Newest last; `cleared_at` is null while it is open."""
 
     alarms: list[Alarm]
+
+
+class Change(Answer):
+    """What somebody changed."""
+
+    at: At
+    epoch: int
+    what: Literal["created", "epoch", "config", "mode", "override"]
+    to: dict[str, Any]
+    by: Author | None
+
+
+class ChangeList(Answer):
+    """Newest last."""
+
+    changes: list[Change]
 
 
 class Verification(Answer):

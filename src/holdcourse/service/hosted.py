@@ -7,7 +7,8 @@ an operator may do in `operating`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from holdcourse.controller import Controller
@@ -18,6 +19,7 @@ from holdcourse.service.ledger import Ledger
 from holdcourse.service.refusals import Refusal
 from holdcourse.service.shelf import Shelf
 from holdcourse.service.store import DataFolder, number_of
+from holdcourse.service.tokens import Author
 from holdcourse.service.view import View, of_epoch
 from holdcourse.service.watchdog import Timing
 
@@ -48,6 +50,7 @@ class Hosted:
 
     def __init__(self, store: DataFolder, name: str, clock: Clock | None = None) -> None:
         self.store, self.id = store, name
+        self._author: Author | None = None
         self.timing = Timing(clock or Clock())
         self.shelf = Shelf()
         try:
@@ -112,10 +115,27 @@ class Hosted:
         """Show what has changed."""
         self.view = View.of(self._unchanging, self.controller, self.ledger, list(self.answers.values()), self.timing)
 
+    @contextmanager
+    def acted_by(self, author: Author) -> Iterator[None]:
+        """What is done within goes into the record under this name. Whoever has the turn acts, and nobody else."""
+        self._author = author
+        try:
+            yield
+        finally:
+            self._author = None
+
+    def signed(self, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """What an event holds beside what it says, with who caused it; nobody where the service itself did."""
+        return {**extra} if self._author is None else {**extra, "by": self._author}
+
+    def _signed_note(self, note: Mapping[str, Any]) -> dict[str, Any]:
+        extra = self.signed(note.get("extra", {}))
+        return {**note, "extra": extra} if extra else {**note}
+
     def commit(self, *notes: Mapping[str, Any]) -> None:
         """Add notes to the record, all or none."""
         if notes:
-            self.controller.note(*notes)
+            self.controller.note(*map(self._signed_note, notes))
             self.catch_up()
             self.publish()
 
@@ -130,7 +150,8 @@ class Hosted:
             raise Refusal(409, "archived", f"{words}; {remedy}")
         try:
             with refusals.computing():
-                epochs.begin_next(self.store, self.ledger, self.controller, changes, notes)
+                signed = [self._signed_note(note) for note in notes]
+                epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author)
         finally:
             if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
                 self._outdated = True  # also if something failed after the new one got its name
@@ -155,3 +176,13 @@ class Hosted:
         waiting = list(self.ledger.pending)
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
         return refusals.conflict(words, waiting, given)
+
+
+def by(author: Author, action: Callable[[Hosted], Done]) -> Callable[[Hosted], Done]:
+    """The action, done in somebody's name."""
+
+    def act(hosted: Hosted) -> Done:
+        with hosted.acted_by(author):
+            return action(hosted)
+
+    return act

@@ -45,7 +45,7 @@ def new_episode(hosted: Hosted, start: int, key: str | None) -> Done:
         return _unchanged(hosted)
     if hosted.ledger.pending:
         raise hosted.still_waiting(start)
-    hosted.controller.new_episode(start, **repeats.keyed(key))
+    hosted.controller.new_episode(start, extra=hosted.signed({} if key is None else {"key": key}))
     hosted.catch_up()
     hosted.publish()
     return Done(hosted.view.state(), [("state", {"episode": hosted.controller.episode})])
@@ -77,7 +77,7 @@ def _noted(hosted: Hosted, note: Mapping[str, Any], key: str | None, *, anew: bo
     """Write down what the operator wants; where it is so already, only for the key, which must mean this for good."""
     if anew or key is not None:
         hosted.commit({**note, **repeats.keyed(key)})
-    said = {name: value for name, value in note.items() if name != "note"}
+    said = hosted.signed({name: value for name, value in note.items() if name != "note"})
     return Done(hosted.view.state(), [(note["note"], said)] if anew else [])
 
 

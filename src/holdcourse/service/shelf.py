@@ -7,6 +7,7 @@ epoch that is over never changes, so a few facts about each are kept in memory, 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
@@ -21,7 +22,14 @@ from holdcourse.service.store import number_of
 
 Hashes: TypeAlias = NDArray[np.int64]
 
-LATEST_ALARMS = 200  # notes of alarms looked at
+LATEST = 200  # notes of a kind that are looked at
+CHANGES = {  # what operators do, and what is told of it
+    "created": (),
+    "epoch": (),
+    "config": ("changes",),
+    "mode": ("mode", "reason"),
+    "override": ("action", "reason"),
+}
 OPEN_EPOCHS = 4  # of those that are over
 
 
@@ -49,7 +57,7 @@ class Shelf:
         self._open: OrderedDict[int, Log] = OrderedDict()  # epochs that are over, the one used last at the end
         self._rounds: dict[int, tuple[int, int]] = {}  # first and last one asked in each epoch that is over
         self._keys: dict[int, Hashes] = {}  # sorted; of each epoch that is over, once a key was looked for
-        self._alarms: dict[int, list[Event]] = {}
+        self._notes: dict[tuple[int, str], list[dict[str, Any]]] = {}  # of epochs that are over
 
     @property
     def newest(self) -> int:
@@ -148,20 +156,23 @@ class Shelf:
 
     def alarms(self) -> list[dict[str, Any]]:
         """The newest alarms, oldest first, with the time at which they were cleared."""
-        notes: list[Event] = []
-        for epoch in reversed(self.paths):
-            if len(notes) < LATEST_ALARMS:
-                notes = self._notes_of_alarms(epoch) + notes
         alarms: list[dict[str, Any]] = []
-        for event in notes:
-            kind = event.body["kind"]
-            if event.body["note"] == "alarm":
-                alarms.append({"at": event.at, "kind": kind, "message": event.body["message"], "cleared_at": None})
+        for note in self._newest_notes({"alarm": ("kind", "message"), "cleared": ("kind",)}):
+            if note["what"] == "alarm":
+                alarms.append({name: note[name] for name in ("at", "kind", "message")} | {"cleared_at": None})
             else:
                 for alarm in alarms:
-                    if alarm["kind"] == kind and alarm["cleared_at"] is None:
-                        alarm["cleared_at"] = event.at
+                    if alarm["kind"] == note["kind"] and alarm["cleared_at"] is None:
+                        alarm["cleared_at"] = note["at"]
         return alarms
+
+    def changes(self) -> list[dict[str, Any]]:
+        """What operators changed lately, oldest first: when, in which epoch, what, and who."""
+        told = ("at", "epoch", "what", "by")
+        return [
+            {name: note[name] for name in told} | {"to": {name: note[name] for name in CHANGES[note["what"]]}}
+            for note in self._newest_notes(CHANGES)
+        ]
 
     def history(self) -> list[Any] | None:
         """The measurements that the controller started from."""
@@ -171,14 +182,27 @@ class Shelf:
         past: list[Any] | None = found[0].event.body["history"]
         return past
 
-    def _notes_of_alarms(self, epoch: int) -> list[Event]:
-        if epoch in self._alarms and epoch != self.newest:
-            return self._alarms[epoch]
-        kinds = ("alarm", "cleared")
-        found = [self._find(epoch, "note", kind, kind, LATEST_ALARMS, newest=True) for kind in kinds]
-        notes = sorted((event for entries in found for _, event in entries), key=lambda event: event.number)
+    def _newest_notes(self, kinds: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+        """The newest notes of some kinds, oldest first; of each kind some fields are told."""
+        notes: list[dict[str, Any]] = []
+        for epoch in reversed(self.paths):
+            if len(notes) < LATEST:
+                found = [note for kind, fields in kinds.items() for note in self._notes_of(epoch, kind, fields)]
+                notes = sorted(found, key=lambda note: int(note["number"])) + notes
+        return notes
+
+    def _notes_of(self, epoch: int, kind: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        known = self._notes.get((epoch, kind))
+        if known is not None:
+            return known
+        notes = [
+            {"number": event.number, "at": event.at, "epoch": epoch, "what": kind}
+            | {"by": event.body.get("extra", {}).get("by")}
+            | {name: event.body[name] for name in fields}
+            for _, event in self._find(epoch, "note", kind, kind, LATEST, newest=True)
+        ]
         if epoch != self.newest:
-            self._alarms[epoch] = notes
+            self._notes[epoch, kind] = notes
         return notes
 
     def _may_hold(self, epoch: int, key: str) -> bool:
