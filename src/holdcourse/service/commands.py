@@ -122,9 +122,9 @@ def make_token(
 ) -> None:
     """Make a token and print it; it is shown only this once.
 
-    Example: [bold]holdcourse token make --token-file tokens.json --name scada --expires 90d[/]
+    Example: [bold]holdcourse token make --token-file tokens.json --name scada[/]
 
-    Example: [bold]holdcourse token make --token-file tokens.json --scope read[/]
+    Example: [bold]holdcourse token make --token-file tokens.json --expires 90d[/]
     """
     scopes, controllers = names_of(scope) or ("ask", "tell"), names_of(controller) or (tokens.EVERYTHING,)
     _show(*tokens.make(token_file, name, scopes, controllers, expires), as_json=as_json)
@@ -140,7 +140,7 @@ def rotate_token(
 ) -> None:
     """Give a token a new secret and print it; id, name and scopes stay. The old one works until the overlap ends.
 
-    Example: [bold]holdcourse token rotate 1f3a9c2e --token-file tokens.json --overlap 24h[/]
+    Example: [bold]holdcourse token rotate 1f3a9c2e --token-file tokens.json[/]
     """
     _show(*tokens.rotate(token_file, token, overlap, expires), as_json=as_json)
 
