@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import float_array, require_finite
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, TooLarge
 
 Array: TypeAlias = NDArray[np.float64]
+
+MAX_NUMBERS = 20_000_000  # coordinates of all actions together: 160 MB, of which a few copies are made
 
 
 @dataclass(frozen=True)
@@ -32,15 +34,24 @@ class Grid:
     names: tuple[str, ...]
     axes: tuple[tuple[float, ...], ...]
 
+    def __post_init__(self) -> None:
+        require_small(self.shape)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of values along each axis."""
         return tuple(len(axis) for axis in self.axes)
 
     @property
+    def size(self) -> int:
+        """Number of actions, exactly."""
+        return math.prod(self.shape)
+
+    @property
     def coordinates(self) -> Array:
         """Coordinates of every action, shape (n, d)."""
-        return np.array(list(itertools.product(*self.axes)), dtype=np.float64)
+        axes = np.meshgrid(*(np.array(axis, dtype=np.float64) for axis in self.axes), indexing="ij", copy=False)
+        return np.stack([values.reshape(-1) for values in axes], axis=1)
 
     def index(self, **values: float) -> int:
         """The action at exactly these axis values."""
@@ -80,3 +91,20 @@ def grid(**axes: ArrayLike) -> Grid:
             )
         values.append(tuple(array.tolist()))
     return Grid(names=tuple(axes), axes=tuple(values))
+
+
+def require_small(shape: tuple[int, ...]) -> None:
+    """Raise where the coordinates of a grid with so many values per axis do not fit; nothing has been built yet."""
+    count = math.prod(shape)  # of Python's whole numbers: 16 axes of 4096 values are 2**192 actions, and not 0
+    if count * len(shape) > MAX_NUMBERS:
+        fits = MAX_NUMBERS // len(shape)
+        per_axis = math.floor(fits ** (1 / len(shape)) + 1e-9)
+        raise TooLarge(
+            f"a grid of {' x '.join(map(str, shape))} has {said(count)} actions; with {len(shape)} axes at most "
+            f"{fits} fit, for instance {per_axis} values per axis. Use fewer axes, or fewer values on each"
+        )
+
+
+def said(count: int) -> str:
+    """A count that people can read: large ones are rounded."""
+    return str(count) if count < 10**15 else f"about 1e{len(str(count)) - 1}"

@@ -7,6 +7,7 @@ that was acknowledged since the last checkpoint. Decision 0009 goes through the 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -26,6 +27,7 @@ APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 CLOSED, IN_USE = 0, 1  # PRAGMA user_version
 BUSY_S = 5.0  # how long one process waits for another
 UNFINISHED = ".new"  # at the end of a name until the file is whole
+WITHOUT_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems say that have none
 SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -83,7 +85,7 @@ def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
                 connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
                 connection.execute("INSERT INTO snapshots VALUES (0, ?)", (first_snapshot,))
             connection.close()
-            _publish(temporary, path)
+            publish(temporary, path)
     except FileExistsError:
         return  # another process has just begun a record there: go on with that one
     except (sqlite3.Error, OSError) as error:
@@ -183,7 +185,7 @@ def copy(path: Path, target: Path) -> None:
             copied.execute("PRAGMA journal_mode=DELETE")
             copied.execute(f"PRAGMA user_version={CLOSED}")
             copied.close()
-            _publish(temporary, target)
+            publish(temporary, target)
     except FileExistsError:
         raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
     except (sqlite3.Error, OSError) as error:
@@ -287,13 +289,13 @@ def _unfinished(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def _publish(temporary: Path, path: Path) -> None:
-    """Give a whole, closed file its name for good; never in the place of another."""
+def publish(temporary: Path, path: Path) -> None:
+    """Give a whole, closed file its name for good; `FileExistsError` where the name is taken."""
     try:
         os.link(temporary, path)  # a rename would replace what is there
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
+    except OSError as error:
+        if error.errno not in WITHOUT_LINKS:
+            raise
         if path.exists():
             raise FileExistsError(path) from None
         temporary.replace(path)

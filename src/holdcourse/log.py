@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
@@ -37,6 +37,7 @@ KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
 CHECKPOINT_EVERY_S = 1.0
 Row: TypeAlias = tuple[int, str, str, str, str]  # number, at, kind, body, chain
+MENDED = timedelta(seconds=5)  # by how much a clock may be set back unnoticed
 Sought: TypeAlias = Literal["key", "round", "decision", "note"]
 SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it stands, and which events have it
     "key": ("json_extract(body, '$.extra.key')", "json_extract(body, '$.extra.key') IS NOT NULL"),
@@ -77,12 +78,14 @@ class Log:
 
     def __init__(self, path: Path, connection: sqlite3.Connection, *, checked: bool = True) -> None:
         self.path = path
+        self.clock: Callable[[], datetime] = _now
         self._connection = connection
         self.gap: tuple[str, int | None] | None = None
         self._place: database.Place | None = None  # where it is written to; None of one that is only read
         self._mark: MarkFile | None = None
         self._lost: str | None = None  # why nothing can be written any more
         self._checkpointed = 0.0
+        self._newest: datetime | None = None
         try:
             with self._reading():
                 found = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
@@ -93,6 +96,7 @@ class Log:
                 rows = connection.execute("SELECT key, value FROM about")
                 self.about: dict[str, Any] = {key: json.loads(value) for key, value in rows}
             self.last, self.chain = self._verified_end() if checked else self._end()
+            self._newest = self._newest_time()
         except BaseException:
             connection.close()
             raise
@@ -237,7 +241,7 @@ class Log:
     def extend(self, events: Sequence[tuple[str, dict[str, Any]]]) -> list[Event]:
         """Add several events, all or none; on the disk when this returns."""
         self._check_place()
-        at = _now()
+        at = self._time()
         rows, number, chain = [], self.last, self.chain
         for kind, body in events:
             text = json.dumps(body, sort_keys=True)
@@ -273,6 +277,18 @@ class Log:
             database.checkpoint(self._connection)
             self._checkpointed = time.monotonic()
 
+    def _time(self) -> str:
+        """When something that is recorded now happened: never a little before the event before it.
+
+        Clocks are mended by fractions of a second all the time. One that was set back by more tells the truth from then
+        on, and what follows has an earlier time.
+        """
+        now = self.clock()
+        if self._newest is not None and timedelta() < self._newest - now <= MENDED:
+            now = self._newest
+        self._newest = now
+        return now.isoformat(timespec="milliseconds")
+
     def index(self) -> None:
         """Make events quick to find by what they say; see `find`. Part of the file from then on."""
         try:
@@ -302,9 +318,16 @@ class Log:
         found = [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
         return found[::-1] if newest else found
 
+    def used_keys(self) -> Iterator[str]:
+        """All keys under which clients caused events, in no order; see `index`."""
+        place, which = SOUGHT["key"]
+        with self._reading():
+            for (key,) in self._connection.execute(f"SELECT {place} FROM events WHERE {which}"):
+                yield key
+
     def snapshot(self, content: bytes) -> None:
         """Keep the state after the last event. It only saves time later, so a failure is no error."""
-        number, at, kind = self.last + 1, _now(), "snapshot"
+        number, at, kind = self.last + 1, self._time(), "snapshot"
         text = json.dumps({"follows": self.last, "sha256": _digest(content)}, sort_keys=True)
         chain = _link(self.chain, number, at, kind, text)
         kept = (
@@ -395,6 +418,15 @@ class Log:
             row = self._connection.execute("SELECT chain FROM events WHERE number = ?", (number,)).fetchone()
         return None if row is None else str(row[0])
 
+    def _newest_time(self) -> datetime | None:
+        """When the last event happened, as it says."""
+        with self._reading():
+            row = self._connection.execute("SELECT at FROM events WHERE number = ?", (self.last,)).fetchone()
+        try:
+            return None if row is None else datetime.fromisoformat(row[0])
+        except ValueError as error:
+            raise DamagedFile(f"{self.path} is damaged: event {self.last} has no time ({error})") from None
+
     def _first_link(self) -> str:
         return _digest(json.dumps(self.about, sort_keys=True).encode())
 
@@ -423,5 +455,5 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _now() -> datetime:
+    return datetime.now(UTC)

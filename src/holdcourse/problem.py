@@ -114,12 +114,7 @@ class Problem:
     @cached_property
     def distances(self) -> Array:
         """What each move costs, from row to column; shape (n, n)."""
-        if self.n > MAX_MATRIX_ACTIONS:
-            gigabytes = self.n**2 * 8 / 1e9
-            raise TooLarge(
-                f"the distance matrix of {self.n} actions would take {gigabytes:.0f} GB; use at most "
-                f"{MAX_MATRIX_ACTIONS} actions (a coarser grid), or ask for single pairs with distance(i, j)"
-            )
+        require_matrix_fits(self.n)
         from scipy.spatial.distance import cdist
 
         matrix = cdist(self.coordinates, self.coordinates, self.metric_name)
@@ -213,6 +208,15 @@ class Problem:
         return f"Problem({', '.join(parts)})"
 
 
+def require_matrix_fits(n: int) -> None:
+    """Raise where the (n, n) matrix of movement costs would be too large."""
+    if n > MAX_MATRIX_ACTIONS:
+        raise TooLarge(
+            f"the distance matrix of {n} actions would take {n**2 * 8 / 1e9:.0f} GB; use at most {MAX_MATRIX_ACTIONS} "
+            "actions (a coarser grid), or a named metric and single pairs with distance(i, j)"
+        )
+
+
 def _frozen(array: Array) -> Array:
     array.setflags(write=False)
     return array
@@ -232,6 +236,8 @@ def _checked_coordinates(actions: Any) -> Array:
 
 def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[list[Any], Array, Sequence[Any] | None]:
     """What the callable is asked about, coordinates, and labels. Things without coordinates label themselves."""
+    count = actions.size if isinstance(actions, Grid) else len(actions) if hasattr(actions, "__len__") else 0
+    require_matrix_fits(count)  # before a value is made for each action
     if isinstance(actions, Grid):
         names = actions.names
         return (
@@ -242,6 +248,7 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
     if actions is None or isinstance(actions, (str, Mapping)):
         raise InvalidInput("a callable metric needs the actions it measures between, as a sequence")
     values = list(actions)
+    require_matrix_fits(len(values))
     try:
         return values, _checked_coordinates(values), labels
     except InvalidInput:

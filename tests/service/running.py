@@ -68,9 +68,9 @@ class Client(httpx.Client):
 
 
 @contextmanager
-def served(data, token_file=None):
+def served(data, token_file=None, clock=None):
     """A server in a thread; yields its address."""
-    app = create_app(data, token_file)
+    app = create_app(data, token_file, clock)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -180,7 +180,7 @@ def test_an_operator_takes_over_and_hands_back(server, browser):
         dialog.get_by_label("Reason").fill("inspection")
         dialog.get_by_role("button", name="Hold it there").click()
         expect(page.locator(".order")).to_have_text("Hold 250 m")
-        expect(page.get_by_text("Held by an operator: inspection.")).to_be_visible()
+        expect(page.get_by_text("Held by tests: inspection.")).to_be_visible()
         assert (machine.state()["override"]["action"], machine.state()["status"]) == (8, "held")
 
         page.get_by_role("button", name="Release").click()
@@ -361,4 +361,4 @@ def test_text_of_an_operator_stays_text(server, browser):
         page.on("dialog", lambda _: pytest.fail("a script ran"))
         controller_page(page, server, "evil")
         expect(page.get_by_role("heading", level=1)).to_have_text(evil)
-        expect(page.get_by_text(f"Held by an operator: {evil}.")).to_be_visible()
+        expect(page.get_by_text(f"Held by tests: {evil}.")).to_be_visible()

@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from holdcourse.cli import app
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.service import tokens
+from holdcourse.service.clock import Clock
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def as_(secured):
         one.close()
 
 
-READING = ("state", "config", "decisions", "field", "alarms", "verify", "explain/r0")
+READING = ("state", "config", "decisions", "field", "alarms", "changes", "verify", "explain/r0")
 
 
 @pytest.mark.parametrize("token", [None, "hc_wrong", "looks", "x" * 10_000])
@@ -203,10 +205,101 @@ def test_the_command_line(tmp_path):
         ("scada", ["ask", "tell"], ["a"]),
         ("", ["admin"], ["*"]),
     ]
-    assert tokens.Keyring(tmp_path / "tokens.json").find(secret).id == listed[0]["id"]
+    assert tokens.Keyring(tmp_path / "tokens.json").find(secret).token.id == listed[0]["id"]
     assert "scada" in command("token", "list", "--token-file", file).stdout
     assert "revoked" in command("token", "revoke", made["id"], "--token-file", file).stdout
     assert "holds no token" in str(command("token", "revoke", made["id"], "--token-file", file, code=1).exception)
+
+
+def test_expiry_and_rotation_on_the_command_line(tmp_path):
+    file = str(tmp_path / "tokens.json")
+    made = json.loads(command("token", "make", "--token-file", file, "--expires", "90d", "--json").stdout)
+    (listed,) = json.loads(command("token", "list", "--token-file", file, "--json").stdout)
+    assert listed["expires"] == made["expires"]
+    assert made["expires"][:10] in command("token", "list", "--token-file", file).stdout
+    new = command("token", "rotate", made["id"], "--token-file", file, "--overlap", "2h")
+    assert made["id"] in new.stderr
+    (listed,) = json.loads(command("token", "list", "--token-file", file, "--json").stdout)
+    assert len(listed["former_until"]) == 1
+    assert "a former secret is let in until" in command("token", "list", "--token-file", file).stdout
+    keyring = tokens.Keyring(tmp_path / "tokens.json")
+    assert {keyring.find(secret).token.id for secret in (made["token"], new.stdout.strip())} == {made["id"]}
+    command("token", "make", "--token-file", file)
+    assert "never" in command("token", "list", "--token-file", file).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [("soon", "is no time"), ("90", "is no time"), ("0d", "is no time"), ("2020-01-01", "is over")]
+)
+def test_a_wrong_time_is_refused_and_changes_nothing(tmp_path, given, words):
+    file = tmp_path / "tokens.json"
+    token, secret = tokens.make(file, "", ["ask"], ["*"])
+    before = file.read_bytes()
+    for change in (
+        lambda: tokens.make(file, "", ["ask"], ["*"], given),
+        lambda: tokens.rotate(file, token.id, expires=given),
+        lambda: tokens.rotate(file, token.id, overlap=given),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            change()
+    assert file.read_bytes() == before
+    assert tokens.Keyring(file).find(secret).over is None
+
+
+class Later(Clock):
+    """A clock that the test sets."""
+
+    def __init__(self):
+        self.days = 0.0
+        super().__init__(lambda: time.time() + 86400 * self.days)
+
+
+def test_an_expired_token_is_refused_with_words(tmp_path):
+    file, clock = tmp_path / "tokens.json", Later()
+    token, secret = tokens.make(file, "scada", ["admin"], ["*"], "90d")
+    with served(tmp_path / "data", file, clock) as url, Client(url, secret) as client:
+        client.create(id="a")
+        clock.days = 91
+        error = client.see("a", "state", status=401)
+        assert error["code"] == "expired"
+        assert token.expires in error["message"]
+        with pytest.raises(InvalidInput, match="expired at"):
+            tokens.rotate(_aged(file), token.id)
+        new = tokens.rotate(file, token.id, expires="2999-01-01")[1]
+        with Client(url, new) as renewed:
+            renewed.see("a", "state")
+
+
+def _aged(file):
+    """The file, as if all its tokens had expired already."""
+    found = json.loads(file.read_text())
+    for token in found["tokens"]:
+        token["expires"] = "2020-01-01T00:00:00+00:00"
+    file.write_text(json.dumps(found))
+    return file
+
+
+def test_after_a_rotation_the_old_secret_works_until_the_overlap_ends(tmp_path):
+    file, clock = tmp_path / "tokens.json", Later()
+    token, old = tokens.make(file, "scada", ["admin"], ["*"])
+    with served(tmp_path / "data", file, clock) as url, Client(url, old) as client:
+        client.create(id="a")
+        rotated, new = tokens.rotate(file, token.id, "48h")
+        assert (rotated.id, rotated.name, rotated.scopes) == (token.id, token.name, token.scopes)
+        client.see("a", "state")
+        with Client(url, new) as renewed:
+            renewed.see("a", "state")
+            clock.days = 3
+            renewed.see("a", "state")
+        assert "given a new secret" in client.see("a", "state", status=401)["message"]
+        clock.days = 0
+        newest = tokens.rotate(file, token.id, "0")[1]
+        with Client(url, new) as gone, Client(url, newest) as present:
+            gone.see("a", "state", status=401)
+            present.see("a", "state")
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        tokens.revoke(file, token.id)
+        client.see("a", "state", status=401)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric.gp import grouped, whiten
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.gp.prior import Prior, logger
 from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs
 from holdcourse.history import History, check_context, check_contexts, check_measurement
@@ -37,6 +37,7 @@ from holdcourse.named_arrays import require_arrays
 
 Array: TypeAlias = NDArray[np.float64]
 
+MAX_HISTORY = 10_000  # measurements learned at once: R and its copy while it grows take 1.2 GB
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the prior variance of the measurement
 ARRAYS = (
     "actions",
@@ -130,6 +131,12 @@ class ExactPosterior:
     def condition_on(self, history: History) -> Self:
         """Learn many measurements at once, in place."""
         history.check(self.prior.problem, self.dimension)
+        t = self.observations + len(history)
+        if len(history) > 1 and t > MAX_HISTORY:
+            raise TooLarge(
+                f"the exact posterior of {t} measurements would take {12 * t**2 / 1e9:.0f} GB; give it at most "
+                f"{MAX_HISTORY}, or use method='flat' with context_bounds, which takes as many as there are"
+            )
         for action, context, y in zip(history.actions, history.contexts, history.measurements, strict=True):
             self.condition(action, context, y)
         return self

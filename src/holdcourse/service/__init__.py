@@ -9,9 +9,11 @@
           operating  what an operator may do to it
           looking    what everybody may look at
             hosted     one controller, opened from its records
-              ledger     what follows from its events; watchdog: who is late
-              epochs     records that continue each other
+              ledger     what follows from its events; watchdog: who is late, by clocks of its own
+              epochs     records that continue each other; sizes: what fits
+              shelf      the records of all epochs, for reading; links: whether they continue each other
           store      the data folder
+        tokens     who may do what; refusal_log: who was turned away
 
 Needs the extra: ``pip install "holdcourse[serve]"``.
 """

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from holdcourse.errors import HoldcourseError
 from holdcourse.service.fleet import Fleet
 from holdcourse.service.refusals import Refusal
-from holdcourse.service.tokens import ANYBODY, Keyring, Scope, Token
+from holdcourse.service.tokens import ANYBODY, Author, Keyring, Scope, Token
 
 logger = logging.getLogger("holdcourse.service")
 
@@ -22,15 +22,22 @@ def authorised(request: Request) -> Token | None:
     """The token of a request; None if it has none that counts."""
     keyring: Keyring | None = request.app.state.keyring
     if keyring is None:
+        request.state.token = ANYBODY
         return ANYBODY
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return None
     try:
-        return keyring.find(secret.strip())
+        found = keyring.find(secret.strip())
     except HoldcourseError as error:  # where the file lies is nothing for those who may be strangers
         logger.error("%s", error)
         raise Refusal(503, "no_tokens", "the tokens cannot be read; the server's log says why") from None
+    if found is None:
+        return None
+    request.state.token = found.token  # for the log of refusals
+    if found.over is not None:
+        raise Refusal(401, "expired", found.over)
+    return found.token
 
 
 def sender(request: Request) -> Token:
@@ -58,6 +65,11 @@ def who(request: Request, scope: Scope, controller: str) -> Token:
 async def known(request: Request) -> Token:
     """A dependency: the request must have a token."""
     return sender(request)
+
+
+async def author(request: Request) -> Author:
+    """A dependency: who does what the request asks for."""
+    return sender(request).author
 
 
 async def maker(request: Request) -> Token:
@@ -90,6 +102,7 @@ def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
 
 
 Who = Annotated[Token, Depends(known)]
+By = Annotated[Author, Depends(author)]
 Ships = Annotated[Fleet, Depends(fleet_of)]
 Reads, Asks, Tells, Administers, Makes = (
     Depends(needs("read")),

@@ -85,7 +85,7 @@ class Alarm(Answer):
     """Something that somebody should look at."""
 
     at: At
-    kind: Literal["stale", "silent", "calibration", "sensor"]
+    kind: Literal["stale", "silent", "clock", "calibration", "sensor"]
     message: str
     cleared_at: At | None
 
@@ -98,12 +98,20 @@ class TellAnswer(Answer):
     alarms: list[Alarm]
 
 
+class Author(Answer):
+    """Whose token it was; where no tokens are needed, anybody on the machine."""
+
+    token: str | None = Field(description="The token's id, as `holdcourse token list` shows it.")
+    name: str
+
+
 class OverrideState(Answer):
-    """Since when the machine is held, and why."""
+    """Since when the machine is held, why, and by whom."""
 
     action: int
     reason: str
     since: At
+    by: Author | None
 
 
 class Instruction(Answer):
@@ -131,6 +139,7 @@ class State(Answer):
     round: int = Field(description="The next round to be decided.")
     episode: int
     epoch: int
+    archived_epochs: list[int] = Field(description="Earlier ones whose records are not in the data folder any more.")
     action: int = Field(description="Where the machine is.")
     value: Value
     pending: list[DecisionAnswer]
@@ -208,6 +217,8 @@ class Row(Answer):
     at: At
     told_at: At | None
     key: str | None
+    asked_by: Author | None
+    told_by: Author | None
 
 
 class Rows(Answer):
@@ -245,6 +256,22 @@ class Alarms(Answer):
     """Newest last; `cleared_at` is null while it is open."""
 
     alarms: list[Alarm]
+
+
+class Change(Answer):
+    """What somebody changed."""
+
+    at: At
+    epoch: int
+    what: Literal["created", "epoch", "config", "mode", "override"]
+    to: dict[str, Any]
+    by: Author | None
+
+
+class ChangeList(Answer):
+    """Newest last."""
+
+    changes: list[Change]
 
 
 class Verification(Answer):

@@ -23,9 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
 from holdcourse.service import description, steering, watching
+from holdcourse.service.clock import Clock
 from holdcourse.service.fleet import Fleet
 from holdcourse.service.live import Hub
 from holdcourse.service.mistakes import in_words
+from holdcourse.service.refusal_log import RefusalLog
 from holdcourse.service.refusals import Refusal, as_refusal
 from holdcourse.service.store import DataFolder
 from holdcourse.service.tokens import Keyring
@@ -47,17 +49,18 @@ COMMON_HEADERS = {  # an address may set others
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-def create_app(data: Path, token_file: Path | None = None) -> FastAPI:
+def create_app(data: Path, token_file: Path | None = None, clock: Clock | None = None) -> FastAPI:
     """The service over a data folder; without a token file everybody who reaches it may do everything."""
-    keyring = None if token_file is None else Keyring(token_file)
+    keyring = None if token_file is None else Keyring(token_file, clock)
     store = DataFolder(data)
-    fleet = Fleet(store, Hub())
+    fleet = Fleet(store, Hub(), clock)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await fleet.start()
         yield
         await fleet.stop()
+        app.state.refusal_log.close()
 
     app = FastAPI(
         title="holdcourse",
@@ -69,7 +72,7 @@ def create_app(data: Path, token_file: Path | None = None) -> FastAPI:
         openapi_url=None,  # served by a route of our own
         redirect_slashes=False,  # an address that is not there is not there
     )
-    app.state.fleet, app.state.keyring = fleet, keyring
+    app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, RefusalLog(fleet.clock)
     app.include_router(steering.router)
     app.include_router(watching.router)
     app.add_middleware(Shield, only_local=keyring is None)
@@ -109,7 +112,9 @@ class Shield:
 
         foreign = self._foreign(Headers(scope=scope)) if self._only_local else None
         if foreign is not None:
-            await answered(Refusal(403, "foreign", foreign))(scope, receive, send_with_headers)
+            refusal = Refusal(403, "foreign", foreign)
+            log_refusal(Request(scope), refusal)
+            await answered(refusal)(scope, receive, send_with_headers)
             return
         try:
             await self._app(scope, receive, send_with_headers)
@@ -145,9 +150,18 @@ def answered(refusal: Refusal, headers: Any = None) -> Response:
     return JSONResponse({"error": said}, refusal.status, headers={**more.get(refusal.status, {}), **(headers or {})})
 
 
+def log_refusal(request: Request, refusal: Refusal) -> None:
+    """Write down who was turned away."""
+    log: RefusalLog = request.app.state.refusal_log
+    address = "?" if request.client is None else request.client.host
+    log.add(refusal, getattr(request.state, "token", None), address, request.method, request.url.path)
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldcourseError)
-    return answered(as_refusal(error))
+    refusal = as_refusal(error)
+    log_refusal(request, refusal)
+    return answered(refusal)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,9 @@ from holdcourse.service import tokens
 token_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Tokens: who may use the service.")
 
 TokenFile = Annotated[Path, typer.Option("--token-file", help="The file that holds the tokens' hashes.")]
+Expires = Annotated[
+    str | None, typer.Option(help="A date (2027-01-31), or how long it counts: 24h, 90d, 12w.", show_default="never")
+]
 GRACE_S = 5  # for requests under way when the server is stopped
 BACKLOG = 2048  # connections that wait to be taken
 OPEN_FILES = 65_536  # a controller holds about ten
@@ -113,23 +117,44 @@ def make_token(
     controller: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="For which controllers; default all.")
     ] = None,
+    expires: Expires = None,
     as_json: Json = False,
 ) -> None:
     """Make a token and print it; it is shown only this once.
 
     Example: [bold]holdcourse token make --token-file tokens.json --name scada[/]
 
-    Example: [bold]holdcourse token make --token-file tokens.json --scope read[/]
+    Example: [bold]holdcourse token make --token-file tokens.json --expires 90d[/]
     """
-    token, secret = tokens.make(
-        token_file, name, names_of(scope) or ("ask", "tell"), names_of(controller) or (tokens.EVERYTHING,)
-    )
+    scopes, controllers = names_of(scope) or ("ask", "tell"), names_of(controller) or (tokens.EVERYTHING,)
+    _show(*tokens.make(token_file, name, scopes, controllers, expires), as_json=as_json)
+
+
+@token_app.command("rotate")
+def rotate_token(
+    token: Annotated[str, typer.Argument(help="Id of the token, as the list shows it.")],
+    token_file: TokenFile,
+    overlap: Annotated[str, typer.Option(help="How long the old secret is let in: 30m, 24h, 7d; 0: no more.")] = "24h",
+    expires: Expires = None,
+    as_json: Json = False,
+) -> None:
+    """Give a token a new secret and print it; id, name and scopes stay. The old one works until the overlap ends.
+
+    Example: [bold]holdcourse token rotate 1f3a9c2e --token-file tokens.json[/]
+    """
+    _show(*tokens.rotate(token_file, token, overlap, expires), as_json=as_json)
+
+
+def _show(token: tokens.Token, secret: str, *, as_json: bool) -> None:
+    ends = token.expires or None
     if as_json:
-        typer.echo(json.dumps({"id": token.id, "token": secret}))
-    else:
-        typer.echo(secret)
-        allowed = f"{', '.join(token.scopes)} on {', '.join(token.controllers)}"
-        typer.echo(f"Token {token.id} ({allowed}) is shown only this once; keep it secret.", err=True)
+        typer.echo(json.dumps({"id": token.id, "token": secret, "expires": ends}))
+        return
+    typer.echo(secret)
+    allowed = f"{', '.join(token.scopes)} on {', '.join(token.controllers)}, expires {ends or 'never'}"
+    typer.echo(f"Token {token.id} ({allowed}) is shown only this once; keep it secret.", err=True)
+    if token.former:
+        typer.echo(f"The secret before it is let in until {token.former[0][1]}.", err=True)
 
 
 @token_app.command("list")
@@ -141,15 +166,26 @@ def list_tokens(token_file: TokenFile, as_json: Json = False) -> None:
     known = tokens.read(token_file)
     if as_json:
         shown = [
-            {"id": t.id, "name": t.name, "scopes": t.scopes, "controllers": t.controllers, "made": t.made}
-            for t in known
+            {
+                **{name: getattr(token, name) for name in ("id", "name", "scopes", "controllers", "made")},
+                "expires": token.expires or None,
+                "former_until": [until for _, until in token.former],
+            }
+            for token in known
         ]
         typer.echo(json.dumps(shown))
         return
-    table = Table("id", "name", "scopes", "controllers", Column("made", no_wrap=True))
+    table = Table("id", "name", "scopes", "controllers", Column("made", no_wrap=True), Column("expires", no_wrap=True))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     for token in known:
-        table.add_row(token.id, token.name, ", ".join(token.scopes), ", ".join(token.controllers), token.made[:10])
+        ends = "never" if not token.expires else f"{token.expires[:10]}{' (over)' if token.expires <= now else ''}"
+        scopes, controllers = ", ".join(token.scopes), ", ".join(token.controllers)
+        table.add_row(token.id, token.name, scopes, controllers, token.made[:10], ends)
     Console().print(table)
+    for token in known:
+        for _, until in token.former:
+            if until > now:
+                typer.echo(f"{token.id}: a former secret is let in until {until}")
 
 
 @token_app.command("revoke")

@@ -22,9 +22,10 @@ from holdcourse.limits import Guard, Limits
 from holdcourse.log import Log
 from holdcourse.policy import Learning, Policy, fixed
 from holdcourse.problem import Problem, grid
+from holdcourse.service import sizes
 from holdcourse.service.ledger import Ledger
-from holdcourse.service.schemas import MAX_ACTIONS
 from holdcourse.service.store import DataFolder
+from holdcourse.service.tokens import Author
 from holdcourse.session import Origin
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
@@ -45,8 +46,10 @@ EPOCH_SETTINGS = (  # a change of these begins a new epoch
 )
 
 
-def begin(store: DataFolder, config: Mapping[str, Any], history: list[Measured] | None) -> None:
-    """Write the first record of a controller."""
+def begin(
+    store: DataFolder, config: Mapping[str, Any], history: list[Measured] | None, author: Author | None = None
+) -> None:
+    """Write the first record of a controller; `author` is who wants it."""
     problem = problem_of(config)
     for name in ("start", "fallback"):
         if config[name] is not None:
@@ -61,6 +64,7 @@ def begin(store: DataFolder, config: Mapping[str, Any], history: list[Measured] 
         "home": config["start"],
         "fixed": None if past is None else _best_fixed(problem, past, config),
         "explanation": policy.explanation,
+        **_signature(author),
     }
     _write(store, config, policy, [note], Origin(), config["start"])
 
@@ -71,6 +75,7 @@ def begin_next(
     controller: Controller,
     changes: Mapping[str, Any],
     notes: Sequence[Mapping[str, Any]],
+    author: Author | None = None,
 ) -> None:
     """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning."""
     config = merged(ledger.config, changes)
@@ -96,6 +101,7 @@ def begin_next(
         "fixed": None if ledger.fixed is None else places[ledger.fixed],
         "carried": carried,
         "explanation": policy.explanation,
+        **_signature(author),
     }
     previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
     origin = controller.origin_of_next(places, start, {"previous": previous})
@@ -128,6 +134,10 @@ def _write(
     finally:
         controller.close()
     store.publish(unfinished, final)
+
+
+def _signature(author: Author | None) -> dict[str, Any]:
+    return {} if author is None else {"extra": {"by": author}}
 
 
 def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,12 +192,9 @@ def reopened(path: Path) -> Controller:
 def problem_of(config: Mapping[str, Any]) -> Problem:
     """Actions and movement costs; the weight `rho` of the service cost divides the latter."""
     actions, metric, rho = config["actions"], config["metric"], config["rho"]
-    count = len(metric) if actions is None and not isinstance(metric, str) else None
+    sizes.action_count(actions, metric)
     if isinstance(actions, dict):
-        count = int(np.prod([len(axis) for axis in actions.values()]))
         actions = grid(**actions)
-    if count is not None and count > MAX_ACTIONS:
-        raise InvalidInput(f"there are {count} actions; the service takes at most {MAX_ACTIONS}")
     named = isinstance(metric, str)
     return Problem(
         actions,
@@ -227,6 +234,7 @@ def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None)
     if step is not None and "max_step" in taken:
         changes["max_step"] = step
     try:
+        sizes.require_room(config)
         return recipe.make(given, **changes)
     except HoldcourseError:
         raise

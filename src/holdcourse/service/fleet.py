@@ -21,12 +21,14 @@ from anyio.to_thread import run_sync
 from holdcourse.errors import HoldcourseError
 from holdcourse.log import LogError
 from holdcourse.service import epochs, refusals
-from holdcourse.service.hosted import Done, Hosted, now
+from holdcourse.service.clock import Clock
+from holdcourse.service.hosted import Done, Hosted
 from holdcourse.service.live import Hub
 from holdcourse.service.metrics import Latency
 from holdcourse.service.refusals import Refusal
 from holdcourse.service.schemas import Config, plain
 from holdcourse.service.store import DataFolder
+from holdcourse.service.tokens import Author
 
 logger = logging.getLogger("holdcourse.service")
 Result = TypeVar("Result")
@@ -64,8 +66,8 @@ class Berth:
 class Fleet:
     """See the module's docstring."""
 
-    def __init__(self, store: DataFolder, hub: Hub) -> None:
-        self.store, self.hub = store, hub
+    def __init__(self, store: DataFolder, hub: Hub, clock: Clock | None = None) -> None:
+        self.store, self.hub, self.clock = store, hub, clock or Clock()
         self.berths: dict[str, Berth] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
         self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
@@ -144,42 +146,42 @@ class Fleet:
         """Do something that needs no turn, in a thread."""
         return await run_sync(action, limiter=self._heavy if heavy else self._threads)
 
-    async def create(self, config: Config) -> tuple[dict[str, Any], bool]:
+    async def create(self, config: Config, author: Author) -> tuple[dict[str, Any], bool]:
         """A new controller, or the one that was created with the same settings before; whether it is new."""
         settings, name = await self.beside(lambda: _settings(config)), config.id  # a history may be long
         while True:
             berth = self.berths.setdefault(name, Berth())
             async with berth.turn:
                 if self.berths.setdefault(name, berth) is berth:  # else whoever was making it failed, and another tries
-                    return await self._created(name, berth, settings, config)
+                    return await self._created(name, berth, settings, config, author)
 
     async def _created(
-        self, name: str, berth: Berth, settings: Mapping[str, Any], config: Config
+        self, name: str, berth: Berth, settings: Mapping[str, Any], config: Config, author: Author
     ) -> tuple[dict[str, Any], bool]:
         if berth.hosted is not None or berth.broken is not None:
             return _existing(berth.open(), settings), False
         is_new = not self.store.epochs(name)  # else an earlier attempt failed after the record got its name
         try:
-            berth.hosted = await run_sync(self._make, settings, config, limiter=self._threads)
+            berth.hosted = await run_sync(self._make, settings, config, author, limiter=self._threads)
         except BaseException:
             del self.berths[name]
             raise
         self.hub.publish(name, "state", {"created": True})
         return (berth.hosted.view.state(), True) if is_new else (_existing(berth.hosted, settings), False)
 
-    def _make(self, settings: Mapping[str, Any], config: Config) -> Hosted:
+    def _make(self, settings: Mapping[str, Any], config: Config, author: Author) -> Hosted:
         history = None if config.history is None else plain(config, include={"history"})["history"]
         try:
             if not self.store.epochs(config.id):
                 with refusals.computing():
-                    epochs.begin(self.store, settings, history)
+                    epochs.begin(self.store, settings, history, author)
         except OSError as error:
             raise LogError(f"cannot begin a record in {self.store.folder(config.id)}: {error}") from error
-        return Hosted(self.store, config.id)
+        return Hosted(self.store, config.id, self.clock)
 
     async def _open(self, name: str, berth: Berth) -> None:
         try:
-            berth.hosted = await run_sync(Hosted, self.store, name, limiter=self._heavy)
+            berth.hosted = await run_sync(Hosted, self.store, name, self.clock, limiter=self._heavy)
         except HoldcourseError as error:
             berth.broken = f"{name} cannot be opened: {error}"
             logger.error("%s", berth.broken)
@@ -197,7 +199,7 @@ class Fleet:
             for name, berth in list(self.berths.items()):
                 if berth.hosted is not None and berth.hosted.view.has_unreported and not berth.turn.locked():
                     try:
-                        await self.do(name, lambda hosted: hosted.watch(now()))
+                        await self.do(name, lambda hosted: hosted.watch())
                     except HoldcourseError as error:  # a full disk, say: the state says so anyway; try again
                         logger.warning("cannot record that %s is late: %s", name, error)
                     except Exception:  # one that cannot be watched must not keep the others from being watched

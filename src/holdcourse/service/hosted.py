@@ -7,19 +7,21 @@ an operator may do in `operating`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from holdcourse.controller import Controller
-from holdcourse.errors import DamagedFile
-from holdcourse.log import Event, Log
+from holdcourse.log import Event
 from holdcourse.service import epochs, past, refusals, watchdog
+from holdcourse.service.clock import Clock
 from holdcourse.service.ledger import Ledger
 from holdcourse.service.refusals import Refusal
 from holdcourse.service.shelf import Shelf
-from holdcourse.service.store import DataFolder
+from holdcourse.service.store import DataFolder, number_of
+from holdcourse.service.tokens import Author
 from holdcourse.service.view import View, of_epoch
+from holdcourse.service.watchdog import Timing
 
 
 class Done(NamedTuple):
@@ -42,10 +44,14 @@ class Hosted:
         What was answered to the decisions that are pending, by their id.
     view
         What everybody may look at.
+    timing
+        How long ago what is pending was asked.
     """
 
-    def __init__(self, store: DataFolder, name: str) -> None:
+    def __init__(self, store: DataFolder, name: str, clock: Clock | None = None) -> None:
         self.store, self.id = store, name
+        self._author: Author | None = None
+        self.timing = Timing(clock or Clock())
         self.shelf = Shelf()
         try:
             self._open()
@@ -57,12 +63,13 @@ class Hosted:
         """Go on with the newest record."""
         self._outdated = True  # until all of this has worked
         paths = self.store.epochs(self.id)
+        self.store.check_newest(self.id)
         self.shelf.take_in(paths)
         self.controller: Controller = epochs.reopened(paths[-1])
         try:
+            self.controller.log.clock = self.timing.clock.now
             self.controller.log.index()
-            self._check_links()
-            self._unchanging = of_epoch(self.id, len(paths), self.controller.policy)
+            self._unchanging = of_epoch(self.id, self.epoch, self.shelf.archived, self.controller.policy)
             self.ledger = Ledger()
             self._outdated = False
             self.recall()
@@ -78,8 +85,8 @@ class Hosted:
 
     @property
     def epoch(self) -> int:
-        """The present one, counted from 1."""
-        return len(self.shelf.paths)
+        """The present one: the number in the name of its record."""
+        return self.shelf.newest
 
     def recall(self) -> None:
         """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""
@@ -95,36 +102,66 @@ class Hosted:
     def catch_up(self) -> list[Event]:
         """Take in what has just been added to the record, and return it."""
         events = list(self.controller.log.events(after=self.ledger.seen))
+        opening = self.ledger.seen == 0
         for event in events:
             self.ledger.saw(event)
+        if opening:
+            self.timing.opened(events[-1].at, self.ledger)
+        else:
+            self.timing.saw(events, self.ledger)
         return events
 
     def publish(self) -> None:
         """Show what has changed."""
-        self.view = View.of(self._unchanging, self.controller, self.ledger, list(self.answers.values()))
+        self.view = View.of(self._unchanging, self.controller, self.ledger, list(self.answers.values()), self.timing)
+
+    @contextmanager
+    def acted_by(self, author: Author) -> Iterator[None]:
+        """What is done within goes into the record under this name. Whoever has the turn acts, and nobody else."""
+        self._author = author
+        try:
+            yield
+        finally:
+            self._author = None
+
+    def signed(self, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """What an event holds beside what it says, with who caused it; nobody where the service itself did."""
+        return {**extra} if self._author is None else {**extra, "by": self._author}
+
+    def _signed_note(self, note: Mapping[str, Any]) -> dict[str, Any]:
+        extra = self.signed(note.get("extra", {}))
+        return {**note, "extra": extra} if extra else {**note}
 
     def commit(self, *notes: Mapping[str, Any]) -> None:
         """Add notes to the record, all or none."""
         if notes:
-            self.controller.note(*notes)
+            self.controller.note(*map(self._signed_note, notes))
             self.catch_up()
             self.publish()
 
-    def begin_epoch(self, changes: Mapping[str, Any], notes: Sequence[Mapping[str, Any]]) -> None:
+    def begin_epoch(
+        self, changes: Mapping[str, Any], notes: Sequence[Mapping[str, Any]], *, without_archived: bool
+    ) -> None:
         """Go on in a new record, with other settings; `notes` stand at its beginning."""
+        if self.shelf.archived and not without_archived:
+            gone = ", ".join(map(str, self.shelf.archived))
+            words = f"epochs {gone} were archived, and the new one could not learn from what was told in them"
+            remedy = "bring their files back and start again, or send this with ?without_archived=true"
+            raise Refusal(409, "archived", f"{words}; {remedy}")
         try:
             with refusals.computing():
-                epochs.begin_next(self.store, self.ledger, self.controller, changes, notes)
+                signed = [self._signed_note(note) for note in notes]
+                epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author)
         finally:
-            if self.store.epochs(self.id) != self.shelf.paths:  # then the old one must not be written to any more,
-                self._outdated = True  # even if something failed after the new one got its name
+            if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
+                self._outdated = True  # also if something failed after the new one got its name
                 self.controller.close()
         self._open()
 
-    def watch(self, now: datetime) -> Done:
+    def watch(self) -> Done:
         """Report who is late, and who no longer is; see `watchdog`."""
         self.recall()
-        notes = watchdog.notes_of(self.ledger, now.timestamp())
+        notes = watchdog.notes_of(self.ledger, self.timing)
         self.commit(*notes)
         happened: list[tuple[str, dict[str, Any]]] = []
         for note in notes:
@@ -140,17 +177,12 @@ class Hosted:
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
         return refusals.conflict(words, waiting, given)
 
-    def _check_links(self) -> None:
-        previous, paths = self.controller.log.about.get("previous"), self.shelf.paths
-        if previous is None:
-            return
-        before = None if len(paths) < 2 else Log.read(paths[-2], checked=False)
-        if before is not None:
-            before.close()
-        if before is None or before.chain != previous["chain"]:
-            raise DamagedFile(f"{paths[-1]} does not continue {previous['file']} as it is; restore from a back-up")
 
+def by(author: Author, action: Callable[[Hosted], Done]) -> Callable[[Hosted], Done]:
+    """The action, done in somebody's name."""
 
-def now() -> datetime:
-    """The time, as records tell it."""
-    return datetime.now(UTC)
+    def act(hosted: Hosted) -> Done:
+        with hosted.acted_by(author):
+            return action(hosted)
+
+    return act

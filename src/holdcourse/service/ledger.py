@@ -141,7 +141,7 @@ class Ledger:
             case "mode":
                 self.mode = body["mode"]
             case "override":
-                self._hold(body["action"], body["reason"], event.at)
+                self._hold(body["action"], body["reason"], event.at, body.get("extra", {}).get("by"))
             case "stale":
                 self.stale.append(body["decision"])
             case "alarm":
@@ -150,12 +150,12 @@ class Ledger:
             case "cleared":
                 self.alarms.pop(body["kind"], None)
 
-    def _hold(self, action: int | None, reason: str, at: str) -> None:
+    def _hold(self, action: int | None, reason: str, at: str, author: dict[str, Any] | None) -> None:
         held = self.override
         if action is None:
             self.override = None
         elif held is None or (held["action"], held["reason"]) != (action, reason):
-            self.override = {"action": action, "reason": reason, "since": at}
+            self.override = {"action": action, "reason": reason, "since": at, "by": author}
 
     def _begin(self, body: Mapping[str, Any]) -> None:
         self.config, self.home, self.fixed = body["config"], body["home"], body["fixed"]

@@ -15,8 +15,10 @@ from holdcourse.log import Log
 from holdcourse.service import past, refusals
 from holdcourse.service.epochs import maximises
 from holdcourse.service.hosted import Hosted
+from holdcourse.service.links import Links
 from holdcourse.service.rows import finite, plain_value, row
 from holdcourse.service.shelf import Entry
+from holdcourse.service.store import number_of
 
 FIELD_CONTEXTS = 48
 FIELD_ROUNDS = 480  # newest rounds whose contexts the field may show
@@ -102,15 +104,13 @@ def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any])
 
 def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
     """Whether the records are whole and continue each other; and, if wanted or short, decided again."""
-    events, decisions, end = 0, 0, None
+    events, decisions, links = 0, 0, Links()
     try:
         for path in paths:
             log = Log.read(path)
             log.close()
-            previous = log.about.get("previous")
-            if (None if previous is None else previous["chain"]) != end:
-                return _verdict(False, events, paths, f"{path.name} does not continue the record before it")
-            events, end = events + log.last, log.chain
+            links.add(log)
+            events += log.last
         decisions = _decisions(paths)
         if full is False or (full is None and decisions > DECIDED_AGAIN):
             words = (
@@ -142,4 +142,8 @@ def _newest_round(path: Path) -> int | None:
 
 
 def _verdict(ok: bool, events: int, paths: list[Path], message: str) -> dict[str, Any]:
+    there = {number_of(path) for path in paths}
+    archived = [number for number in range(1, max(there, default=1)) if number not in there]
+    if ok and archived:
+        message += f"; epochs {', '.join(map(str, archived))} are archived and were not checked"
     return {"ok": ok, "events": events, "epochs": len(paths), "message": message}

@@ -45,14 +45,17 @@ def new_episode(hosted: Hosted, start: int, key: str | None) -> Done:
         return _unchanged(hosted)
     if hosted.ledger.pending:
         raise hosted.still_waiting(start)
-    hosted.controller.new_episode(start, **repeats.keyed(key))
+    hosted.controller.new_episode(start, extra=hosted.signed({} if key is None else {"key": key}))
     hosted.catch_up()
     hosted.publish()
     return Done(hosted.view.state(), [("state", {"episode": hosted.controller.episode})])
 
 
-def change(hosted: Hosted, changes: Mapping[str, Any], key: str | None) -> Done:
-    """Other settings; in a new epoch where decisions depend on them."""
+def change(hosted: Hosted, changes: Mapping[str, Any], key: str | None, *, without_archived: bool = False) -> Done:
+    """Other settings; in a new epoch where decisions depend on them.
+
+    `without_archived` accepts that it knows nothing of epochs whose records were moved away.
+    """
     hosted.recall()
     request = {"note": "change", "changes": dict(changes)}
     if repeats.happened(hosted.shelf, "note", request, key):
@@ -62,7 +65,7 @@ def change(hosted: Hosted, changes: Mapping[str, Any], key: str | None) -> Done:
     config = epochs.merged(before, changes)
     changed = {name: value for name, value in config.items() if value != before[name]}
     if any(name in epochs.EPOCH_SETTINGS for name in changed):
-        hosted.begin_epoch(changes, requested)
+        hosted.begin_epoch(changes, requested, without_archived=without_archived)
     else:
         if config["fallback"] is not None:
             hosted.controller.policy.problem.check_action(config["fallback"])
@@ -74,7 +77,7 @@ def _noted(hosted: Hosted, note: Mapping[str, Any], key: str | None, *, anew: bo
     """Write down what the operator wants; where it is so already, only for the key, which must mean this for good."""
     if anew or key is not None:
         hosted.commit({**note, **repeats.keyed(key)})
-    said = {name: value for name, value in note.items() if name != "note"}
+    said = hosted.signed({name: value for name, value in note.items() if name != "note"})
     return Done(hosted.view.state(), [(note["note"], said)] if anew else [])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from holdcourse import audit
 from holdcourse.controller import Controller
 from holdcourse.decision import Record
-from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.errors import HoldcourseError
 from holdcourse.log import Log
 from holdcourse.problem import Problem
 from holdcourse.service import epochs
@@ -27,11 +27,11 @@ def remembers(controller: Controller, decision: str) -> bool:
 def record(controller: Controller, shelf: Shelf, entry: Entry) -> tuple[Record, Problem]:
     """A decision with all that explains it, and the problem of its epoch."""
     policy = controller.policy
-    current = entry.epoch == len(shelf.paths)
+    current = entry.epoch == shelf.newest
     if current:
         with suppress(HoldcourseError):  # it may no longer be in memory
             return controller.record(f"r{entry.event.body['round']}"), policy.problem
-    log = Log.read(shelf.paths[entry.epoch - 1], checked=False)
+    log = Log.read(shelf.path(entry.epoch), checked=False)
     try:
         policy = policy if current else epochs.recorded_policy(log)
         return audit.rebuilt(log, policy, entry.event), policy.problem
@@ -48,7 +48,7 @@ def answer(controller: Controller, shelf: Shelf, entry: Entry) -> dict[str, Any]
 def pending_answer(controller: Controller, shelf: Shelf, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A pending decision, in the numbers of the present epoch."""
     if asked.get("earlier"):
-        return carried_answer(len(shelf.paths), name, asked)
+        return carried_answer(shelf.newest, name, asked)
     entry = shelf.asked(asked["round"])
     assert entry is not None
     return answer(controller, shelf, entry)
@@ -56,10 +56,10 @@ def pending_answer(controller: Controller, shelf: Shelf, name: str, asked: Mappi
 
 def renumbered(shelf: Shelf, action: int | None, epoch: int | None, into: int) -> int | None:
     """An action in the numbers of epoch `into`, given in those of `epoch`."""
-    if epoch is not None and epoch > len(shelf.paths):
-        raise InvalidInput(f"there is no epoch {epoch} yet; the present one is {len(shelf.paths)}")
+    if epoch is not None and epoch != into:
+        shelf.path(epoch)
     if action is None or epoch is None or epoch == into:
         return action
-    given = epochs.recorded_problem(shelf.paths[epoch - 1])
+    given = epochs.recorded_problem(shelf.path(epoch))
     given.check_action(action)
-    return epochs.nearest_actions(given, epochs.recorded_problem(shelf.paths[into - 1]))[action]
+    return epochs.nearest_actions(given, epochs.recorded_problem(shelf.path(into)))[action]

@@ -37,7 +37,7 @@ def ask(hosted: Hosted, request: Ask, key: str | None) -> Done:
             request.forecast,
             round=number,
             instructed=booking.instructed(ledger),
-            extra=lambda record: booking.asked(ledger, controller.policy.problem, record, key),
+            extra=lambda record: hosted.signed(booking.asked(ledger, controller.policy.problem, record, key)),
         )
     event = hosted.catch_up()[-1]
     answer = hosted.answers[decision.id] = decision_answer(hosted.epoch, event, decision.probabilities.tolist())
@@ -91,6 +91,7 @@ def _learn(hosted: Hosted, decision: str, measurement: float | None, taken: int,
     extra, notes = booking.told(ledger, controller.policy.problem, decision, measurement, taken, record, off)
     if key is not None:
         extra["key"] = key
+    extra = hosted.signed(extra)
     if record is None:
         place = taken if decision == ledger.newest and taken != controller.action else None
         controller.learn_earlier(decision, taken, asked["context"], measurement, place, extra=extra, notes=notes)

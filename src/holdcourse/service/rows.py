@@ -76,6 +76,8 @@ def row(epoch: int, asked: Event, told: Event | None) -> dict[str, Any]:
             "measurement": None if told is None else told.body["measurement"],
             "told_at": None if told is None else told.at,
             "key": asked.body["extra"].get("key"),
+            "asked_by": asked.body["extra"].get("by"),
+            "told_by": extra.get("by"),
         }
     )
 

@@ -11,9 +11,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from holdcourse.service import answers, operating, rounds, schemas
-from holdcourse.service.access import Administers, Asks, Id, Key, Makes, Ships, Tells, reply, who
+from holdcourse.service.access import Administers, Asks, By, Id, Key, Makes, Ships, Tells, reply, who
 from holdcourse.service.description import body_of, refused
-from holdcourse.service.hosted import Done, Hosted
+from holdcourse.service.hosted import Done, Hosted, by
 from holdcourse.service.reading import MAX_LONG_BODY, reads
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -46,8 +46,8 @@ async def create(
     fleet: Ships, request: Request, body: Annotated[schemas.Config, Depends(reads(schemas.Config, MAX_LONG_BODY))]
 ) -> Response:
     """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict."""
-    who(request, "admin", body.id)
-    state, is_new = await fleet.create(body)
+    token = who(request, "admin", body.id)
+    state, is_new = await fleet.create(body, token.author)
     return reply(answers.State, state, 201 if is_new else 200)
 
 
@@ -61,74 +61,111 @@ async def create(
 async def change(
     name: Id,
     fleet: Ships,
+    author: By,
     body: Annotated[schemas.Changes, Depends(reads(schemas.Changes, MAX_LONG_BODY))],
     key: Key = None,
+    without_archived: bool = False,
 ) -> Response:
-    """Other settings; where decisions depend on them, in a new epoch that knows all that was told."""
+    """Other settings; where decisions depend on them, in a new epoch that knows all that was told.
+
+    Where epochs were archived it would not know what was told in them: then it is refused unless `without_archived`.
+    """
     changes = schemas.plain(body, exclude_unset=True)
-    return reply(answers.State, await fleet.do(name, lambda hosted: operating.change(hosted, changes, key)))
+
+    def changed(hosted: Hosted) -> Done:
+        return operating.change(hosted, changes, key, without_archived=without_archived)
+
+    return reply(answers.State, await fleet.do(name, by(author, changed)))
 
 
 @posted("ask", schemas.Ask, answers.DecisionAnswer, Asks)
 async def ask(
-    name: Id, fleet: Ships, body: Annotated[schemas.Ask, Depends(reads(schemas.Ask))], key: Key = None
+    name: Id,
+    fleet: Ships,
+    author: By,
+    body: Annotated[schemas.Ask, Depends(reads(schemas.Ask))],
+    key: Key = None,
 ) -> Response:
     """Which action now? The same question again gives the same answer."""
-    answer = await fleet.do(name, lambda hosted: rounds.ask(hosted, body, key), timed="ask")
+    answer = await fleet.do(name, by(author, lambda hosted: rounds.ask(hosted, body, key)), timed="ask")
     return reply(answers.DecisionAnswer, answer)
 
 
 @posted("tell", schemas.Tell, answers.TellAnswer, Tells)
 async def tell(
-    name: Id, fleet: Ships, body: Annotated[schemas.Tell, Depends(reads(schemas.Tell))], key: Key = None
+    name: Id,
+    fleet: Ships,
+    author: By,
+    body: Annotated[schemas.Tell, Depends(reads(schemas.Tell))],
+    key: Key = None,
 ) -> Response:
     """What was measured. The same again changes nothing."""
 
     def told(hosted: Hosted) -> Done:
         return rounds.tell(hosted, body.decision, body.measurement, body.applied, key, body.epoch)
 
-    return reply(answers.TellAnswer, await fleet.do(name, told, timed="tell"))
+    return reply(answers.TellAnswer, await fleet.do(name, by(author, told), timed="tell"))
 
 
 @posted("skip", schemas.Skip, answers.TellAnswer, Tells)
 async def skip(
-    name: Id, fleet: Ships, body: Annotated[schemas.Skip, Depends(reads(schemas.Skip))], key: Key = None
+    name: Id,
+    fleet: Ships,
+    author: By,
+    body: Annotated[schemas.Skip, Depends(reads(schemas.Skip))],
+    key: Key = None,
 ) -> Response:
     """Nothing was measured. The same again changes nothing."""
 
     def skipped(hosted: Hosted) -> Done:
         return rounds.tell(hosted, body.decision, None, body.applied, key, body.epoch)
 
-    return reply(answers.TellAnswer, await fleet.do(name, skipped, timed="tell"))
+    return reply(answers.TellAnswer, await fleet.do(name, by(author, skipped), timed="tell"))
 
 
 @posted("override", schemas.Override, answers.State, Administers)
 async def override(
-    name: Id, fleet: Ships, body: Annotated[schemas.Override, Depends(reads(schemas.Override))], key: Key = None
+    name: Id,
+    fleet: Ships,
+    author: By,
+    body: Annotated[schemas.Override, Depends(reads(schemas.Override))],
+    key: Key = None,
 ) -> Response:
     """Hold the machine at an action until it is handed back with null."""
 
     def held(hosted: Hosted) -> Done:
         return operating.set_override(hosted, body.action, body.reason, key)
 
-    return reply(answers.State, await fleet.do(name, held))
+    return reply(answers.State, await fleet.do(name, by(author, held)))
 
 
 @posted("mode", schemas.ModeChange, answers.State, Administers)
 async def mode(
-    name: Id, fleet: Ships, body: Annotated[schemas.ModeChange, Depends(reads(schemas.ModeChange))], key: Key = None
+    name: Id,
+    fleet: Ships,
+    author: By,
+    body: Annotated[schemas.ModeChange, Depends(reads(schemas.ModeChange))],
+    key: Key = None,
 ) -> Response:
     """How far the policy may go from now on."""
 
     def switched(hosted: Hosted) -> Done:
         return operating.set_mode(hosted, body.mode, body.reason, key)
 
-    return reply(answers.State, await fleet.do(name, switched))
+    return reply(answers.State, await fleet.do(name, by(author, switched)))
 
 
 @posted("episode", schemas.Episode, answers.State, Administers)
 async def episode(
-    name: Id, fleet: Ships, body: Annotated[schemas.Episode, Depends(reads(schemas.Episode))], key: Key = None
+    name: Id,
+    fleet: Ships,
+    author: By,
+    body: Annotated[schemas.Episode, Depends(reads(schemas.Episode))],
+    key: Key = None,
 ) -> Response:
     """End the episode and begin the next one. Without a key, the same again before its first round changes nothing."""
-    return reply(answers.State, await fleet.do(name, lambda hosted: operating.new_episode(hosted, body.start, key)))
+
+    def begun(hosted: Hosted) -> Done:
+        return operating.new_episode(hosted, body.start, key)
+
+    return reply(answers.State, await fleet.do(name, by(author, begun)))

@@ -5,11 +5,17 @@
     DIR/holdcourse.json                   {"format": 1}
     DIR/holdcourse.lock                   held by the server that runs here
     DIR/controllers/<id>/epoch-0001.db    a record, see `holdcourse.log`; the next epoch names this one's last hash
+    DIR/controllers/<id>/newest           number of the newest epoch that was begun: that one may not be missing
+
+All of it is for the service's user only. Old epochs may be moved away; their numbers are never given again.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -22,9 +28,14 @@ from holdcourse import archive, database
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.log import LogError
 
+logger = logging.getLogger("holdcourse.service")
+
 FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}  # from each older format to the next one
 UNFINISHED = ".new-"  # a record gets its name when it is whole
+NAME = re.compile(r"epoch-([0-9]{4,})\.db")
+PRIVATE = 0o700
+OTHERS = 0o077  # what people other than the owner may do
 
 
 class DataFolder:
@@ -39,12 +50,15 @@ class DataFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            (path / "controllers").mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (path, path / "controllers"):
+                _make_private(folder)
             self._lock = _locked(path / "holdcourse.lock")
         except OSError as error:
             raise InvalidInput(f"cannot use {path} for data: {error.strerror or error}") from error
         try:
             self._bring_up_to_date()
+            self._warn_if_open_to_others()
             for left_over in (path / "controllers").glob(f"**/{UNFINISHED}*"):
                 _remove(left_over)  # a crash came before it was answered
         except BaseException:
@@ -57,7 +71,7 @@ class DataFolder:
 
     def ids(self) -> list[str]:
         """Controllers in the folder."""
-        return sorted(folder.name for folder in (self.path / "controllers").iterdir() if any(folder.glob("epoch-*.db")))
+        return sorted(folder.name for folder in (self.path / "controllers").iterdir() if self.epochs(folder.name))
 
     def folder(self, controller: str) -> Path:
         """Where a controller's records are."""
@@ -65,29 +79,51 @@ class DataFolder:
 
     def epochs(self, controller: str) -> list[Path]:
         """Its records, oldest first."""
-        found = self.folder(controller).glob("epoch-*.db")
-        return sorted(found, key=lambda path: (len(path.name), path.name))  # 10000 comes after 9999
+        found = (path for path in self.folder(controller).glob("epoch-*.db") if NAME.fullmatch(path.name))
+        return sorted(found, key=number_of)
+
+    def check_newest(self, controller: str) -> None:
+        """Raise where the newest record is missing: going on from an older one would begin its epoch a second time."""
+        mark, newest = self.folder(controller) / "newest", number_of(self.epochs(controller)[-1])
+        try:
+            begun = int(mark.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            raise DamagedFile(
+                f"{mark} is damaged ({error}); restore it, or remove it if {newest} is the newest"
+            ) from None
+        if begun > newest:
+            raise DamagedFile(
+                f"{epoch_name(begun)} of {controller} is missing; only older epochs may be archived. Bring it back or, "
+                f"to go on from {epoch_name(newest)} and lose what came later, remove {mark}"
+            )
 
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
         """Where to write the next record, and what to call it when it is whole; see `publish`."""
         folder = self.folder(controller)
-        folder.mkdir(exist_ok=True)
-        final = folder / f"epoch-{len(self.epochs(controller)) + 1:04d}.db"
+        _make_private(folder)
+        newest = max(map(number_of, self.epochs(controller)), default=0)
+        final = folder / epoch_name(newest + 1)
         unfinished = folder / f"{UNFINISHED}{final.name}"
         _remove(unfinished)
         return unfinished, final
 
     def publish(self, unfinished: Path, final: Path) -> None:
-        """Give a whole, closed record its name, for good."""
+        """Give a whole, closed record its name, for good; never that of another record."""
         if unfinished.with_name(f"{unfinished.name}-wal").exists():  # the disk was too full to put all into one file
             raise LogError(f"cannot finish {final}: a part of it could not be written; make room, and try again")
         try:
-            unfinished.replace(final)
-            _remove(unfinished)  # the mark of its former name
-            for folder in (final.parent, final.parent.parent):
-                archive.sync_folder(folder)
+            database.publish(unfinished, final)
+            _remove(unfinished)
+        except FileExistsError:
+            raise LogError(f"{final} exists already and was not touched; move it away if it is none of ours") from None
         except OSError as error:
             raise LogError(f"cannot write to {final}: {error.strerror}") from error
+        try:
+            archive.write_file(final.parent / "newest", b"%d\n" % number_of(final))
+        except InvalidInput as error:  # the record counts; only its loss would not be noticed
+            logger.warning("%s", error)
 
     def free(self) -> int:
         """Bytes left on its disk."""
@@ -102,6 +138,13 @@ class DataFolder:
                 database.copy(epoch, copy)
                 copies.write(copy, f"controllers/{controller}/{epoch.name}")
                 copy.unlink()
+
+    def _warn_if_open_to_others(self) -> None:
+        folders = [self.path, self.path / "controllers", *(self.folder(name) for name in self.ids())]
+        wide = [folder for folder in folders if os.name == "posix" and folder.stat().st_mode & OTHERS]
+        if wide:
+            shown = ", ".join(map(str, wide[:3])) + (f" and {len(wide) - 3} more" if len(wide) > 3 else "")
+            logger.warning("other users of this machine may look into %s; close it: chmod -R go= %s", shown, self.path)
 
     def _bring_up_to_date(self) -> None:
         about = self.path / "holdcourse.json"
@@ -126,7 +169,7 @@ class DataFolder:
 
 def _locked(path: Path) -> IO[Any]:
     """The file, held until it is closed or the process ends, however it ends."""
-    file = path.open("a")
+    file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a")
     try:
         import fcntl
     except ImportError:  # not on POSIX: two servers would notice each other at the first event
@@ -137,6 +180,28 @@ def _locked(path: Path) -> IO[Any]:
         file.close()
         raise InvalidInput(f"another server uses {path.parent}; stop it first, or use another folder") from None
     return file
+
+
+def number_of(path: Path) -> int:
+    """The number of an epoch, which is in its file's name and stays the same whatever becomes of the others."""
+    found = NAME.fullmatch(path.name)
+    if found is None:
+        raise InvalidInput(f"{path} is no epoch; their names are like {epoch_name(1)}")
+    return int(found[1])
+
+
+def epoch_name(number: int) -> str:
+    """What the file of an epoch is called."""
+    return f"epoch-{number:04d}.db"
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder for the service's user only, for good; one that is there stays as it is."""
+    try:
+        folder.mkdir(mode=PRIVATE)
+    except FileExistsError:
+        return
+    archive.sync_folder(folder.parent)
 
 
 def _remove(path: Path) -> None:

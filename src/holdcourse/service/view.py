@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from holdcourse import recipe
 from holdcourse.controller import Controller
 from holdcourse.policy import Policy
-from holdcourse.service import watchdog
 from holdcourse.service.epochs import maximises
 from holdcourse.service.ledger import FOLLOWED, Ledger
 from holdcourse.service.rows import plain_value
+from holdcourse.service.watchdog import Timing
 
 
 @dataclass(frozen=True)
@@ -25,13 +24,16 @@ class View:
     fixed_part
         The state but for `status` and `instruction`.
     due
-        When the oldest pending decision should be told or, if none is pending, the next one asked; None: never.
+        When the oldest pending decision should be told or, if none is pending, the next one asked, on the clock that
+        nobody can set; None: never.
     counts
         Decisions, tells and alarms so far, for metrics.
     reported
         How many pending decisions the record already calls stale.
     config
         The settings in force, without history.
+    timing
+        What tells how late it is.
     """
 
     fixed_part: dict[str, Any]
@@ -39,10 +41,16 @@ class View:
     counts: dict[str, int]
     reported: int
     config: dict[str, Any]
+    timing: Timing
 
     @classmethod
     def of(
-        cls, unchanging: dict[str, Any], controller: Controller, ledger: Ledger, pending: list[dict[str, Any]]
+        cls,
+        unchanging: dict[str, Any],
+        controller: Controller,
+        ledger: Ledger,
+        pending: list[dict[str, Any]],
+        timing: Timing,
     ) -> View:
         """The view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         config, sums, problem = ledger.config, ledger.sums, controller.policy.problem
@@ -72,7 +80,7 @@ class View:
             "rounds_told": sums.told,
         }
         counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
-        return cls(fixed_part, watchdog.due(ledger), counts, len(ledger.stale), dict(config))
+        return cls(fixed_part, timing.due(ledger), counts, len(ledger.stale), dict(config), timing)
 
     @property
     def is_stale(self) -> bool:
@@ -87,12 +95,14 @@ class View:
     @property
     def has_unreported(self) -> bool:
         """Whether the watchdog should look more closely."""
-        said_silent = any(alarm["kind"] == "silent" for alarm in self.fixed_part["alarms"])
-        return self.is_silent != said_silent or (self.is_stale and self.reported < len(self.fixed_part["pending"]))
+        said = {alarm["kind"] for alarm in self.fixed_part["alarms"]}
+        if self.is_silent != ("silent" in said) or (self.timing.trouble() is not None) != ("clock" in said):
+            return True
+        return self.is_stale and self.reported < len(self.fixed_part["pending"])
 
     @property
     def _is_late(self) -> bool:
-        return self.due is not None and datetime.now(UTC).timestamp() > self.due
+        return self.due is not None and self.timing.clock.monotonic() > self.due
 
     def status(self) -> str:
         """In one word."""
@@ -112,8 +122,7 @@ class View:
 
     def seconds_since(self) -> float | None:
         """How long ago the last decision or tell was."""
-        last = self.fixed_part["last_at"]
-        return None if last is None else datetime.now(UTC).timestamp() - datetime.fromisoformat(last).timestamp()
+        return self.timing.seconds_since()
 
     def summary(self) -> dict[str, Any]:
         """One line of the overview."""
@@ -147,13 +156,14 @@ def _explained(ledger: Ledger, policy: str) -> str:
     return f"{policy} It began with {count} past measurements, and what it was not given was fitted to them."
 
 
-def of_epoch(name: str, epoch: int, policy: Policy) -> dict[str, Any]:
+def of_epoch(name: str, epoch: int, archived: list[int], policy: Policy) -> dict[str, Any]:
     """The part of the state that stays the same within an epoch; there may be thousands of actions."""
     maker = "" if policy.made_by is None else policy.made_by[0]
     described = inspect.getdoc(recipe.MAKERS[maker]) or ""
     return {
         "id": name,
         "epoch": epoch,
+        "archived_epochs": archived,
         "explains_itself": policy.explanation or described.partition("\n\n")[0].replace("\n", " "),
         "actions": [plain_value(policy.problem.value(action)) for action in range(policy.problem.n)],
     }

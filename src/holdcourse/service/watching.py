@@ -171,6 +171,13 @@ async def alarms(name: Id, fleet: Ships) -> Response:
     return reply(answers.Alarms, {"alarms": await fleet.beside(hosted.shelf.alarms)})
 
 
+@seen("changes", answers.ChangeList)
+async def changes(name: Id, fleet: Ships) -> Response:
+    """What operators changed lately, and who: settings, mode, override; newest last."""
+    hosted = await fleet.opened(name)
+    return reply(answers.ChangeList, {"changes": await fleet.beside(hosted.shelf.changes)})
+
+
 @seen("verify", answers.Verification)
 async def verify(name: Id, fleet: Ships, request: Request, full: bool | None = None) -> Response:
     """Whether the record is whole; `full` decides every round again, which is the default for short records.

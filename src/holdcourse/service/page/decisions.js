@@ -3,9 +3,11 @@
 import { timeOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
 import { keyOf, played, unfollowed } from "./rows.js";
-import { contextWords, decimalsFor, modeOf, number, setting, worth } from "./words.js";
+import { authorOf, contextWords, decimalsFor, modeOf, number, setting, worth } from "./words.js";
 
 const SHOWN = 12;
+
+const whoOf = (row) => `asked by ${authorOf(row.asked_by)}` + (row.told_at ? `, told by ${authorOf(row.told_by)}` : "");
 
 const heading = (text, unit) => h("th", { scope: "col" }, text, unit && h("span", { class: "unit" }, ` (${unit})`));
 
@@ -48,7 +50,7 @@ export function decisionTable({ pick, earlier }) {
       h("td", {}, row.proposed_value === null ? "–" : unfollowed(row) ? setting(row.proposed_value) : "same"),
       h("td", {}, contextWords(row.context)),
       h("td", {}, modeOf(row.mode).word),
-      h("td", {}, timeOf(row.at)),
+      h("td", { title: whoOf(row) }, timeOf(row.at)),
     ];
   }
 

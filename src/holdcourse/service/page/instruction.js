@@ -3,7 +3,7 @@
 import { agoOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
 import { played } from "./rows.js";
-import { setting } from "./words.js";
+import { authorOf, setting } from "./words.js";
 
 /** The words: { verb, value, note }. */
 export function instruct(state, rows) {
@@ -14,7 +14,7 @@ export function instruct(state, rows) {
   const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
   if (state.override) {
     const why = state.override.reason ? `: ${state.override.reason}` : "";
-    return { verb: "Hold", value: name(now.value), note: `Held by an operator${why}.` };
+    return { verb: "Hold", value: name(now.value), note: `Held by ${authorOf(state.override.by)}${why}.` };
   }
   if (now.reason === "fallback") {
     return { verb: state.fallback === null ? "Stay at" : "Fall back to", value: name(now.value), note: "No measurement came in before the deadline." };

@@ -96,12 +96,13 @@ export function facts() {
       ["Policy", state.policy],
       ["How it decides", state.explains_itself],
       ["Where it stands", `round ${state.round}, episode ${state.episode}, epoch ${state.epoch}`],
+      ["Archived", state.archived_epochs.length ? `${plural(state.archived_epochs.length, "epoch")}: ${state.archived_epochs.join(", ")}` : ""],
     ];
     return rows.filter(([, v]) => v).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
   });
   return {
     node,
-    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, round, episode, epoch, limits }) =>
-      draw({ units, actions, fallback, deadline_s, policy, explains_itself, round, episode, epoch, limits }),
+    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, round, episode, epoch, archived_epochs, limits }) =>
+      draw({ units, actions, fallback, deadline_s, policy, explains_itself, round, episode, epoch, archived_epochs, limits }),
   };
 }

@@ -32,6 +32,9 @@ export function decimalsFor(values) {
   return Math.min(Math.max(2 - Math.floor(Math.log10(largest)), 0), 7);
 }
 
+/** Who did something: the name of the token, or its id where it has none. */
+export const authorOf = (by) => (!by ? "an operator" : by.name || `token ${by.token}`);
+
 /** A number with a true minus sign and groups of three; "–" when it is not known. */
 export function number(value, decimals = decimalsFor([value])) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";

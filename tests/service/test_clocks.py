@@ -1,0 +1,193 @@
+"""Clocks that are set: deadlines do not move with them, and it is said that they were."""
+
+from __future__ import annotations
+
+import pytest
+from service.running import QUICK, Client, served, wait_for
+
+from holdcourse.log import Log
+from holdcourse.service import epochs, operating, rounds
+from holdcourse.service.clock import STEADY_S, Clock
+from holdcourse.service.hosted import Hosted
+from holdcourse.service.schemas import Ask, Config, plain
+from holdcourse.service.store import DataFolder
+
+HOUR = 3600.0
+
+
+class Hands(Clock):
+    """Clocks that stand still until they are moved."""
+
+    def __init__(self):
+        self.seconds, self.set_by = 0.0, 0.0
+        super().__init__(lambda: 1.8e9 + self.seconds + self.set_by, lambda: 50.0 + self.seconds)
+
+    def passes(self, seconds):
+        """Time passes, and everybody looks at the clock now and then."""
+        self.step()
+        self.seconds += seconds
+        self.step()
+
+    def is_set(self, seconds):
+        self.step()
+        self.set_by += seconds
+
+
+@pytest.fixture
+def clock():
+    return Hands()
+
+
+@pytest.fixture
+def store(tmp_path):
+    folder = DataFolder(tmp_path / "data")
+    yield folder
+    folder.close()
+
+
+@pytest.fixture
+def opened(store, clock):
+    """Opens the controller "a", with a deadline of 100 s; again if it is open."""
+    there = []
+
+    def open_(with_clock=clock):
+        while there:
+            there.pop().close()
+        there.append(Hosted(store, "a", with_clock))
+        return there[0]
+
+    given = QUICK | {"id": "a", "deadline_s": 100.0, "fallback": 2}
+    settings = plain(Config.model_validate(given), exclude={"history"})
+    epochs.begin(store, settings | {"history_count": 0, "history_sha256": None}, None)
+    yield open_
+    while there:
+        there.pop().close()
+
+
+def kinds(hosted):
+    """Open alarms, after a look of the watchdog."""
+    hosted.watch()
+    assert not hosted.view.has_unreported
+    return sorted(hosted.ledger.alarms)
+
+
+def ask(hosted):
+    return rounds.ask(hosted, Ask(context=0.5), None).answer["decision"]
+
+
+@pytest.mark.parametrize("step", [10 * 365 * 24 * HOUR, -10 * 365 * 24 * HOUR])
+def test_a_clock_that_is_set_commands_no_fallback_and_blinds_nobody(opened, clock, step):
+    hosted = opened()
+    ask(hosted)
+    clock.passes(60)
+    clock.is_set(step)
+    assert hosted.view.has_unreported
+    assert kinds(hosted) == ["clock"]
+    assert f"set {'forward' if step > 0 else 'back'} by 315360000 s" in hosted.ledger.alarms["clock"]["message"]
+    state = hosted.view.state()
+    assert (state["status"], state["instruction"]["reason"]) == ("waiting", "decision")
+    assert hosted.view.seconds_since() == 60.0
+    clock.passes(41)  # the deadline is over, by whatever clock
+    assert hosted.view.has_unreported
+    assert kinds(hosted) == ["clock", "stale"]
+    assert hosted.view.state()["instruction"] == {"action": 2, "value": 2.0, "reason": "fallback"}
+
+
+def test_the_alarm_is_cleared_when_the_clock_is_steady_again(opened, clock):
+    hosted = opened()
+    clock.is_set(HOUR)
+    assert kinds(hosted) == ["clock"]
+    clock.passes(STEADY_S - 1)
+    clock.is_set(-HOUR)  # mended: another step
+    assert kinds(hosted) == ["clock"]
+    clock.passes(STEADY_S - 1)
+    assert kinds(hosted) == ["clock"]
+    clock.passes(2)
+    assert hosted.view.has_unreported
+    assert kinds(hosted) == []
+
+
+def test_a_clock_that_is_only_too_fast_is_no_alarm(opened, clock):
+    hosted = opened()
+    for _ in range(100):
+        clock.passes(10)
+        clock.is_set(1.0)
+    assert kinds(hosted) == []
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_silence_is_counted_by_the_time_that_passed(opened, clock, step):
+    hosted = opened()
+    rounds.tell(hosted, ask(hosted), 1.0, None, None)
+    clock.passes(60)
+    clock.is_set(step)
+    assert kinds(hosted) == ["clock"]
+    clock.passes(41)
+    assert kinds(hosted) == ["clock", "silent"]
+    assert hosted.view.status() == "silent"
+    ask(hosted)
+    assert kinds(hosted) == ["clock"]
+
+
+def test_after_a_restart_the_record_says_how_old_a_decision_is(opened, clock):
+    ask(opened())
+    clock.passes(60)
+    hosted = opened()
+    assert kinds(hosted) == []
+    clock.passes(41)
+    assert kinds(hosted) == ["stale"]
+    assert hosted.view.seconds_since() == 101.0
+
+
+def test_a_record_that_ends_in_the_future_gets_its_deadlines_anew(opened, clock):
+    clock.is_set(HOUR)
+    ask(opened())
+    clock.passes(90)
+    restarted = Hands()  # a new process, and the clock was mended
+    restarted.seconds = clock.seconds
+    hosted = opened(restarted)
+    assert kinds(hosted) == ["clock"]
+    assert "ended 3510 s in the future" in hosted.ledger.alarms["clock"]["message"]
+    restarted.passes(61)
+    assert kinds(hosted) == []
+    restarted.passes(38)
+    assert kinds(hosted) == []
+    restarted.passes(2)
+    assert kinds(hosted) == ["stale"]  # as 3 is: the watchdog is not blind until the record's time has come
+
+
+def test_a_deadline_goes_on_in_the_next_epoch(opened, clock):
+    hosted = opened()
+    ask(hosted)
+    clock.passes(60)
+    clock.is_set(-HOUR)
+    operating.change(hosted, {"limits": {"min_dwell": 2}}, None)
+    clock.passes(41)
+    assert kinds(hosted) == ["clock", "stale"]
+
+
+def test_times_of_a_record_go_back_only_with_a_clock_that_was_set(opened, clock, store):
+    hosted = opened()
+    for seconds in (0.0, -2.0, 1.0, -HOUR, 1.0):
+        clock.is_set(seconds)
+        clock.passes(0.5)
+        rounds.tell(hosted, ask(hosted), 1.0, None, None)
+    hosted.watch()
+    log = Log.read(store.epochs("a")[-1])
+    events = list(log.events(after=1))
+    log.close()
+    times = [event.at for event in events]
+    back = [k for k in range(1, len(times)) if times[k] < times[k - 1]]
+    assert len(back) == 1  # where it was set back by an hour; 2 seconds were waited for
+    assert [event.body["kind"] for event in events if event.kind == "note"] == ["clock"]
+
+
+def test_a_server_says_that_its_clock_was_set(tmp_path, clock):
+    with served(tmp_path / "data", clock=clock) as url, Client(url) as client:
+        client.create(id="a", deadline_s=100.0, fallback=2)
+        client.do("a", "ask", context=0.5)
+        clock.is_set(HOUR)
+        wait_for(lambda: client.see("a", "alarms")["alarms"], "the watchdog")
+        (alarm,) = client.see("a", "alarms")["alarms"]
+        assert (alarm["kind"], alarm["cleared_at"]) == ("clock", None)
+        assert client.see("a", "state")["status"] == "waiting"
