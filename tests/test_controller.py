@@ -391,7 +391,7 @@ def test_limits_count_from_what_the_machine_was_told_to_do(tmp_path):
     options = {"start": 0, "max_pending": 3, "limits": hc.Limits(max_step=0.25), "log": tmp_path / "record"}
     with known(**options) as controller:
         for number in range(3):  # it stays, so every proposal is one step from there
-            assert controller.ask(costs=wants(5), round=number, instructed=0).action == 1
+            assert controller.ask(costs=wants(5), round=number, watching=True).action == 1
             assert controller.action == 0
         controller.tell("r0", 1.0)
         controller.tell("r2", 1.0, applied=1)  # somebody moved it after all
