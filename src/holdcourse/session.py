@@ -174,14 +174,14 @@ class Session:
         problem, here, most = self.policy.problem, self.where.action, self.limits.max_step
         if start == here:
             return None
-        remedy = "or say with force= why it must be"
+        there, remedy = f"action {start} ({problem.value(start)})", "or say with force= why it must be"
         if not self.mask[start]:
-            return f"action {start} ({problem.value(start)}) was not allowed at the newest question; begin elsewhere, {remedy}"
+            return f"{there} was not allowed at the newest question; begin at another action, {remedy}"
         away = problem.distance(here, start)
         if most is not None and away > most:
             return (
-                f"action {start} ({problem.value(start)}) is {away:g} away from action {here} ({problem.value(here)}), "
-                f"where the machine is, farther than max_step={most:g}; begin at a nearer action, {remedy}"
+                f"{there} is {away:g} away from action {here} ({problem.value(here)}), where the machine is, and "
+                f"max_step={most:g}; begin at a nearer action, {remedy}"
             )
         return None
 

@@ -124,9 +124,15 @@ class Hosted:
     def watch(self, now: datetime) -> Done:
         """Report who is late, and who no longer is; see `watchdog`."""
         self.recall()
-        notes = watchdog.notes_of(self.ledger, now.timestamp())
-        self.commit(*notes)
-        happened: list[tuple[str, dict[str, Any]]] = []
+        moment, happened = now.timestamp(), list[tuple[str, dict[str, Any]]]()
+        notes = watchdog.notes_of(self.ledger, moment)
+        if watchdog.falls_back(self.ledger, moment):
+            order = self.controller.redirect(self.ledger.config["fallback"], notes=notes)
+            self.catch_up()
+            self.publish()
+            happened.append(("state", {"fallback": order.action}))
+        else:
+            self.commit(*notes)
         for note in notes:
             if note["note"] == "alarm":
                 happened.append(("alarm", {**self.ledger.alarms[note["kind"]], "cleared_at": None}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdcourse import recipe
 from holdcourse.controller import Controller
@@ -16,6 +16,14 @@ from holdcourse.service.ledger import FOLLOWED, Ledger
 from holdcourse.service.rows import plain_value
 
 
+class Instruction(NamedTuple):
+    """What the machine should do, which limit kept it from more, and why it need not heed them."""
+
+    action: int
+    limited_by: str | None = None
+    forced: str | None = None
+
+
 @dataclass(frozen=True)
 class View:
     """See the module's docstring. Only what depends on the time is worked out when it is looked at.
@@ -24,6 +32,14 @@ class View:
     ----------
     fixed_part
         The state but for `status` and `instruction`.
+    held, fallen
+        What the machine should do because of an override, and once the newest decision is late.
+    forced_start
+        Why the machine was brought beyond its limits to where the episode begins; None: it was not.
+    newest_due
+        When the newest decision should be told; None: never, or it has been.
+    owes_fallback
+        Whether the watchdog has to send the machine to its fallback then.
     due
         When the oldest pending decision should be told or, if none is pending, the next one asked; None: never.
     counts
@@ -35,6 +51,11 @@ class View:
     """
 
     fixed_part: dict[str, Any]
+    held: Instruction | None
+    fallen: Instruction
+    forced_start: str | None
+    newest_due: float | None
+    owes_fallback: bool
     due: float | None
     counts: dict[str, int]
     reported: int
@@ -72,7 +93,18 @@ class View:
             "rounds_told": sums.told,
         }
         counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
-        return cls(fixed_part, watchdog.due(ledger), counts, len(ledger.stale), dict(config))
+        return cls(
+            fixed_part,
+            _held(controller, ledger),
+            _fallen(controller, ledger),
+            ledger.forced_start,
+            watchdog.newest_due(ledger),
+            watchdog.owes_fallback(ledger),
+            watchdog.due(ledger),
+            counts,
+            len(ledger.stale),
+            dict(config),
+        )
 
     @property
     def is_stale(self) -> bool:
@@ -88,11 +120,12 @@ class View:
     def has_unreported(self) -> bool:
         """Whether the watchdog should look more closely."""
         said_silent = any(alarm["kind"] == "silent" for alarm in self.fixed_part["alarms"])
-        return self.is_silent != said_silent or (self.is_stale and self.reported < len(self.fixed_part["pending"]))
+        unsaid = self.is_stale and self.reported < len(self.fixed_part["pending"])
+        return self.is_silent != said_silent or unsaid or (self.owes_fallback and _is_past(self.newest_due))
 
     @property
     def _is_late(self) -> bool:
-        return self.due is not None and datetime.now(UTC).timestamp() > self.due
+        return _is_past(self.due)
 
     def status(self) -> str:
         """In one word."""
@@ -129,14 +162,43 @@ class View:
 
     def _instruction(self) -> dict[str, Any]:
         state = self.fixed_part
-        if state["override"] is not None:
-            action, reason = state["override"]["action"], "override"
-        elif self.is_stale and state["mode"] in FOLLOWED:
-            action, reason = state["fallback"], "fallback"
-            action = state["action"] if action is None else action
+        if self.held is not None:
+            now, reason = self.held, "override"
+        elif _is_past(self.newest_due) and state["mode"] in FOLLOWED:
+            now, reason = self.fallen, "fallback"
         else:
-            action, reason = state["action"], "decision" if self.counts["decisions"] else "place"
-        return {"action": action, "value": state["actions"][action], "reason": reason}
+            now = Instruction(state["action"], forced=self.forced_start)
+            reason = "decision" if self.counts["decisions"] else "place"
+        return now._asdict() | {"value": state["actions"][now.action], "reason": reason}
+
+
+def _is_past(moment: float | None) -> bool:
+    return moment is not None and datetime.now(UTC).timestamp() > moment
+
+
+def _held(controller: Controller, ledger: Ledger) -> Instruction | None:
+    """Under an override: what was answered in this round or, if it came later, what the next question will be."""
+    held = ledger.override
+    if held is None:
+        return None
+    asked = ledger.pending.get(ledger.newest or "")
+    if asked is not None and ledger.is_obeyed:
+        return Instruction(ledger.place, asked["limited_by"], asked["forced"])
+    if held["force"]:
+        return Instruction(held["action"], None, held["reason"])
+    order = controller.permitted(held["action"])
+    return Instruction(order.action, order.limited_by)
+
+
+def _fallen(controller: Controller, ledger: Ledger) -> Instruction:
+    """Where the machine was sent or, if that is still to be recorded, will be."""
+    sent, wanted = ledger.fallback, ledger.config["fallback"]
+    if sent is not None:
+        return Instruction(sent["action"], sent["limited_by"])
+    if wanted is None or ledger.newest not in ledger.pending:
+        return Instruction(ledger.place)
+    order = controller.permitted(wanted)
+    return Instruction(order.action, order.limited_by)
 
 
 def _explained(ledger: Ledger, policy: str) -> str:
