@@ -120,7 +120,12 @@ class Session:
         wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
         if cooling and self.guard is not None:
             wanted = self.guard.revert_to
-        action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
+        try:
+            action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
+        except NoActionLeft:
+            if wish is None or (wish.action is not None and wish.force is None):
+                raise
+            action, limit = self.where.action, "max_step"  # nobody goes by it: it is forced elsewhere, or watched
         if cooling and limit is None and action != choice.action:
             limit = "cool_down"
         decision = Decision(

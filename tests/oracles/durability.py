@@ -283,7 +283,7 @@ class Fuzzed:
             allowed[self.played[-1]] = True
             decision = self.controller.ask(costs=costs, allowed=allowed, round=now, **wish)
         self.mask = allowed = allowed.tolist()
-        self.judge_decision(decision, allowed)
+        self.judge_decision(decision, allowed, followed=who in ("nobody", "instructed"))
         self.judge_order(who, wish, self.controller.record(decision.id), allowed)
         self.played.append(self.controller.action)
 
@@ -298,11 +298,12 @@ class Fuzzed:
             return "instructed", {"instructed": wanted}
         return "forced", {"instructed": wanted, "force": "the crane is in the way"}
 
-    def judge_decision(self, decision, allowed):
-        self.judge(decision.action, allowed, decision)
+    def judge_decision(self, decision, allowed, *, followed):
+        if followed or self.right(0, allowed) is not None:  # else nothing is in reach, and nobody goes by it
+            self.judge(decision.action, allowed, decision)
         cooling = self.guard is not None and decision.round < self.cooling_until
         aim = self.guard.revert_to if cooling else decision.wanted
-        right, limit = self.right(aim, allowed)
+        right, limit = self.right(aim, allowed) or (self.played[-1], "max_step")
         assert decision.action == right, f"round {decision.round}: {decision} after {self.played}"
         if limit is None and right != decision.wanted:
             limit = "cool_down"
