@@ -560,7 +560,7 @@ def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
 def test_verify_finds_what_no_limit_permitted(tmp_path, event, body, found):
     """Events as a program without these limits would have written them."""
     with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
-        choice, record = controller._session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
+        _, record = controller._session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
         controller.log.append("ask", asked(record) | (body if event == "ask" else {}))
         if event == "redirect":
             controller.log.append(event, body)

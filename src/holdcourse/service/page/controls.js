@@ -37,7 +37,7 @@ function takeOver(state) {
       h("p", { class: "small" }, "It goes only where the newest question and the limits permit, in steps if need be."),
       field("Setting", select),
       field("Reason", reason, "Goes into the record. You may leave it empty unless you force."),
-      h("p", { class: "careful" }, h("label", {}, force, " Force: go there at once, whatever the limits say. Needs a reason.")),
+      h("p", { class: "careful" }, h("label", {}, force, " Force: go there at once, whatever the limits say. Then say why above.")),
     ],
     confirm: "Hold it there",
     act: (form) => post(pathOf(state.id, "override"), { action: Number(select.value), reason: reasonOf(form), force: force.checked }),
