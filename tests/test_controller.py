@@ -11,8 +11,10 @@ from oracles.driving import HISTORY, KERNEL, LINE, POLICIES, half_rounds, questi
 
 import holdcourse as hc
 from holdcourse import archive
+from holdcourse.decision import Order
 from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput, NoActionLeft
-from holdcourse.session import KEPT_RECORDS
+from holdcourse.request import Request
+from holdcourse.session import KEPT_RECORDS, Wish, asked
 
 COSTS = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0]
 
@@ -391,7 +393,7 @@ def test_limits_count_from_what_the_machine_was_told_to_do(tmp_path):
     options = {"start": 0, "max_pending": 3, "limits": hc.Limits(max_step=0.25), "log": tmp_path / "record"}
     with known(**options) as controller:
         for number in range(3):  # it stays, so every proposal is one step from there
-            assert controller.ask(costs=wants(5), round=number, instructed=0).action == 1
+            assert controller.ask(costs=wants(5), round=number, watching=True).action == 1
             assert controller.action == 0
         controller.tell("r0", 1.0)
         controller.tell("r2", 1.0, applied=1)  # somebody moved it after all
@@ -432,6 +434,141 @@ def test_a_new_episode_waits_for_pending_decisions():
     with pytest.raises(InvalidInput, match="action 6 is not an index"):
         controller.new_episode(6)
     assert state_of(controller) == before
+
+
+# -- whoever wants it --------------------------------------------------------------------------------------------------
+
+
+def test_an_instruction_passes_through_the_limits(tmp_path):
+    options = {"start": 0, "limits": hc.Limits(max_step=0.5), "log": tmp_path / "record"}
+    with known(**options) as controller:
+        decision = controller.ask(costs=wants(1), instructed=5)
+        assert (decision.action, controller.action) == (1, 2)
+        assert controller.record("r0").order == Order(5, 2, "max_step")
+        assert "told to go to 0.4; max_step kept it from 1, which was wanted" in controller.explain("r0").words
+        controller.tell("r0", 1.0)
+        controller.ask(costs=wants(1), instructed=4, allowed=mask(0, 1, 2, 3))
+        assert (controller.action, controller.record("r1").order.limited_by) == (3, "allowed")
+        expected = state_of(controller)
+    with known(**options) as again:
+        assert state_of(again) == expected
+    assert hc.audit.verify(tmp_path / "record").verified
+    assert hc.audit.replay(tmp_path / "record", "minc_known").recorded.movement == pytest.approx(0.6)
+
+
+def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
+    with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
+        controller.ask(costs=wants(1), instructed=5, force="fire", allowed=mask(0, 1))
+        assert (controller.action, controller.record("r0").order) == (5, Order(5, 5, None, "fire"))
+        assert "go to 1 whatever the limits say, by force: fire" in controller.explain("r0").words
+        controller.tell("r0", 1.0)
+        controller.new_episode(0, force="towed back")
+        (asked, _, episode) = controller.log.events()
+    assert asked.body["order"] == {"wanted": 5, "action": 5, "limited_by": None, "force": "fire"}
+    assert episode.body == {"start": 0, "force": "towed back"}
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"force": "fire"}, "say with instructed="),
+        ({"watching": True, "instructed": 1}, "leave instructed and force out"),
+        ({"watching": True, "force": "fire"}, "leave instructed and force out"),
+        ({"instructed": 1, "force": " "}, "force must be the reason in words, got ' '"),
+        ({"instructed": 1, "force": True}, "force must be the reason in words, got True"),
+        ({"instructed": 6}, "action 6 is not an index"),
+    ],
+)
+def test_orders_that_make_no_sense_are_refused(options, message):
+    controller = known()
+    before = state_of(controller)
+    with pytest.raises(InvalidInput, match=message):
+        controller.ask(costs=COSTS, **options)
+    assert state_of(controller) == before
+
+
+def test_watching_stays_where_limits_would_not_let_it():
+    controller = known(start=5, limits=hc.Limits(max_step=0.25))
+    assert controller.ask(costs=COSTS, allowed=mask(4), watching=True).action == 4
+    assert controller.action == 5  # a fact, not a command
+    assert controller.permitted(0) == Order(0, 4, "allowed")
+
+
+def test_force_leads_out_where_nothing_is_in_reach():
+    controller = known(start=0, limits=hc.Limits(max_step=0.25))
+    for wish in ({}, {"instructed": 5}):
+        with pytest.raises(NoActionLeft, match="or have it forced"):
+            controller.ask(costs=COSTS, allowed=mask(5), **wish)
+    decision = controller.ask(costs=COSTS, allowed=mask(5), instructed=5, force="the way is clear")
+    assert (decision.action, decision.limited_by, controller.action) == (0, "max_step", 5)
+    controller.tell(decision.id, 1.0, applied=0)
+    assert controller.ask(costs=COSTS, allowed=mask(5), watching=True).limited_by == "max_step"
+    assert controller.action == 0
+
+
+def test_an_episode_begins_within_reach_or_by_force(tmp_path):
+    options = {"start": 0, "limits": hc.Limits(max_step=0.25), "log": tmp_path / "record"}
+    with known(**options) as controller:
+        controller.tell(controller.ask(costs=wants(0), allowed=mask(0, 2, 3, 4, 5)).id, 1.0)
+        before = state_of(controller)
+        far = r"action 5 \(1\.0\) is 1 away from action 0 \(0\.0\), where the machine is, and max_step=0\.25; .* force="
+        with pytest.raises(InvalidInput, match=far):
+            controller.new_episode(5)
+        with pytest.raises(InvalidInput, match=r"action 1 \(0\.2\) was not allowed at the newest question; .* force="):
+            controller.new_episode(1)
+        with pytest.raises(InvalidInput, match="force must be the reason"):
+            controller.new_episode(1, force="")
+        assert state_of(controller) == before
+    with known(**options) as again:  # the newest mask is known after a restart
+        with pytest.raises(InvalidInput, match="not allowed"):
+            again.new_episode(1)
+        again.new_episode(0)
+        again.new_episode(1, force="by hand")
+        assert again.action == 1
+    assert hc.audit.verify(tmp_path / "record").verified
+
+
+def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
+    options = {"start": 0, "limits": hc.Limits(max_step=0.5), "log": tmp_path / "record"}
+    with known(**options) as controller:
+        with pytest.raises(InvalidInput, match="no round is in progress"):
+            controller.redirect(3)
+        controller.ask(costs=wants(1), allowed=mask(0, 1, 2, 4, 5))
+        assert controller.redirect(5) == Order(5, 2, "max_step")
+        assert "Later in the round it was sent to 0.4" in controller.explain("r0").words
+        controller.tell("r0", 1.0)  # what was measured there
+        assert controller.action == 2
+        with pytest.raises(InvalidInput, match="no round is in progress"):
+            controller.redirect(3)
+        assert controller.ask(costs=wants(5)).action == 4
+        expected = state_of(controller)
+    with known(**options) as again:
+        assert state_of(again) == expected
+    assert hc.audit.verify(tmp_path / "record").verified
+    assert hc.audit.replay(tmp_path / "record", "minc_known").recorded.movement == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("event", "body", "found"),
+    [
+        ("ask", {"order": {"wanted": 5, "action": 5, "limited_by": None, "force": None}}, "order was"),
+        ("redirect", {"round": 0, "order": {"wanted": 5, "action": 5, "limited_by": None, "force": None}}, "sent by"),
+        ("episode", {"start": 5, "force": None}, "max_step=0.25"),
+    ],
+)
+def test_verify_finds_what_no_limit_permitted(tmp_path, event, body, found):
+    """Events as a program without these limits would have written them."""
+    with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
+        _, record = controller._session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
+        controller.log.append("ask", asked(record) | (body if event == "ask" else {}))
+        if event == "redirect":
+            controller.log.append(event, body)
+        if event == "episode":
+            controller.log.append("tell", {"id": "r0", "measurement": None, "applied": 0})
+            controller.log.append(event, body)
+    (difference,) = hc.audit.verify(tmp_path / "record").differences
+    assert found in difference
 
 
 # -- the guard ---------------------------------------------------------------------------------------------------------

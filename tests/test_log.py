@@ -77,7 +77,7 @@ def test_a_record_holds_every_event_in_order(tmp_path):
     assert events[0].body["action"] == first.action
     assert events[0].body["expected_cost"] == first.expected_cost
     assert events[1].body == {"id": "r0", "measurement": 1.5, "applied": 3}
-    assert events[2].body == {"start": 2}
+    assert events[2].body == {"start": 2, "force": None}
     assert events[3].body["round"] == second.round == 1
     assert events[4].body == {"id": "r1", "measurement": None, "applied": None}
     assert [event.number for event in log.events(after=3)] == [4, 5]

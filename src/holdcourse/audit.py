@@ -253,7 +253,9 @@ def replay(path: str | Path, maker: str) -> Replay:
                 first = session.pilot.state
             elif event.kind == "ask":
                 requests.append(Request.from_data(event.body["request"]))
-                ran[f"r{event.body['round']}"] = event.body.get("instructed", event.body["action"])
+                ran[f"r{event.body['round']}"] = event.body.get("order", event.body)["action"]
+            elif event.kind == "redirect":
+                ran[f"r{event.body['round']}"] = event.body["order"]["action"]
             elif event.kind == "tell" and event.body["applied"] is not None:
                 ran[event.body["id"]] = event.body["applied"]
             if event.kind in ("tell", "learn") and event.body["measurement"] is not None:

@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from threading import RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive, database
 from holdcourse.checks import whole_number
 from holdcourse.costs import CostModel, maximises
-from holdcourse.decision import Decision, Explanation, Record
-from holdcourse.errors import Conflict, DamagedFile, InvalidInput
+from holdcourse.decision import Decision, Explanation, Order, Record
+from holdcourse.errors import Conflict, DamagedFile, InvalidInput, plain
 from holdcourse.history import check_measurement
 from holdcourse.limits import Guard, Limits
 from holdcourse.log import Event, Log
 from holdcourse.policy import Policy
+from holdcourse.problem import Problem
 from holdcourse.recording import Recording
 from holdcourse.request import Request
-from holdcourse.session import Origin, Session, asked
+from holdcourse.session import Origin, Session, Wish, asked
 from holdcourse.threads import one_thread
 from holdcourse.witness import Witness
 
@@ -176,9 +179,14 @@ class Controller:
         costs: ArrayLike | None = None,
         round: int | None = None,  # noqa: A002
         instructed: int | None = None,
+        force: str | None = None,
+        watching: bool = False,
         extra: Callable[[Record], dict[str, Any]] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
+
+        Where somebody else decides what the machine does, `action` says afterwards what it is, a `tell` without
+        `applied` means that, and limits count from there.
 
         Parameters
         ----------
@@ -193,8 +201,12 @@ class Controller:
         round
             Which round is meant; needed only where several decisions may be pending.
         instructed
-            The action that the machine will run instead of a new decision, where it is not to follow it: then a `tell`
-            without `applied` means this one, and limits count from there.
+            What somebody wants the machine to do in place of the decision. It passes through `allowed` and all limits
+            as the decision does: the machine goes as near as it may.
+        force
+            The reason why the machine shall go to `instructed` whatever mask and limits say; it is recorded.
+        watching
+            Nobody moves the machine in this round: it stays where it is, whatever is decided.
         extra
             What else the record shall hold of a new decision, in JSON values.
         """
@@ -217,10 +229,7 @@ class Controller:
             raise InvalidInput(
                 f"{waiting} still wait for their measurement; tell them first, or skip with tell(id, None)"
             )
-        if instructed is not None:
-            session.policy.problem.check_action(instructed)
-            instructed = int(instructed)
-        choice, record = session.decide(request, instructed)
+        choice, record = session.decide(request, _wish(session.policy.problem, instructed, force, watching))
         with self._recording.all_or_nothing():
             self._recording.write("ask", asked(record) | ({} if extra is None else {"extra": extra(record)}))
             session.accept(choice, record)
@@ -303,23 +312,69 @@ class Controller:
         self._recording.snapshot_if_due()
 
     @_one_at_a_time
-    def origin_of_next(self, places: Sequence[int], here: int, about: Mapping[str, Any]) -> Origin:
-        """Where a record that continues this one begins: there action k is `places[k]`, and the machine at `here`."""
+    def origin_of_next(
+        self, places: Sequence[int], forebears: Sequence[int] | None, here: int, about: Mapping[str, Any]
+    ) -> Origin:
+        """Where a record that continues this one begins: there action k is `places[k]`, and the machine at `here`.
+
+        `forebears[j]` is the action of this record by whose leave action j of the next may be taken; None: all may.
+        """
         session = self._session
         where = session.where.renamed(places, here, session.round - 1)
-        return Origin(session.round, session.episode, about, where, session.cool_until)
+        allowed = None if forebears is None else tuple(np.flatnonzero(session.mask[list(forebears)]).tolist())
+        return Origin(session.round, session.episode, about, where, session.cool_until, allowed)
+
+    @property
+    @_one_at_a_time
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which actions were allowed at the newest question; all before the first one."""
+        return self._session.mask.copy()
 
     @_one_at_a_time
-    def new_episode(self, start: int, *, extra: Mapping[str, Any] | None = None) -> None:
-        """End the episode; the next one begins at `start`, with limits and guard afresh."""
+    def permitted(self, wanted: int) -> Order:
+        """Where the machine may go now if somebody wants it at `wanted`: by the newest mask, and all limits.
+
+        Changes nothing. Where a forbidden action cannot be left within `max_step`, the machine stays.
+        """
+        self._recording.catch_up()
+        self.policy.problem.check_action(wanted)
+        return self._session.permitted(int(wanted))
+
+    @_one_at_a_time
+    def redirect(self, wanted: int, *, notes: Sequence[Mapping[str, Any]] = ()) -> Order:
+        """Send the machine elsewhere within the round in progress, as far as `permitted` says.
+
+        A `tell` of that round without `applied` then means where it was sent, and limits count from there. `notes` are
+        what else the record shall hold of it.
+        """
+        order, session = self.permitted(wanted), self._session
+        newest = session.records.get(session.round - 1)
+        if session.round == 0 or (newest is not None and newest.told is not None):
+            raise InvalidInput("no round is in progress; the machine is sent elsewhere with ask(..., instructed=...)")
+        with self._recording.all_or_nothing():
+            session.redirect(order)
+            self._recording.write("redirect", {"round": session.round - 1, "order": asdict(order)}, notes)
+        return order
+
+    @_one_at_a_time
+    def new_episode(self, start: int, *, force: str | None = None, extra: Mapping[str, Any] | None = None) -> None:
+        """End the episode; the next one begins at `start`, with limits and guard afresh.
+
+        A start that was not allowed at the newest question, or that is farther than `max_step` from where the machine
+        is, is refused unless `force` says why; the reason is recorded.
+        """
         self._recording.catch_up()
         self.policy.problem.check_action(start)
+        _check_force(force)
         waiting = [decision.id for decision in self.pending]
         if waiting:
             raise InvalidInput(f"{waiting} still wait for their measurement; tell or skip them before a new episode")
+        refusal = None if force is not None else self._session.refusal_of(int(start))
+        if refusal is not None:
+            raise InvalidInput(refusal)
         with self._recording.all_or_nothing():
             self._session.start_episode(int(start))
-            self._recording.write("episode", _with({"start": int(start)}, extra))
+            self._recording.write("episode", _with({"start": int(start), "force": force}, extra))
         self._recording.snapshot_if_due()
 
     @_one_at_a_time
@@ -390,6 +445,26 @@ class Controller:
                 request.describe(),
             )
         return record.decision
+
+
+def _wish(problem: Problem, instructed: int | None, force: str | None, watching: bool) -> Wish | None:
+    """What somebody wants in place of the decision, if anything, checked."""
+    _check_force(force)
+    if watching and (instructed is not None or force is not None):
+        raise InvalidInput("watching means that nobody moves the machine; leave instructed and force out")
+    if force is not None and instructed is None:
+        raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine shall go")
+    if watching:
+        return Wish(None)
+    if instructed is None:
+        return None
+    problem.check_action(instructed)
+    return Wish(int(instructed), force)
+
+
+def _check_force(force: str | None) -> None:
+    if force is not None and not (isinstance(force, str) and force.strip()):
+        raise InvalidInput(f"force must be the reason in words, got {plain(force)!r}")
 
 
 def _with(body: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -117,12 +117,35 @@ class Explanation:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
+@dataclass(frozen=True)
+class Order:
+    """What the machine does in a round in place of the decision.
+
+    Attributes
+    ----------
+    wanted
+        The action that somebody wants; None where nobody moves the machine, and it stays where it is.
+    action
+        The one that came of it.
+    limited_by
+        The limit that kept the wish from being done, as in `Decision`; None where none did.
+    force
+        The reason given for doing it whatever the limits say; None: they acted.
+    """
+
+    wanted: int | None
+    action: int
+    limited_by: str | None = None
+    force: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Record:
     """A decision with all that explains it, as kept by a controller for its newest decisions.
 
     `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `said` is what the
-    rule itself had to say; `instructed` is what the machine was told to do where it was not to follow the decision.
+    rule itself had to say; `order` is what the machine was told to do where it was not to follow the decision, and
+    `redirected` where it was sent later in the round.
     """
 
     request: Request
@@ -134,7 +157,8 @@ class Record:
     std: Array | None
     told: tuple[float | None, int | None] | None = None
     said: str = ""
-    instructed: int | None = None
+    order: Order | None = None
+    redirected: Order | None = None
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
@@ -145,7 +169,8 @@ class Record:
     @property
     def meant(self) -> int:
         """The action that runs unless somebody says otherwise."""
-        return self.decision.action if self.instructed is None else self.instructed
+        order = self.redirected or self.order
+        return self.decision.action if order is None else order.action
 
     def explain(self, problem: Problem, *, maximise: bool = False) -> Explanation:
         """Put it as data and in words; `maximise`: what is measured are gains, and the words speak of them."""
@@ -170,7 +195,8 @@ class Record:
             "before": self.before,
             "told": self.told,
             "said": self.said,
-            "instructed": self.instructed,
+            "order": None if self.order is None else asdict(self.order),
+            "redirected": None if self.redirected is None else asdict(self.redirected),
             "decision": {
                 name: getattr(decision, name)
                 for name in ("id", "round", "episode", "action", "expected_cost", "movement", "wanted", "limited_by")
@@ -196,8 +222,9 @@ class Record:
             mean=arrays.get("mean"),
             std=arrays.get("std"),
             told=None if data["told"] is None else tuple(data["told"]),
-            said=data.get("said", ""),
-            instructed=data.get("instructed"),
+            said=data["said"],
+            order=None if data["order"] is None else Order(**data["order"]),
+            redirected=None if data["redirected"] is None else Order(**data["redirected"]),
         )
 
     def with_tell(self, measurement: float | None, applied: int | None) -> Record:
@@ -250,6 +277,10 @@ def _in_words(record: Record, problem: Problem, movement: Array, maximise: bool)
         sentences.append(f"The guard wanted its safe action; {decision.limited_by} kept it from being played.")
     elif decision.limited_by is not None:
         sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
+    if record.order is not None and record.order.wanted is not None:
+        sentences.append(_ordered("The machine was told to go to", record.order, name))
+    if record.redirected is not None:
+        sentences.append(_ordered("Later in the round it was sent to", record.redirected, name))
     likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
     shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
     if len(shares) > 1:
@@ -264,6 +295,15 @@ def _in_words(record: Record, problem: Problem, movement: Array, maximise: bool)
     if record.said:
         sentences.append(record.said)
     return " ".join(sentences)
+
+
+def _ordered(begin: str, order: Order, name: Callable[[int], str]) -> str:
+    """A sentence about what somebody wanted in place of the decision, and what came of it."""
+    if order.force is not None:
+        return f"{begin} {name(order.action)} whatever the limits say, by force: {order.force}."
+    if order.limited_by is None or order.wanted is None:
+        return f"{begin} {name(order.action)}."
+    return f"{begin} {name(order.action)}; {order.limited_by} kept it from {name(order.wanted)}, which was wanted."
 
 
 def _best_other(record: Record, movement: Array) -> int | None:

@@ -8,6 +8,10 @@ to it. Which actions are permitted, strongest first:
 3. min_dwell: after a move, stay for at least so many rounds;
 4. max_moves: at most so many moves within any `window` rounds.
 
+An action that somebody instructs in place of the decision, or sends the machine to within a round, passes through the
+same limits; the start of an episode through the first two. Only what is forced, with a reason, goes beyond them, and
+what somebody did by hand and told as `applied` is a fact.
+
 Where a weaker limit would leave nothing, the stronger one wins: a machine must leave an action that is no longer
 allowed, however recently it came there.
 """
@@ -42,7 +46,8 @@ class Limits:
     max_moves, window
         At most `max_moves` moves in any `window` consecutive rounds.
 
-    A new episode begins afresh: being brought to its start is no move, and the moves before it do not count.
+    A new episode begins afresh: being brought to its start is no move, and the moves before it do not count. But the
+    start must be allowed and within `max_step`, or forced.
 
     Examples
     --------
@@ -180,7 +185,7 @@ def nearest_permitted(
         if not reachable.any():
             raise NoActionLeft(
                 f"no allowed action is within max_step={limits.max_step:g} of action {here} ({problem.value(here)}); "
-                f"allow it, a nearer one, or raise max_step (the nearest allowed costs "
+                f"allow it, a nearer one, raise max_step, or have it forced (the nearest allowed costs "
                 f"{problem.distances[here][allowed].min():g})"
             )
     if wanted != here and reachable[here]:  # a limit that says "stay" yields where staying is not permitted

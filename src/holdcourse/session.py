@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse import archive
 from holdcourse.checks import checked_seed, whole_number
 from holdcourse.costs import maximises
-from holdcourse.decision import Decision, Record
-from holdcourse.errors import InvalidInput
-from holdcourse.limits import Guard, Limits, Whereabouts, nearest_permitted
+from holdcourse.decision import Decision, Order, Record
+from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.limits import Guard, Limits, Mask, Whereabouts, nearest_permitted
 from holdcourse.named_arrays import Arrays, prefixed, under
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Policy
@@ -33,8 +34,8 @@ KEPT_RECORDS = 64  # newest decisions that can be explained and compared without
 class Origin:
     """Where a new record goes on from: the round and episode of an earlier one, and what to say of that.
 
-    `where` and `cool_until` are those of the earlier one in the actions of the new; without, limits and guard begin
-    afresh.
+    `where`, `cool_until` and `allowed`, its newest mask, are those of the earlier one in the actions of the new;
+    without, limits and guard begin afresh and nothing is forbidden.
     """
 
     round: int = 0
@@ -42,6 +43,17 @@ class Origin:
     about: Mapping[str, Any] = field(default_factory=dict)
     where: Whereabouts | None = None
     cool_until: int = 0
+    allowed: tuple[int, ...] | None = None
+
+
+class Wish(NamedTuple):
+    """What somebody wants the machine to do in a round in place of the decision.
+
+    `action` None means that nobody moves it; `force` is the reason for going there whatever the limits say.
+    """
+
+    action: int | None
+    force: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,8 @@ class Session:
         self.episode = self.origin.episode
         self.where = self.origin.where or Whereabouts(((self.round - 1, self.start),))
         self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
+        self.mask: Mask = np.full(self.policy.problem.n, self.origin.allowed is None)  # of the newest question
+        self.mask[list(self.origin.allowed or ())] = True
         self.records: dict[int, Record] = {}  # by round: all pending ones and the newest others
 
     @classmethod
@@ -113,8 +127,8 @@ class Session:
         """Decisions not yet told, oldest first."""
         return [record for record in self.records.values() if record.told is None]
 
-    def decide(self, request: Request, instructed: int | None = None) -> tuple[Choice, Record]:
-        """What the next round's decision is; changes nothing. `instructed`: what the machine does instead."""
+    def decide(self, request: Request, wish: Wish | None = None) -> tuple[Choice, Record]:
+        """What the next round's decision is; changes nothing. `wish`: what the machine shall do in its place."""
         problem, round_number = self.policy.problem, self.round
         mask = request.mask(problem.n)
         estimate, view = self.pilot.look(request.context, mask, request.forecast, request.costs)
@@ -122,7 +136,12 @@ class Session:
         wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
         if cooling and self.guard is not None:
             wanted = self.guard.revert_to
-        action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
+        try:
+            action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
+        except NoActionLeft:
+            if wish is None or (wish.action is not None and wish.force is None):
+                raise
+            action, limit = self.where.action, "max_step"  # nobody goes by it: it is forced elsewhere, or watched
         if cooling and limit is None and action != choice.action:
             limit = "cool_down"
         decision = Decision(
@@ -146,9 +165,46 @@ class Session:
             estimate.mean,
             estimate.std,
             said=choice.words,
-            instructed=instructed,
+            order=None if wish is None else self._order(wish, view.allowed),
         )
         return choice, record
+
+    def _order(self, wish: Wish, allowed: Mask) -> Order:
+        """What comes of a wish: only a forced one, or none to move at all, does not pass through the limits."""
+        if wish.action is None:
+            return Order(None, self.where.action)
+        if wish.force is not None:
+            return Order(wish.action, wish.action, None, wish.force)
+        problem = self.policy.problem
+        return Order(
+            wish.action, *nearest_permitted(problem, self.limits, self.where, wish.action, allowed, self.round)
+        )
+
+    def permitted(self, wanted: int) -> Order:
+        """Where the machine may go now if `wanted` is wanted: by the newest mask, and all limits from where it is."""
+        here = self.where.action
+        if not self.mask.any():  # the newest mask was about actions that are gone
+            return Order(wanted, here, None if wanted == here else "allowed")
+        try:
+            return self._order(Wish(wanted), self.mask)
+        except NoActionLeft:
+            return Order(wanted, here, "max_step")  # it cannot leave a forbidden action in one step: it stays
+
+    def refusal_of(self, start: int) -> str | None:
+        """Why an episode may not begin at `start`; None where it may. Being where it is already needs no leave."""
+        problem, here, most = self.policy.problem, self.where.action, self.limits.max_step
+        if start == here:
+            return None
+        there, remedy = f"action {start} ({problem.value(start)})", "or say with force= why it must be"
+        if not self.mask[start]:
+            return f"{there} was not allowed at the newest question; begin at another action, {remedy}"
+        away = problem.distance(here, start)
+        if most is not None and away > most:
+            return (
+                f"{there} is {away:g} away from action {here} ({problem.value(here)}), where the machine is, and "
+                f"max_step={most:g}; begin at a nearer action, {remedy}"
+            )
+        return None
 
     def accept(self, choice: Choice, record: Record) -> None:
         """Go on from a decision."""
@@ -156,6 +212,7 @@ class Session:
         if record.meant != record.decision.action:
             self.pilot.move_to(record.meant)
         self.where = self.where.after(record.meant, self.round, self.limits)
+        self.mask = np.isfinite(record.bounds)
         self.records[self.round] = record
         self.round += 1
         if len(self.records) > KEPT_RECORDS + self.max_pending:  # then at least one of them was told
@@ -177,10 +234,22 @@ class Session:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
         self._measured(action, context, measurement)
         if place is not None:
-            newest = self.round - 1
-            corrected = self.where.corrected(place, newest, newest)
-            self.where = corrected if corrected.action == place else Whereabouts(((newest, place),))
-            self.pilot.move_to(place)
+            self._place(place)
+
+    def redirect(self, order: Order) -> None:
+        """Send the machine elsewhere within the round in progress; a tell of that round then means this action."""
+        record = self.records.get(self.round - 1)  # of an earlier record, the round is not known here
+        if record is not None:
+            self.records[self.round - 1] = replace(record, redirected=order)
+        if order.action != self.where.action:
+            self._place(order.action)
+
+    def _place(self, place: int) -> None:
+        """In the newest round the machine was, or is now, at `place`."""
+        newest = self.round - 1
+        corrected = self.where.corrected(place, newest, newest)
+        self.where = corrected if corrected.action == place else Whereabouts(((newest, place),))
+        self.pilot.move_to(place)
 
     def _measured(self, action: int, context: Any, measurement: float | None) -> None:
         if measurement is None:
@@ -232,6 +301,7 @@ class Session:
             "episode": self.episode,
             "where": self.where.arrivals,
             "cool_until": self.cool_until,
+            "allowed": None if self.mask.all() else np.flatnonzero(self.mask).tolist(),
             "records": [],
         }
         arrays = prefixed("pilot.", self.pilot.arrays())
@@ -248,6 +318,8 @@ class Session:
         self.round, self.episode = state["round"], state["episode"]
         self.where = Whereabouts(tuple((past, action) for past, action in state["where"]))
         self.cool_until = state["cool_until"]
+        self.mask[:] = state["allowed"] is None
+        self.mask[list(state["allowed"] or ())] = True
         for data in state["records"]:
             number = data["decision"]["round"]
             self.records[number] = Record.from_data(data, under(f"record{number}.", arrays), self.policy.problem)
@@ -267,9 +339,17 @@ class Session:
             self.learn(self.record(body["id"]), body["measurement"], body["applied"])
             return []
         if kind == "episode":
+            refusal = None if body["force"] is not None else self.refusal_of(body["start"])
             self.start_episode(body["start"])
-            return []
-        choice, record = self.decide(Request.from_data(body["request"]), body.get("instructed"))
+            return [] if refusal is None else [Difference(f"episode {self.episode}: {refusal}")]
+        if kind == "redirect":
+            recorded, again = body["order"], asdict(self.permitted(body["order"]["wanted"]))
+            self.redirect(Order(**recorded))
+            words = f"round {body['round']}: sent by {recorded}, comes out as {again}"
+            return [] if again == recorded else [Difference(words)]
+        order = body.get("order")
+        wish = None if order is None else Wish(order["wanted"], order["force"])
+        choice, record = self.decide(Request.from_data(body["request"]), wish)
         again = asked(record)
         differences = [
             Difference(
@@ -291,6 +371,8 @@ class Session:
             )
             record = replace(record, decision=decision)
             choice = replace(choice, state=replace(choice.state, action=body["wanted"]))
+        if order is not None:
+            record = replace(record, order=Order(**order))
         self.accept(choice, record)
         return differences
 
@@ -311,4 +393,4 @@ def asked(record: Record) -> dict[str, Any]:
         "expected_cost": decision.expected_cost,
         "probabilities": archive.digest(decision.probabilities),
     }
-    return body if record.instructed is None else body | {"instructed": record.instructed}
+    return body if record.order is None else body | {"order": asdict(record.order)}

@@ -93,7 +93,7 @@ def half_rounds(controller, name, upto, episode_every=7):
     """Drive until `upto` rounds are told; yields what was decided after every ask, and None after everything else."""
     while controller.pending or controller.round < upto:
         if not controller.pending and controller.round // episode_every > controller.episode:
-            controller.new_episode(controller.round % LINE.n)
+            controller.new_episode(controller.round % LINE.n, force="wherever it is")
             yield None
         now = controller.pending[0].round if controller.pending else controller.round
         decision = controller.ask(**question(name, now))

@@ -6,19 +6,26 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from oracles import killed
 from oracles.driving import POLICIES, crash_copy, half_rounds, state_of
-from oracles.limits import right_action, violations
+from oracles.limits import breaches, right_action, violations
 from oracles.spaces import KINDS, random_problem
 
 import holdcourse as hc
-from holdcourse.errors import HoldcourseError, NoActionLeft
+from holdcourse.errors import HoldcourseError, InvalidInput, NoActionLeft
 from holdcourse.log import Log
 
 TESTS = Path(__file__).parents[1]
+LIMITS = ("allowed", "max_step", "min_dwell", "max_moves")
+BITES = (  # what a fuzz of the limits must have come across
+    *(*LIMITS, "cool_down", "no action left", "watching", "forced", "redirected", "applied"),
+    *(f"instructed, {limit}" for limit in LIMITS),
+    *("episode", "episode forced", "start refused"),
+)
 
 
 def run_program(name, *arguments):
@@ -208,77 +215,171 @@ def flip(file, random):
 
 
 def check_limits_hold(rounds, seed):
-    """Random masks, limits, guards, overrides and late tells; every round is judged by what the limits mean.
+    """Random masks, limits, guards, instructions, redirections, episodes and late tells, some of them forced.
 
-    Returns how often each limit bit.
+    Every round is judged by what the limits mean, whoever decided it. Returns how often each limit bit.
     """
     random = np.random.default_rng(seed)
-    bites, done = {}, 0
+    bites, done = Counter(), 0
     while done < rounds:
         length = min(int(random.integers(20, 200)), rounds - done)
-        fuzz_one(random, length, bites)
+        Fuzzed(random, bites).run(length)
         done += length
-    return bites
+    return dict(bites)
 
 
-def fuzz_one(random, rounds, bites):
-    problem = random_problem(str(random.choice(KINDS)), int(random.integers(2, 9)), int(random.integers(2**16)))
-    n, scale = problem.n, float(problem.distances.max())
-    moves = int(random.integers(0, 4)) if random.random() < 0.6 else None
-    limits = hc.Limits(
-        min_dwell=int(random.integers(1, 6)),
-        max_step=float(random.uniform(0.1, 1.0) * scale) if random.random() < 0.6 else None,
-        max_moves=moves,
-        window=None if moves is None else int(random.integers(1, 9)),
-    )
-    guard = hc.Guard(2.0, int(random.integers(n)), int(random.integers(1, 5))) if random.random() < 0.3 else None
-    policy = hc.md_known(problem) if random.random() < 0.5 else hc.minc_known(problem)
-    start = int(random.integers(n))
-    controller = hc.Controller(
-        policy,
-        start=start,
-        seed=int(random.integers(2**32)),
-        limits=limits,
-        guard=guard,
-        max_pending=int(random.integers(1, 4)),
-    )
-    played, first, cooling_until = [start], 0, 0  # played[t + 1 - first] is what the machine did in round t
-    while controller.round < rounds:
-        now = controller.round
-        allowed = np.ones(n, dtype=bool)
+class Fuzzed:
+    """One controller under random limits, and what its machine did: `played[t + 1 - first]` in round t."""
+
+    def __init__(self, random, bites):
+        self.random, self.bites = random, bites
+        kind = KINDS[random.integers(len(KINDS))]
+        problem = random_problem(kind, int(random.integers(2, 9)), int(random.integers(2**16)))
+        self.n, self.distances = problem.n, problem.distances.tolist()
+        self.scale = float(problem.distances.max())
+        moves = int(random.integers(0, 4)) if random.random() < 0.6 else None
+        self.limits = hc.Limits(
+            min_dwell=int(random.integers(1, 6)),
+            max_step=float(random.uniform(0.1, 1.0) * self.scale) if random.random() < 0.6 else None,
+            max_moves=moves,
+            window=None if moves is None else int(random.integers(1, 9)),
+        )
+        guarded = random.random() < 0.3
+        self.guard = hc.Guard(2.0, self.any_action(), int(random.integers(1, 5))) if guarded else None
+        start = self.any_action()
+        self.controller = hc.Controller(
+            hc.md_known(problem) if random.random() < 0.5 else hc.minc_known(problem),
+            start=start,
+            seed=int(random.integers(2**32)),
+            limits=self.limits,
+            guard=self.guard,
+            max_pending=int(random.integers(1, 4)),
+        )
+        self.played, self.first, self.cooling_until = [start], 0, 0
+        self.mask = [True] * self.n  # of the newest question
+
+    def any_action(self):
+        return int(self.random.integers(self.n))
+
+    def run(self, rounds):
+        while self.controller.round < rounds:
+            self.one_round()
+            if self.random.random() < 0.05:
+                self.redirect()
+            self.tell()
+            assert self.controller.action == self.played[-1]
+            if not self.controller.pending and self.random.random() < 0.05:
+                self.new_episode()
+
+    def right(self, wanted, allowed):
+        return right_action(self.played, self.limits, self.distances, wanted, allowed)
+
+    def judge(self, action, allowed, by):
+        wrong = violations(self.played, self.limits, self.distances, action, allowed)
+        assert not wrong, f"round {self.controller.round}: {wrong} broken by {by} after {self.played}"
+
+    def one_round(self):
+        random, now = self.random, self.controller.round
+        allowed = np.ones(self.n, dtype=bool)
         if random.random() < 0.5:
-            allowed = random.random(n) < random.uniform(0.2, 0.9)
-            allowed[random.integers(n)] = True
-        costs = random.exponential(scale, n)
+            allowed = random.random(self.n) < random.uniform(0.2, 0.9)
+            allowed[random.integers(self.n)] = True
+        costs = random.exponential(self.scale, self.n)
+        who, wish = self.wish()
         try:
-            decision = controller.ask(costs=costs, allowed=allowed, round=now)
+            decision = self.controller.ask(costs=costs, allowed=allowed, round=now, **wish)
         except NoActionLeft:
-            assert right_action(played, limits, problem.distances, 0, allowed) is None
-            bites["no action left"] = bites.get("no action left", 0) + 1
-            allowed[played[-1]] = True
-            decision = controller.ask(costs=costs, allowed=allowed, round=now)
-        wrong = violations(played, limits, problem.distances, decision.action, allowed)
-        assert not wrong, f"round {now}: {wrong} broken by {decision} after {played}"
-        aim = guard.revert_to if guard is not None and now < cooling_until else decision.wanted
-        right, limit = right_action(played, limits, problem.distances, aim, allowed)
-        assert decision.action == right, f"round {now}: {decision} after {played}"
+            assert self.right(0, allowed.tolist()) is None
+            self.bites["no action left"] += 1
+            allowed[self.played[-1]] = True
+            decision = self.controller.ask(costs=costs, allowed=allowed, round=now, **wish)
+        self.mask = allowed = allowed.tolist()
+        self.judge_decision(decision, allowed, followed=who in ("nobody", "instructed"))
+        self.judge_order(who, wish, self.controller.record(decision.id), allowed)
+        self.played.append(self.controller.action)
+
+    def wish(self):
+        """Who decides what the machine does in a round, and what is asked for them."""
+        chance, wanted = self.random.random(), self.any_action()
+        if chance < 0.7:
+            return "nobody", {}
+        if chance < 0.8:
+            return "watching", {"watching": True}
+        if chance < 0.95:
+            return "instructed", {"instructed": wanted}
+        return "forced", {"instructed": wanted, "force": "the crane is in the way"}
+
+    def judge_decision(self, decision, allowed, *, followed):
+        if followed or self.right(0, allowed) is not None:  # else nothing is in reach, and nobody goes by it
+            self.judge(decision.action, allowed, decision)
+        cooling = self.guard is not None and decision.round < self.cooling_until
+        aim = self.guard.revert_to if cooling else decision.wanted
+        right, limit = self.right(aim, allowed) or (self.played[-1], "max_step")
+        assert decision.action == right, f"round {decision.round}: {decision} after {self.played}"
         if limit is None and right != decision.wanted:
             limit = "cool_down"
         assert decision.limited_by == limit
-        bites[limit] = bites.get(limit, 0) + 1
-        played.append(decision.action)
-        while controller.pending and (len(controller.pending) >= controller.max_pending or random.random() < 0.6):
-            told = controller.pending[random.integers(len(controller.pending))]
-            applied = int(random.integers(n)) if random.random() < 0.2 else None
+        self.bites[limit] += 1
+
+    def judge_order(self, who, wish, record, allowed):
+        order, told = record.order, self.controller.action
+        assert told == record.meant
+        if who == "nobody":
+            assert (order, told) == (None, record.decision.action)
+            return
+        self.bites[who] += 1
+        if who == "watching":
+            assert told == self.played[-1]
+        elif who == "forced":
+            assert (told, order.force) == (wish["instructed"], wish["force"])
+        else:
+            self.judge(told, allowed, order)
+            assert (told, order.limited_by) == self.right(wish["instructed"], allowed)
+            if order.limited_by is not None:
+                self.bites[f"instructed, {order.limited_by}"] += 1
+
+    def redirect(self):
+        """Send the machine elsewhere within the round, as a watchdog does."""
+        wanted, newest = self.any_action(), self.controller.round - 1
+        right = self.right(wanted, self.mask)
+        if newest not in [decision.round for decision in self.controller.pending]:
+            return
+        order = self.controller.redirect(wanted)
+        if right is None:  # a forbidden action that cannot be left in one step
+            assert (order.action, order.limited_by) == (self.played[-1], "max_step")
+        else:
+            self.judge(order.action, self.mask, order)
+            assert (order.action, order.limited_by) == right
+        self.played[-1] = order.action
+        self.bites["redirected"] += 1
+
+    def tell(self):
+        controller, random = self.controller, self.random
+        pending = controller.pending
+        while pending and (len(pending) >= controller.max_pending or random.random() < 0.6):
+            told = pending[random.integers(len(pending))]
+            applied = self.any_action() if random.random() < 0.2 else None
             y = None if random.random() < 0.1 else float(random.exponential(1.0))
             controller.tell(told.id, y, applied)
             if applied is not None:
-                played[told.round + 1 - first] = applied
-                bites["override"] = bites.get("override", 0) + 1
-            if guard is not None and y is not None and y > guard.threshold:
-                cooling_until = controller.round + guard.cool_down
-        assert controller.action == played[-1]
-        if not controller.pending and random.random() < 0.02:
-            begin = int(random.integers(n))
-            controller.new_episode(begin)
-            played, first, cooling_until = [begin], controller.round, 0
+                self.played[told.round + 1 - self.first] = applied
+                self.bites["applied"] += 1
+            if self.guard is not None and y is not None and y > self.guard.threshold:
+                self.cooling_until = controller.round + self.guard.cool_down
+            pending = controller.pending
+
+    def new_episode(self):
+        start, here = self.any_action(), self.played[-1]
+        force = "it was towed there" if self.random.random() < 0.3 else None
+        wrong = [] if start == here else breaches(self.limits, self.distances, here, start, self.mask)
+        refused = False
+        try:
+            self.controller.new_episode(start, force=force)
+        except InvalidInput:
+            refused = True
+        assert refused == (bool(wrong) and force is None), f"{wrong} by an episode at {start} after {self.played}"
+        if refused:
+            self.bites["start refused"] += 1
+            return
+        self.bites["episode forced" if wrong else "episode"] += 1
+        self.played, self.first, self.cooling_until = [start], self.controller.round, 0

@@ -30,14 +30,18 @@ def right_action(played, limits, distances, wanted, allowed):
     return nearest, "max_step" if allowed[wanted] else "allowed"
 
 
+def breaches(limits, distances, here, action, allowed):
+    """Which of the limits that nothing but force may break would be broken by going from `here` to `action`."""
+    wrong = [] if allowed[action] else ["allowed"]
+    if limits.max_step is not None and distances[here][action] > limits.max_step:
+        wrong.append("max_step")
+    return wrong
+
+
 def violations(played, limits, distances, action, allowed):
     """What is wrong with playing `action` next, from the meaning of each limit alone; empty when nothing is."""
     here, now = played[-1], len(played) - 1
-    wrong = []
-    if not allowed[action]:
-        wrong.append("allowed")
-    if limits.max_step is not None and distances[here][action] > limits.max_step:
-        wrong.append("max_step")
+    wrong = breaches(limits, distances, here, action, allowed)
     if action != here and allowed[here]:  # nothing forced it to leave
         if any(played[t + 1] != played[t] for t in range(max(0, now - limits.min_dwell + 1), now)):
             wrong.append("min_dwell")

@@ -15,7 +15,7 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from oracles.driving import KERNEL, LINE, crash_copy, seen, state_of
-from oracles.limits import right_action, violations
+from oracles.limits import breaches, right_action, violations
 
 import holdcourse as hc
 from holdcourse import recording
@@ -25,6 +25,12 @@ CONTEXTS = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 MASKS = st.none() | st.lists(st.booleans(), min_size=LINE.n, max_size=LINE.n).filter(any)
 MEASUREMENTS = st.sampled_from([-2.0, 0.0, 0.5, 3.0])
 ACTIONS = st.integers(0, LINE.n - 1)
+WISHES = st.one_of(
+    st.just({}),
+    st.just({"watching": True}),
+    st.builds(lambda action: {"instructed": action}, ACTIONS),
+    st.builds(lambda action: {"instructed": action, "force": "storm"}, ACTIONS),
+)
 LIMITS = st.builds(
     lambda dwell, step, moves: hc.Limits(dwell, step, *moves),
     st.integers(1, 3),
@@ -58,6 +64,7 @@ class ControllerMachine(RuleBasedStateMachine):
         self.learned, self.waiting = [], []  # (action, context, measurement) in the order told; not yet let in
         self.played, self.first = [1], 0  # played[t + 1 - first] is what the machine did in round t
         self.cooling_until = 0
+        self.mask = [True] * LINE.n  # of the newest question
 
     def policy(self):
         return hc.gp_md(LINE, kernel=KERNEL, noise_std=0.2, method="exact", every=self.every)
@@ -72,28 +79,50 @@ class ControllerMachine(RuleBasedStateMachine):
     # -- what may happen -----------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.pending) < self.options["max_pending"])
-    @rule(context=CONTEXTS, mask=MASKS)
-    def ask(self, context, mask):
+    @rule(context=CONTEXTS, mask=MASKS, wish=WISHES)
+    def ask(self, context, mask, wish):
         now, limits = self.next_round, self.options["limits"]
         question = {"context": context, "allowed": mask}
         allowed = [True] * LINE.n if mask is None else mask
         try:
-            decision = self.logged.ask(**question, round=now)
+            decision = self.logged.ask(**question, round=now, **wish)
         except NoActionLeft:
             assert right_action(self.played, limits, LINE.distances, 0, allowed) is None
-            with_same_fate(self.saved, question, now)
+            refuses(self.saved, NoActionLeft, lambda c: c.ask(**question, round=now, **wish))
             return
-        twin = self.saved.ask(**question, round=now)
+        twin = self.saved.ask(**question, round=now, **wish)
         assert seen(decision) == seen(twin)
         assert decision.round == now
-        assert violations(self.played, limits, LINE.distances, decision.action, allowed) == []
+        stuck = right_action(self.played, limits, LINE.distances, 0, allowed) is None
+        assert stuck <= ("force" in wish or "watching" in wish)  # only then is there a decision, which nobody goes by
+        if not stuck:
+            assert violations(self.played, limits, LINE.distances, decision.action, allowed) == []
         guard = self.options["guard"]
         aim = guard.revert_to if guard is not None and now < self.cooling_until else decision.wanted
-        assert decision.action == right_action(self.played, limits, LINE.distances, aim, allowed)[0]
+        right = right_action(self.played, limits, LINE.distances, aim, allowed) or (self.played[-1], "max_step")
+        assert decision.action == right[0]
         assert all(decision.probabilities[x] == 0 for x in range(LINE.n) if not allowed[x])
         self.asked[now], self.decided[now] = question, seen(decision)
         self.pending.append(now)
-        self.played.append(decision.action)
+        self.mask = allowed
+        self.played.append(self.right_order(wish, decision, allowed))
+
+    def right_order(self, wish, decision, allowed):
+        """What the machine is to do in a round in which somebody wishes something."""
+        if "force" in wish:
+            return wish["instructed"]
+        if "instructed" in wish:
+            return right_action(self.played, self.options["limits"], LINE.distances, wish["instructed"], allowed)[0]
+        return self.played[-1] if wish else decision.action
+
+    @precondition(lambda self: self.next_round - 1 in self.pending)
+    @rule(wanted=ACTIONS)
+    def redirect(self, wanted):
+        right = right_action(self.played, self.options["limits"], LINE.distances, wanted, self.mask)
+        orders = [controller.redirect(wanted) for controller in self.both()]
+        assert orders[0] == orders[1]
+        assert (orders[0].action, orders[0].limited_by) == (right or (self.played[-1], "max_step"))
+        self.played[-1] = orders[0].action
 
     @precondition(lambda self: self.decided)
     @rule(data=st.data())
@@ -161,14 +190,16 @@ class ControllerMachine(RuleBasedStateMachine):
         for controller in self.both():
             refuses(controller, InvalidInput, calls[kind])
 
-    @rule(start=ACTIONS)
-    def new_episode(self, start):
-        if self.pending:
+    @rule(start=ACTIONS, force=st.none() | st.just("it was towed there"))
+    def new_episode(self, start, force):
+        here, limits = self.played[-1], self.options["limits"]
+        wrong = [] if start == here else breaches(limits, LINE.distances, here, start, self.mask)
+        if self.pending or (wrong and force is None):
             for controller in self.both():
-                refuses(controller, InvalidInput, lambda c: c.new_episode(start))
+                refuses(controller, InvalidInput, lambda c: c.new_episode(start, force=force))
             return
         for controller in self.both():
-            controller.new_episode(start)
+            controller.new_episode(start, force=force)
         self.learned += self.waiting
         self.waiting = []
         self.played, self.first, self.cooling_until = [start], self.next_round, 0
@@ -221,10 +252,6 @@ def refuses(controller, kind, call):
         assert state_of(controller) == before
     else:
         raise AssertionError(f"{kind.__name__} was expected")
-
-
-def with_same_fate(controller, question, now):
-    refuses(controller, NoActionLeft, lambda c: c.ask(**question, round=now))
 
 
 TestController = ControllerMachine.TestCase

@@ -115,6 +115,7 @@ def test_every_link_is_checked_when_it_is_opened(folder, epoch):
     with sqlite3.connect(records / f"epoch-{epoch:04d}.db") as damaged:
         damaged.execute("DELETE FROM events WHERE number = (SELECT max(number) FROM events)")
     damaged.close()
+    (records / f"epoch-{epoch:04d}.db-mark").unlink()  # which would find it first
     with served(folder) as url, Client(url) as client:
         message = client.do("a", "ask", context=0.5, status=503)["message"]
         assert f"epoch-{epoch + 1:04d}.db does not continue epoch-{epoch:04d}.db as it is" in message
@@ -122,7 +123,8 @@ def test_every_link_is_checked_when_it_is_opened(folder, epoch):
 
 def test_a_record_under_another_number_is_refused(folder):
     records = with_epochs(folder, 3)
-    (records / "epoch-0001.db").unlink()
+    for name in ("epoch-0001.db", "epoch-0001.db-mark"):
+        (records / name).unlink()
     (records / "epoch-0002.db").rename(records / "epoch-0001.db")
     with served(folder) as url, Client(url) as client:
         message = client.do("a", "ask", context=0.5, status=503)["message"]

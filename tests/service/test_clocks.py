@@ -14,6 +14,8 @@ from holdcourse.service.store import DataFolder
 
 HOUR = 3600.0
 
+FALLEN = {"action": 2, "value": 2.0, "reason": "fallback", "limited_by": None, "forced": None}
+
 
 class Hands(Clock):
     """Clocks that stand still until they are moved."""
@@ -90,7 +92,7 @@ def test_a_clock_that_is_set_commands_no_fallback_and_blinds_nobody(opened, cloc
     clock.passes(41)  # the deadline is over, by whatever clock
     assert hosted.view.has_unreported
     assert kinds(hosted) == ["clock", "stale"]
-    assert hosted.view.state()["instruction"] == {"action": 2, "value": 2.0, "reason": "fallback"}
+    assert hosted.view.state()["instruction"] == FALLEN
 
 
 def test_the_alarm_is_cleared_when_the_clock_is_steady_again(opened, clock):

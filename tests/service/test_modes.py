@@ -15,6 +15,7 @@ from holdcourse.service.alarms import ENOUGH, RAISED_AT, STILL, WINDOW, Watched,
 from holdcourse.service.booking import deviations
 from holdcourse.service.hosted import Hosted
 
+UNLIMITED = {"limited_by": None, "forced": None}
 GOES_TO_2 = {"policy": "fixed_at", "options": {"action": 2}, "start": 0}
 
 
@@ -64,7 +65,7 @@ def test_limits_count_from_where_the_machine_was_told_to_stay(client, name):
     far = {"policy": "fixed_at", "options": {"action": 3}, "limits": {"max_step": 0.1}, "max_pending": 4}
     client.create(id=name, mode="shadow", **far)
     assert [client.do(name, "ask", context=0.5, round=k)["proposed"] for k in range(2)] == [1, 1]
-    client.do(name, "override", action=3, reason="storm")
+    client.do(name, "override", action=3, reason="storm", force=True)
     assert client.do(name, "ask", context=0.5, round=2)["action"] == 3
     client.do(name, "override", action=None)
     client.do(name, "mode", mode="act")
@@ -102,7 +103,7 @@ def test_override_holds_the_machine_until_it_is_released(client, name):
     state = client.do(name, "override", action=3, reason="storm")
     assert state["status"] == "held"
     assert (state["override"]["action"], state["override"]["reason"]) == (3, "storm")
-    assert state["instruction"] == {"action": 3, "value": 3.0, "reason": "override"}
+    assert state["instruction"] == UNLIMITED | {"action": 3, "value": 3.0, "reason": "override"}
     decision = client.do(name, "ask", context=0.5)
     assert (decision["act"], decision["action"], decision["proposed"], decision["reason"]) == (True, 3, 2, "override")
     assert client.do(name, "tell", decision="r0", measurement=1.0)["told"]["applied"] == 3
@@ -121,14 +122,15 @@ def test_the_watchdog(client, name):
     wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
     state = client.see(name, "state")
     assert state["status"] == "stale"
-    assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "fallback"}
+    assert state["instruction"] == UNLIMITED | {"action": 1, "value": 1.0, "reason": "fallback"}
     assert [alarm["kind"] for alarm in state["alarms"]] == ["stale"]
     assert "r0 was not told within 0.3 s" in state["alarms"][0]["message"]
     assert len(state["pending"]) == 1
     assert f'holdcourse_stale{{controller="{name}"}} 1' in client.get("/metrics").text.splitlines()
-    client.do(name, "tell", decision="r0", measurement=1.0)  # late is better than never
+    told = client.do(name, "tell", decision="r0", measurement=1.0)  # late is better than never
+    assert (told["told"]["applied"], told["assumed"]) == (1, "fallback")  # what the machine was really told
     state = client.see(name, "state")
-    assert (state["status"], state["alarms"], state["rounds_told"]) == ("ok", [], 1)
+    assert (state["status"], state["alarms"], state["rounds_told"], state["action"]) == ("ok", [], 1, 1)
     (alarm,) = client.see(name, "alarms")["alarms"]
     assert alarm["kind"] == "stale"
     assert alarm["cleared_at"] > alarm["at"]

@@ -189,6 +189,28 @@ def test_an_operator_takes_over_and_hands_back(server, browser):
         assert machine.state()["override"] is None
 
 
+def test_a_limited_and_a_forced_override_are_shown(server, browser):
+    machine = Machine(server, "limited", limits={"max_step": 0.15})  # one setting is 0.1 from the next
+    machine.run(2)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "limited")
+        page.get_by_role("button", name="Take over").click()
+        dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
+        dialog.get_by_label("Setting").select_option(str(HEIGHTS.index(300.0)))
+        dialog.get_by_role("button", name="Hold it there").click()
+        expect(page.get_by_text("300 m was wanted; kept back by the dearest single move.")).to_be_visible()
+
+        page.get_by_role("button", name="Hold elsewhere").click()
+        dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
+        dialog.get_by_label("Force").check()
+        dialog.get_by_role("button", name="Hold it there").click()
+        expect(dialog).to_be_visible()  # a reason is needed
+        dialog.get_by_label("Reason").fill("fire")
+        dialog.get_by_role("button", name="Hold it there").click()
+        expect(page.locator(".order")).to_have_text("Hold 300 m")
+        expect(page.get_by_text(re.compile(r"Forced by .+, whatever the limits say: fire\."))).to_be_visible()
+
+
 def test_the_mode_is_switched(server, browser):
     machine = Machine(server, "switched", mode="shadow")
     machine.run(2)

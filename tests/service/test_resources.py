@@ -29,7 +29,7 @@ def test_create_is_done_once(client, name):
     assert state["name"] == "North field"
     assert state["actions"] == [0.0, 1.0, 2.0, 3.0]
     assert state["units"] == {"action": "m", "measurement": ""}
-    assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "place"}
+    assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "place", "limited_by": None, "forced": None}
     again = client.create(id=name, name="North field", units={"action": "m"}, start=1, status=200)
     assert again == state
     error = client.create(id=name, name="North field", units={"action": "m"}, start=2, status=409)
@@ -106,7 +106,8 @@ def test_telling_again_is_fine_and_telling_otherwise_is_not(client, name):
     client.create(id=name)
     decision = client.do(name, "ask", context=0.5)
     told = client.do(name, "tell", decision="r0", measurement=1.5)
-    assert told == {"decision": "r0", "told": {"measurement": 1.5, "applied": decision["action"]}, "alarms": []}
+    ran = {"measurement": 1.5, "applied": decision["action"]}
+    assert told == {"decision": "r0", "told": ran, "assumed": "answer", "alarms": []}
     assert client.do(name, "tell", decision="r0", measurement=1.5) == told
     assert client.do(name, "tell", decision="r0", measurement=1.5, applied=decision["action"]) == told
     error = client.do(name, "tell", decision="r0", measurement=2.5, status=409)
@@ -323,7 +324,7 @@ def test_an_episode_under_a_key_is_begun_once(client, name):
     client.round(name, 0.5, 1.0)
     assert client.do(name, "episode", start=3, key="first")["episode"] == 2  # late: it does not end another one
     refused = client.do(name, "episode", start=2, key="first", status=409)
-    assert (refused["recorded"], refused["given"]) == ({"start": 3}, {"start": 2})
+    assert (refused["recorded"], refused["given"]) == ({"start": 3, "force": None}, {"start": 2, "force": None})
     assert client.do(name, "ask", context=0.5, key="first", status=409)["recorded"] == "episode at 3"
     client.change(name, actions=[3.0, 0.0])
     assert client.do(name, "episode", start=3, key="first")["episode"] == 2  # in the numbers of that time

@@ -41,6 +41,10 @@ class RemoteDecision:
         say.
     proposed_value
         The coordinate or label of `proposed`, as `value` is that of `action`.
+    limited_by
+        The limit that kept `action` from being what the policy, or an override, wanted; None where none did.
+    forced
+        The reason given for going to `action` whatever the limits say; None where they hold.
 
     Examples
     --------
@@ -65,6 +69,8 @@ class RemoteDecision:
     probabilities: NDArray[np.float64] | None
     expected_cost: float | None
     proposed_value: Any = None
+    limited_by: str | None = None
+    forced: str | None = None
 
 
 def connect(url: str, token: str | None = None, *, patience: float = 60.0, timeout: float = 10.0) -> Service:
@@ -203,6 +209,8 @@ class RemoteController:
             probabilities=None if probabilities is None else np.array(probabilities, dtype=np.float64),
             expected_cost=answer.get("expected_cost"),
             proposed_value=answer.get("proposed_value"),
+            limited_by=answer.get("limited_by"),
+            forced=answer.get("forced"),
         )
 
     def tell(
@@ -218,9 +226,17 @@ class RemoteController:
         else:
             self._post("tell", {**body, "measurement": float(measurement)})
 
-    def override(self, action: int | None, reason: str = "") -> dict[str, Any]:
-        """Hold the machine at an action, or with None let the policy decide again."""
-        return self._post("override", {"action": action, "reason": reason}, uuid.uuid4().hex)
+    def override(self, action: int | None, reason: str = "", *, force: bool = False) -> dict[str, Any]:
+        """Hold the machine at an action, or as near as limits permit; with None let the policy decide again.
+
+        With `force` it goes there whatever mask and limits say; that needs a reason, which is recorded and shown.
+        """
+        return self._post("override", {"action": action, "reason": reason, "force": force}, uuid.uuid4().hex)
+
+    def new_episode(self, start: int, *, force: str | None = None) -> dict[str, Any]:
+        """End the episode; the next one begins at `start`. `force` is the reason for a start beyond the limits."""
+        body = {"start": start, "force": force is not None, "reason": force or ""}
+        return self._post("episode", body, uuid.uuid4().hex)
 
     def mode(self, mode: str, reason: str = "") -> dict[str, Any]:
         """Switch to "observe", "shadow", "advise" or "act"."""

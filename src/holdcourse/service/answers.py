@@ -14,9 +14,14 @@ from holdcourse.service import schemas
 from holdcourse.service.schemas import Context, Mode
 
 Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
+Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
 Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
 Reason: TypeAlias = Literal["override", "observe"]
 Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
+Limited = Annotated[
+    Limit | None, Field(description="The limit that kept `action` from being what was wanted; null where none did.")
+]
+Forced = Annotated[str | None, Field(description="The reason given for going there whatever the limits say.")]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
 Estimated = Annotated[
     float | None,
@@ -71,6 +76,8 @@ class DecisionAnswer(Answer):
         description="What the model expects to be measured at `action`; null where it does not learn."
     )
     reason: Reason | None
+    limited_by: Limited
+    forced: Forced
     at: At
 
 
@@ -95,6 +102,10 @@ class TellAnswer(Answer):
 
     decision: str
     told: Told
+    assumed: Literal["answer", "fallback"] | None = Field(
+        description="Where the tell did not say which action ran: whether it is taken to be the one that was answered, "
+        "or the fallback that the machine was sent to because the measurement was late."
+    )
     alarms: list[Alarm]
 
 
@@ -110,16 +121,19 @@ class OverrideState(Answer):
 
     action: int
     reason: str
+    force: bool
     since: At
     by: Author | None
 
 
 class Instruction(Answer):
-    """What the machine should do now."""
+    """What the machine should do now. Unless forced, it is permitted by the newest mask and the limits."""
 
     action: int
     value: Value
     reason: Literal["override", "fallback", "decision", "place"]
+    limited_by: Limited
+    forced: Forced
 
 
 class UnitsAnswer(Answer):
@@ -210,6 +224,8 @@ class Row(Answer):
     measurement: float | None
     expected_cost: float | None
     expected_measurement: float | None
+    limited_by: Limited
+    forced: Forced
     service: float | None
     movement: float | None
     cumulative_service: float | None

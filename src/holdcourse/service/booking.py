@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -15,16 +15,25 @@ from holdcourse.service.ledger import FOLLOWED, Ledger
 from holdcourse.service.rows import finite, plain_value
 
 
-def instructed(ledger: Ledger) -> int | None:
-    """What the machine shall do, whatever is decided; None where it shall do what is decided."""
-    if ledger.override is not None:
-        return int(ledger.override["action"])
-    return None if ledger.mode in FOLLOWED else ledger.place
+class Orders(TypedDict, total=False):
+    """Who decides what the machine does in a round, in the words of `Controller.ask`."""
+
+    instructed: int
+    force: str | None
+    watching: bool
+
+
+def orders(ledger: Ledger) -> Orders:
+    """What the machine shall do in place of what is decided; nothing where it shall do that."""
+    held = ledger.override
+    if held is not None:
+        return {"instructed": held["action"], "force": held["reason"] if held["force"] else None}
+    return {} if ledger.mode in FOLLOWED else {"watching": True}
 
 
 def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> dict[str, Any]:
     """What the machine shall do with a decision, and what is needed to book its tell."""
-    proposed, action = record.decision.action, record.meant
+    proposed, action, order = record.decision.action, record.meant, record.order
     reason = "observe" if ledger.mode == "observe" else None
     if ledger.override is not None:
         reason = "override"
@@ -35,6 +44,8 @@ def asked(ledger: Ledger, problem: Problem, record: Record, key: str | None) -> 
         "value": plain_value(problem.value(action)),
         "proposed_value": plain_value(problem.value(proposed)),
         "reason": reason,
+        "limited_by": record.decision.limited_by if order is None else order.limited_by,
+        "forced": None if order is None else order.force,
         "expected": finite(record.expected[action]),
         "expected_measurement": None if record.mean is None else finite(record.mean[action]),
         "before": ledger.place,
@@ -48,7 +59,7 @@ def told(
     problem: Problem,
     decision: str,
     measurement: float | None,
-    taken: int,
+    applied: int | None,
     record: Record | None,
     off: float | None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -57,7 +68,8 @@ def told(
     `record` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
     gave.
     """
-    question = ledger.pending[decision]
+    question, meant = ledger.pending[decision], ledger.meant(decision)
+    taken = meant if applied is None else applied
     movement = problem.distance(question["before"], taken)
     service = None
     if measurement is not None:
@@ -70,7 +82,8 @@ def told(
     extra = {
         "taken": taken,
         "applied_value": plain_value(problem.value(taken)),
-        "default": question["action"],
+        "default": meant,
+        "assumed": None if applied is not None else "fallback" if ledger.fallback_of(decision) else "answer",
         "service": service,
         "movement": movement,
         "staying": alternative(record, service, taken, ledger.home),

@@ -88,6 +88,9 @@ def begin_next(
     carried = ledger.carried()
     if carried["override"] is not None:
         carried["override"] = carried["override"] | {"action": places[carried["override"]["action"]]}
+    if carried["fallback"] is not None:
+        sent = {name: places[carried["fallback"][name]] for name in ("wanted", "action")}
+        carried["fallback"] = carried["fallback"] | sent
     carried["pending"] = {name: _moved(asked, places, new) for name, asked in carried["pending"].items()}
     if carried["fresh_episode"] is not None:
         carried["fresh_episode"] = places[carried["fresh_episode"]]
@@ -104,7 +107,8 @@ def begin_next(
         **_signature(author),
     }
     previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
-    origin = controller.origin_of_next(places, start, {"previous": previous})
+    forebears = None if controller.allowed.all() else nearest_actions(new, old)
+    origin = controller.origin_of_next(places, forebears, start, {"previous": previous})
     _write(store, config, policy, [note, *notes], origin, start)
 
 

@@ -161,9 +161,15 @@ class Hosted:
     def watch(self) -> Done:
         """Report who is late, and who no longer is; see `watchdog`."""
         self.recall()
+        happened = list[tuple[str, dict[str, Any]]]()
         notes = watchdog.notes_of(self.ledger, self.timing)
-        self.commit(*notes)
-        happened: list[tuple[str, dict[str, Any]]] = []
+        if self.timing.falls_back(self.ledger):
+            order = self.controller.redirect(self.ledger.config["fallback"], notes=notes)
+            self.catch_up()
+            self.publish()
+            happened.append(("state", {"fallback": order.action}))
+        else:
+            self.commit(*notes)
         for note in notes:
             if note["note"] == "alarm":
                 happened.append(("alarm", {**self.ledger.alarms[note["kind"]], "cleared_at": None}))

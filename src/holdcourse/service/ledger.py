@@ -13,9 +13,14 @@ from typing import Any
 from holdcourse.log import Event
 from holdcourse.service.alarms import Watched
 
+OURS = ("note", "snapshot", "redirect")  # events that no client of the machine causes
+HELD = ("action", "reason", "force")  # what an override says
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 # What goes on in the next epoch as it is; actions in it get their new numbers there.
-CARRIED = ("mode", "override", "newest", "pending", "stale", "alarms", "fresh_episode", "last_at")
+CARRIED = (
+    *("mode", "override", "is_obeyed", "newest", "pending", "stale", "fallback", "alarms"),
+    *("fresh_episode", "forced_start", "last_at"),
+)
 
 
 @dataclass
@@ -66,6 +71,12 @@ class Ledger:
         The action before the first round, and the best one in the history if there is one: what gains are counted from.
     place
         Where the machine is, as far as anybody said.
+    is_obeyed
+        Whether the newest question was answered under the override in force.
+    fallback
+        Where the machine was sent because the newest decision is late: `wanted`, `action`, `limited_by`; None: nowhere.
+    forced_start
+        Why the present episode, without a round yet, began beyond the limits; None: it did not.
     pending
         Decisions not yet told, by id, oldest first: what was answered, and what is needed to book the tell.
     alarms
@@ -78,17 +89,20 @@ class Ledger:
     config: dict[str, Any] = field(default_factory=dict)
     mode: str = "act"
     override: dict[str, Any] | None = None
+    is_obeyed: bool = False
     home: int = 0
     fixed: int | None = None
     place: int = 0
     newest: str | None = None  # the newest decision
     pending: dict[str, dict[str, Any]] = field(default_factory=dict)
     stale: list[str] = field(default_factory=list)  # of the pending ones, those that the watchdog has reported
+    fallback: dict[str, Any] | None = None
     alarms: dict[str, dict[str, Any]] = field(default_factory=dict)
     watched: Watched = field(default_factory=Watched)
     sums: Sums = field(default_factory=Sums)
     explanation: str = ""
     fresh_episode: int | None = None  # start of an episode without a round yet
+    forced_start: str | None = None
     last_at: str | None = None
     seen: int = 0  # number of the last event
 
@@ -96,7 +110,7 @@ class Ledger:
         """Take in the next event."""
         getattr(self, f"_{event.kind}")(event)
         self.seen = event.number
-        if event.kind not in ("note", "snapshot"):
+        if event.kind not in OURS:
             self.last_at = event.at
 
     def _ask(self, event: Event) -> None:
@@ -106,6 +120,8 @@ class Ledger:
             "context": body["request"].get("context")
         }
         self.place, self.newest, self.fresh_episode = extra["action"], name, None
+        self.fallback = self.forced_start = None
+        self.is_obeyed = self.override is not None
         self.sums.asks += 1
 
     def _tell(self, event: Event) -> None:
@@ -113,7 +129,7 @@ class Ledger:
         self.pending.pop(name)
         self.stale = [other for other in self.stale if other != name]
         if name == self.newest:
-            self.place = extra["taken"]
+            self.place, self.fallback = extra["taken"], None
         sums, y = self.sums, event.body["measurement"]
         sums.tells += 1
         sums.movement = extra["cumulative_movement"]
@@ -127,6 +143,11 @@ class Ledger:
 
     def _episode(self, event: Event) -> None:
         self.place = self.fresh_episode = event.body["start"]
+        self.forced_start = event.body["force"]
+
+    def _redirect(self, event: Event) -> None:
+        self.fallback = event.body["order"]
+        self.place = event.body["order"]["action"]
 
     def _snapshot(self, event: Event) -> None:
         """It only says that the state was kept."""
@@ -141,7 +162,7 @@ class Ledger:
             case "mode":
                 self.mode = body["mode"]
             case "override":
-                self._hold(body["action"], body["reason"], event.at, body.get("extra", {}).get("by"))
+                self._hold(body, event.at)
             case "stale":
                 self.stale.append(body["decision"])
             case "alarm":
@@ -150,12 +171,25 @@ class Ledger:
             case "cleared":
                 self.alarms.pop(body["kind"], None)
 
-    def _hold(self, action: int | None, reason: str, at: str, author: dict[str, Any] | None) -> None:
+    def _hold(self, body: Mapping[str, Any], at: str) -> None:
+        asked = None if body["action"] is None else {name: body[name] for name in HELD}
+        if asked != self.held:
+            said = {"since": at, "by": body.get("extra", {}).get("by")}
+            self.override, self.is_obeyed = None if asked is None else asked | said, False
+
+    @property
+    def held(self) -> dict[str, Any] | None:
+        """The override in force, as it was asked for."""
         held = self.override
-        if action is None:
-            self.override = None
-        elif held is None or (held["action"], held["reason"]) != (action, reason):
-            self.override = {"action": action, "reason": reason, "since": at, "by": author}
+        return None if held is None else {name: held[name] for name in HELD}
+
+    def meant(self, decision: str) -> int:
+        """The action that a tell of a pending decision means, unless it says which one ran."""
+        return int((self.fallback_of(decision) or self.pending[decision])["action"])
+
+    def fallback_of(self, decision: str) -> dict[str, Any] | None:
+        """Where the machine was sent in the round of a pending decision because that is late; None: nowhere."""
+        return self.fallback if decision == self.newest else None
 
     def _begin(self, body: Mapping[str, Any]) -> None:
         self.config, self.home, self.fixed = body["config"], body["home"], body["fixed"]
@@ -164,7 +198,7 @@ class Ledger:
         carried = body.get("carried")
         if carried is not None:
             for name in CARRIED:
-                setattr(self, name, carried.get(name))  # an older record does not say whether an episode was fresh
+                setattr(self, name, carried[name])
             self.watched, self.sums = Watched.from_data(carried["watched"]), Sums.from_data(carried["sums"])
 
     def carried(self) -> dict[str, Any]:

@@ -22,30 +22,32 @@ def set_mode(hosted: Hosted, mode: str, reason: str, key: str | None) -> Done:
     return _noted(hosted, note, key, anew=mode != hosted.ledger.mode)
 
 
-def set_override(hosted: Hosted, action: int | None, reason: str, key: str | None) -> Done:
-    """Hold the machine at an action, or hand it back."""
+def set_override(hosted: Hosted, action: int | None, reason: str, key: str | None, *, force: bool = False) -> Done:
+    """Hold the machine at an action, or as near as limits permit unless it is forced; or hand it back."""
     hosted.recall()
-    note = {"note": "override", "action": action, "reason": reason}
+    wish = {"action": action, "reason": reason, "force": force}
+    note = {"note": "override", **wish}
     if repeats.happened(hosted.shelf, "note", note, key):
         return _unchanged(hosted)
     if action is not None:
         hosted.controller.policy.problem.check_action(action)
-    held = hosted.ledger.override
-    present = None if held is None else (held["action"], held["reason"])
-    return _noted(hosted, note, key, anew=present != (None if action is None else (action, reason)))
+    return _noted(hosted, note, key, anew=hosted.ledger.held != (None if action is None else wish))
 
 
-def new_episode(hosted: Hosted, start: int, key: str | None) -> Done:
-    """End the episode; without a key, asking for the same start again before its first round changes nothing."""
+def new_episode(hosted: Hosted, start: int, key: str | None, *, force: str | None = None) -> Done:
+    """End the episode; without a key, asking for the same start again before its first round changes nothing.
+
+    `force` is the reason for a start that limits do not permit.
+    """
     hosted.recall()
-    if repeats.happened(hosted.shelf, "episode", {"start": start}, key):
+    if repeats.happened(hosted.shelf, "episode", {"start": start, "force": force}, key):
         return _unchanged(hosted)
     hosted.controller.policy.problem.check_action(start)
     if key is None and hosted.ledger.fresh_episode == start:
         return _unchanged(hosted)
     if hosted.ledger.pending:
         raise hosted.still_waiting(start)
-    hosted.controller.new_episode(start, extra=hosted.signed({} if key is None else {"key": key}))
+    hosted.controller.new_episode(start, force=force, extra=hosted.signed({} if key is None else {"key": key}))
     hosted.catch_up()
     hosted.publish()
     return Done(hosted.view.state(), [("state", {"episode": hosted.controller.episode})])

@@ -36,7 +36,7 @@ def ask(hosted: Hosted, request: Ask, key: str | None) -> Done:
             request.allowed,
             request.forecast,
             round=number,
-            instructed=booking.instructed(ledger),
+            **booking.orders(ledger),
             extra=lambda record: hosted.signed(booking.asked(ledger, controller.policy.problem, record, key)),
         )
     event = hosted.catch_up()[-1]
@@ -71,24 +71,26 @@ def tell(
         applied = past.renumbered(shelf, applied, epoch, told.epoch)
         return Done(repeats.same_tell(told.event, decision, measurement, applied, key), [])
     applied = past.renumbered(shelf, applied, epoch, hosted.epoch)
-    taken = asked["action"] if applied is None else applied
-    hosted.controller.policy.problem.check_action(taken)
+    if applied is not None:
+        hosted.controller.policy.problem.check_action(applied)
+    late = hosted.watch().happened if hosted.view.has_unreported else []  # what it says by now, it was told
     with refusals.computing():
-        _learn(hosted, decision, measurement, taken, key)
+        _learn(hosted, decision, measurement, applied, key)
     event = next(event for event in hosted.catch_up() if event.body.get("id") == decision)
     del hosted.answers[decision]
     hosted.publish()
     answer = tell_answer(event)
-    return Done(answer, [("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
+    return Done(answer, [*late, ("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
 
 
-def _learn(hosted: Hosted, decision: str, measurement: float | None, taken: int, key: str | None) -> None:
+def _learn(hosted: Hosted, decision: str, measurement: float | None, applied: int | None, key: str | None) -> None:
     """Book what was measured; of a decision of an earlier epoch the controller knows nothing any more."""
     controller, ledger = hosted.controller, hosted.ledger
     asked = ledger.pending[decision]
+    taken = ledger.meant(decision) if applied is None else applied
     record = None if asked.get("earlier") else controller.record(decision)
     off = booking.deviations(record, controller.model, taken, measurement)
-    extra, notes = booking.told(ledger, controller.policy.problem, decision, measurement, taken, record, off)
+    extra, notes = booking.told(ledger, controller.policy.problem, decision, measurement, applied, record, off)
     if key is not None:
         extra["key"] = key
     extra = hosted.signed(extra)

@@ -8,6 +8,8 @@ from typing import Any
 
 from holdcourse.log import Event
 
+OF_ORDER = ("reason", "limited_by", "forced")  # why the machine does what it does
+
 
 def finite(number: float | None) -> float | None:
     """The number, or None where JSON could not hold it."""
@@ -38,6 +40,8 @@ def decision_answer(epoch: int, asked: Event, probabilities: list[float] | None)
         "expected_cost": extra["expected"],
         "expected_measurement": extra.get("expected_measurement"),
         "reason": extra["reason"],
+        "limited_by": extra["limited_by"],
+        "forced": extra["forced"],
         "at": asked.at,
     }
 
@@ -45,7 +49,7 @@ def decision_answer(epoch: int, asked: Event, probabilities: list[float] | None)
 def carried_answer(epoch: int, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """A decision of an earlier epoch that is still pending, in the numbers of `epoch`."""
     hidden = asked["mode"] == "observe"
-    kept = {field: asked[field] for field in ("round", "episode", "mode", "act", "action", "value", "reason", "at")}
+    kept = {field: asked[field] for field in ("round", "episode", "mode", "act", "action", "value", *OF_ORDER, "at")}
     return kept | {
         "decision": name,
         "epoch": epoch,
@@ -88,5 +92,6 @@ def tell_answer(told: Event) -> dict[str, Any]:
     return {
         "decision": body["id"],
         "told": {"measurement": body["measurement"], "applied": extra["taken"]},
+        "assumed": extra["assumed"],
         "alarms": [{**alarm, "at": told.at, "cleared_at": None} for alarm in extra["raised"]],
     }

@@ -33,6 +33,9 @@ Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])
 DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
 Words = Annotated[str, Field(max_length=200)]
 Reason = Annotated[str, Field(max_length=500)]
+Force = Annotated[
+    bool, Field(description="Go there whatever mask and limits say; needs a reason, which is recorded and shown.")
+]
 Point = Annotated[list[Number], Field(min_length=1, max_length=64)]
 Row = Annotated[list[Number], Field(max_length=MAX_ACTIONS)]
 Context: TypeAlias = Annotated[Number | Annotated[list[Number], Field(max_length=MAX_CONTEXT)] | None, Field()]
@@ -226,6 +229,14 @@ class Override(Request):
 
     action: Action | None
     reason: Reason = ""
+    force: Force = False
+
+    @model_validator(mode="after")
+    def _said_why(self) -> Override:
+        if self.force and self.action is None:
+            raise ValueError("force is for an action; leave it out to hand the machine back")
+        _check_force(self.force, self.reason)
+        return self
 
 
 class ModeChange(Request):
@@ -243,6 +254,18 @@ class Episode(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"start": 0}]})
 
     start: Action
+    force: Force = False
+    reason: Reason = ""
+
+    @model_validator(mode="after")
+    def _said_why(self) -> Episode:
+        _check_force(self.force, self.reason)
+        return self
+
+
+def _check_force(force: bool, reason: str) -> None:
+    if force and not reason.strip():
+        raise ValueError("force needs a reason, which goes into the record")
 
 
 def plain(model: BaseModel, **which: Any) -> dict[str, Any]:

@@ -131,10 +131,10 @@ async def override(
     body: Annotated[schemas.Override, Depends(reads(schemas.Override))],
     key: Key = None,
 ) -> Response:
-    """Hold the machine at an action until it is handed back with null."""
+    """Hold the machine at an action, or as near as mask and limits permit, until it is handed back with null."""
 
     def held(hosted: Hosted) -> Done:
-        return operating.set_override(hosted, body.action, body.reason, key)
+        return operating.set_override(hosted, body.action, body.reason, key, force=body.force)
 
     return reply(answers.State, await fleet.do(name, by(author, held)))
 
@@ -166,6 +166,6 @@ async def episode(
     """End the episode and begin the next one. Without a key, the same again before its first round changes nothing."""
 
     def begun(hosted: Hosted) -> Done:
-        return operating.new_episode(hosted, body.start, key)
+        return operating.new_episode(hosted, body.start, key, force=body.reason if body.force else None)
 
     return reply(answers.State, await fleet.do(name, by(author, begun)))

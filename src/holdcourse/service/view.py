@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdcourse import recipe
 from holdcourse.controller import Controller
 from holdcourse.policy import Policy
+from holdcourse.service import watchdog
 from holdcourse.service.epochs import maximises
 from holdcourse.service.ledger import FOLLOWED, Ledger
 from holdcourse.service.rows import plain_value
 from holdcourse.service.watchdog import Timing
+
+
+class Instruction(NamedTuple):
+    """What the machine should do, which limit kept it from more, and why it need not heed them."""
+
+    action: int
+    limited_by: str | None = None
+    forced: str | None = None
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,14 @@ class View:
     ----------
     fixed_part
         The state but for `status` and `instruction`.
+    held, fallen
+        What the machine should do because of an override, and once the newest decision is late.
+    forced_start
+        Why the machine was brought beyond its limits to where the episode begins; None: it was not.
+    newest_due
+        When the newest decision should be told; None: never, or it has been.
+    owes_fallback
+        Whether the watchdog has to send the machine to its fallback then.
     due
         When the oldest pending decision should be told or, if none is pending, the next one asked, on the clock that
         nobody can set; None: never.
@@ -37,6 +54,11 @@ class View:
     """
 
     fixed_part: dict[str, Any]
+    held: Instruction | None
+    fallen: Instruction
+    forced_start: str | None
+    newest_due: float | None
+    owes_fallback: bool
     due: float | None
     counts: dict[str, int]
     reported: int
@@ -80,7 +102,19 @@ class View:
             "rounds_told": sums.told,
         }
         counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
-        return cls(fixed_part, timing.due(ledger), counts, len(ledger.stale), dict(config), timing)
+        return cls(
+            fixed_part,
+            _held(controller, ledger),
+            _fallen(controller, ledger),
+            ledger.forced_start,
+            timing.newest_due(ledger),
+            watchdog.owes_fallback(ledger),
+            timing.due(ledger),
+            counts,
+            len(ledger.stale),
+            dict(config),
+            timing,
+        )
 
     @property
     def is_stale(self) -> bool:
@@ -98,11 +132,15 @@ class View:
         said = {alarm["kind"] for alarm in self.fixed_part["alarms"]}
         if self.is_silent != ("silent" in said) or (self.timing.trouble() is not None) != ("clock" in said):
             return True
-        return self.is_stale and self.reported < len(self.fixed_part["pending"])
+        unsaid = self.is_stale and self.reported < len(self.fixed_part["pending"])
+        return unsaid or (self.owes_fallback and self._is_past(self.newest_due))
 
     @property
     def _is_late(self) -> bool:
-        return self.due is not None and self.timing.clock.monotonic() > self.due
+        return self._is_past(self.due)
+
+    def _is_past(self, due: float | None) -> bool:
+        return due is not None and self.timing.clock.monotonic() > due
 
     def status(self) -> str:
         """In one word."""
@@ -138,14 +176,39 @@ class View:
 
     def _instruction(self) -> dict[str, Any]:
         state = self.fixed_part
-        if state["override"] is not None:
-            action, reason = state["override"]["action"], "override"
-        elif self.is_stale and state["mode"] in FOLLOWED:
-            action, reason = state["fallback"], "fallback"
-            action = state["action"] if action is None else action
+        if self.held is not None:
+            now, reason = self.held, "override"
+        elif self._is_past(self.newest_due) and state["mode"] in FOLLOWED:
+            now, reason = self.fallen, "fallback"
         else:
-            action, reason = state["action"], "decision" if self.counts["decisions"] else "place"
-        return {"action": action, "value": state["actions"][action], "reason": reason}
+            now = Instruction(state["action"], forced=self.forced_start)
+            reason = "decision" if self.counts["decisions"] else "place"
+        return now._asdict() | {"value": state["actions"][now.action], "reason": reason}
+
+
+def _held(controller: Controller, ledger: Ledger) -> Instruction | None:
+    """Under an override: what was answered in this round or, if it came later, what the next question will be."""
+    held = ledger.override
+    if held is None:
+        return None
+    asked = ledger.pending.get(ledger.newest or "")
+    if asked is not None and ledger.is_obeyed:
+        return Instruction(ledger.place, asked["limited_by"], asked["forced"])
+    if held["force"]:
+        return Instruction(held["action"], None, held["reason"])
+    order = controller.permitted(held["action"])
+    return Instruction(order.action, order.limited_by)
+
+
+def _fallen(controller: Controller, ledger: Ledger) -> Instruction:
+    """Where the machine was sent or, if that is still to be recorded, will be."""
+    sent, wanted = ledger.fallback, ledger.config["fallback"]
+    if sent is not None:
+        return Instruction(sent["action"], sent["limited_by"])
+    if wanted is None or ledger.newest not in ledger.pending:
+        return Instruction(ledger.place)
+    order = controller.permitted(wanted)
+    return Instruction(order.action, order.limited_by)
 
 
 def _explained(ledger: Ledger, policy: str) -> str:

@@ -1,8 +1,10 @@
 """The watchdog: a measurement that does not come, and a machine that does not ask any more.
 
-A pending decision is *stale* when its measurement is late. When none is pending, the machine's program is *silent* if
-it has not asked again within the same deadline. Silence moves nothing: the last round is over, and the machine is where
-it was left. It is not counted before the first question of an episode, so a new episode is also how to pause.
+A pending decision is *stale* when its measurement is late. If it is the newest one, the machine is in a round that
+nobody measures any more: it is sent to its fallback, as far as mask and limits permit. When none is pending, the
+machine's program is *silent* if it has not asked again within the same deadline. Silence moves nothing: the last round
+is over, and the machine is where it was left. It is not counted before the first question of an episode, so a new
+episode is also how to pause.
 
 Deadlines are counted on a clock that nobody can set. Only what was asked before this process ran is as old as its
 record says; where the record ends in the future the clock cannot be right, and all deadlines begin anew. A clock that
@@ -18,7 +20,7 @@ from typing import Any
 from holdcourse.log import Event
 from holdcourse.service.alarms import cleared, raised
 from holdcourse.service.clock import STEADY_S, STEP_S, Clock
-from holdcourse.service.ledger import FOLLOWED, Ledger
+from holdcourse.service.ledger import FOLLOWED, OURS, Ledger
 
 
 class Timing:
@@ -47,7 +49,7 @@ class Timing:
         """These events were added to the record just now."""
         now = self.clock.monotonic()
         self._asked = {name: self._asked.get(name, now) for name in ledger.pending}
-        if any(event.kind != "note" for event in events):
+        if any(event.kind not in OURS for event in events):
             self._last = now
 
     def due(self, ledger: Ledger) -> float | None:
@@ -57,6 +59,16 @@ class Timing:
             oldest = self._last
         seconds = ledger.config["deadline_s"]
         return None if oldest is None or seconds is None else oldest + float(seconds)
+
+    def newest_due(self, ledger: Ledger) -> float | None:
+        """When the measurement of the newest decision should be here (monotonic); None: never, or it is."""
+        asked, seconds = self._asked.get(ledger.newest or ""), ledger.config["deadline_s"]
+        return None if asked is None or seconds is None else asked + float(seconds)
+
+    def falls_back(self, ledger: Ledger) -> bool:
+        """Whether the machine is to be sent to its fallback now."""
+        at = self.newest_due(ledger)
+        return owes_fallback(ledger) and at is not None and self.clock.monotonic() > at
 
     def overdue(self, ledger: Ledger) -> list[str]:
         """Pending decisions that should have been told by now."""
@@ -81,13 +93,20 @@ class Timing:
         return None
 
 
+def owes_fallback(ledger: Ledger) -> bool:
+    """Whether the machine is to be sent to its fallback once the newest decision is late."""
+    free = ledger.override is None and ledger.mode in FOLLOWED
+    return free and ledger.config["fallback"] is not None and ledger.fallback is None
+
+
 def notes_of(ledger: Ledger, timing: Timing) -> list[dict[str, Any]]:
     """What the record shall say by now: decisions that are late, when silence begins and ends, a clock that was set."""
     seconds = ledger.config["deadline_s"]
     late = [name for name in timing.overdue(ledger) if name not in ledger.stale]
     notes: list[dict[str, Any]] = [{"note": "stale", "decision": name} for name in late]
     if late and "stale" not in ledger.alarms:
-        until = ", and until then the machine should be at its fallback" if ledger.mode in FOLLOWED else ""
+        stays = ledger.newest not in late or ledger.mode not in FOLLOWED
+        until = "" if stays else ", and until then the machine should be at its fallback"
         notes.append(raised("stale", f"{', '.join(late)} was not told within {seconds:g} s; tell or skip it{until}"))
     at = timing.due(ledger)
     silent = not ledger.pending and at is not None and timing.clock.monotonic() > at

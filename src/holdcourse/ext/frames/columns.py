@@ -116,10 +116,13 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
     rows: dict[int, Row] = {}
     starts = {0: int(log.about["identity"]["start"])}  # of the episodes, by their first round
     episode = 0
+    meant: dict[int, int] = {}  # by round: what the machine was told to do
     for event in log.events():
         if event.kind == "ask":
             rows[event.body["round"]] = _asked(event, episode)
-        elif event.kind == "tell":
+        if event.kind in ("ask", "redirect"):
+            meant[event.body["round"]] = event.body.get("order", event.body)["action"]
+        if event.kind == "tell":
             told = rows[int(event.body["id"][1:])]
             told |= {"told": event.at, "measurement": event.body["measurement"], "applied": event.body["applied"]}
         elif event.kind == "episode":
@@ -129,7 +132,7 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
     for number, row in rows.items():
         here = starts.get(number, here)
         # Movement is what the machine really did, as far as it was told.
-        taken = row["action"] if row["applied"] is None else row["applied"]
+        taken = meant[number] if row["applied"] is None else row["applied"]
         row["value"], row["movement"] = problem.value(taken), problem.distance(here, taken)
         here = taken
     return list(rows.values())

@@ -28,15 +28,19 @@ function takeOver(state) {
   const options = state.actions.map((value, i) => h("option", { value: String(i) }, setting(value, unit)));
   const select = h("select", { name: "action", autofocus: true }, options);
   select.value = String(state.override?.action ?? state.instruction?.action ?? state.action ?? 0);
+  const reason = reasonInput();
+  const force = h("input", { type: "checkbox", name: "force", onchange: () => (reason.required = force.checked) });
   return ask({
     title: "Hold the machine at one setting?",
     body: [
       h("p", {}, "It stays there, whatever is decided, until you release it. Decisions and measurements go on being recorded."),
+      h("p", { class: "small" }, "It goes only where the newest question and the limits permit, in steps if need be."),
       field("Setting", select),
-      reasonField(),
+      field("Reason", reason, "Goes into the record. You may leave it empty unless you force."),
+      h("p", { class: "careful" }, h("label", {}, force, " Force: go there at once, whatever the limits say. Then say why above.")),
     ],
     confirm: "Hold it there",
-    act: (form) => post(pathOf(state.id, "override"), { action: Number(select.value), reason: reasonOf(form) }),
+    act: (form) => post(pathOf(state.id, "override"), { action: Number(select.value), reason: reasonOf(form), force: force.checked }),
   });
 }
 

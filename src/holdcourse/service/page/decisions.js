@@ -3,13 +3,19 @@
 import { timeOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
 import { keyOf, played, unfollowed } from "./rows.js";
-import { authorOf, contextWords, decimalsFor, modeOf, number, setting, worth } from "./words.js";
+import { authorOf, contextWords, decimalsFor, limitOf, modeOf, number, setting, worth } from "./words.js";
 
 const SHOWN = 12;
 
 const whoOf = (row) => `asked by ${authorOf(row.asked_by)}` + (row.told_at ? `, told by ${authorOf(row.told_by)}` : "");
 
 const heading = (text, unit) => h("th", { scope: "col" }, text, unit && h("span", { class: "unit" }, ` (${unit})`));
+
+/** Whether the machine was forced there, or kept from what was wanted. */
+function order(row) {
+  if (row.forced) return h("span", { class: "small", title: row.forced }, " forced");
+  return row.limited_by && h("span", { class: "small", title: `Kept back by ${limitOf(row.limited_by)}.` }, " limited");
+}
 
 export function decisionTable({ pick, earlier }) {
   const head = h("tr");
@@ -43,7 +49,7 @@ export function decisionTable({ pick, earlier }) {
     const button = h("button", props, String(row.round));
     return [
       h("th", { scope: "row" }, button),
-      h("td", {}, h("b", {}, setting(done))),
+      h("td", {}, h("b", {}, setting(done)), order(row)),
       h("td", {}, row.measurement === null ? h("i", {}, row.told_at ? "skipped" : "awaited") : number(row.measurement, decimals)),
       h("td", {}, number(worth(row.expected_cost, { maximise }), decimals)),
       h("td", {}, row.movement ? number(row.movement, decimals) : "–"),

@@ -3,7 +3,7 @@
 import { agoOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
 import { played } from "./rows.js";
-import { authorOf, setting } from "./words.js";
+import { authorOf, limitOf, setting } from "./words.js";
 
 /** The words: { verb, value, note }. */
 export function instruct(state, rows) {
@@ -12,13 +12,18 @@ export function instruct(state, rows) {
   const newest = rows.at(-1);
   const before = rows.length > 1 ? played(rows.at(-2)) : null;
   const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
+  const kept = (wanted) => (now.limited_by ? ` ${name(state.actions[wanted])} was wanted; kept back by ${limitOf(now.limited_by)}.` : "");
   if (state.override) {
     const why = state.override.reason ? `: ${state.override.reason}` : "";
-    return { verb: "Hold", value: name(now.value), note: `Held by ${authorOf(state.override.by)}${why}.` };
+    const author = authorOf(state.override.by);
+    const how = now.forced ? `Forced by ${author}, whatever the limits say` : `Held by ${author}`;
+    return { verb: now.limited_by ? "For now" : "Hold", value: name(now.value), note: `${how}${why}.${kept(state.override.action)}` };
   }
   if (now.reason === "fallback") {
-    return { verb: state.fallback === null ? "Stay at" : "Fall back to", value: name(now.value), note: "No measurement came in before the deadline." };
+    const note = `No measurement came in before the deadline.${kept(state.fallback)}`;
+    return { verb: state.fallback === null ? "Stay at" : "Fall back to", value: name(now.value), note };
   }
+  if (now.forced) return { verb: "Stay at", value: name(now.value), note: `Brought here by force, whatever the limits say: ${now.forced}.` };
   if (!newest) return { verb: "Stay at", value: name(now.value), note: "Nothing has been asked yet." };
   if (state.mode === "act") {
     const note = same ? "As in the round before." : `It was at ${name(before)} before.`;

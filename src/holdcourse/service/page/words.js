@@ -17,6 +17,17 @@ export const MODES = {
   act: { word: "act", long: "Its decisions are for the machine to follow." },
 };
 
+const LIMITS = {
+  allowed: "the question, which did not allow it",
+  max_step: "the dearest single move",
+  min_dwell: "the shortest stay",
+  max_moves: "the most moves",
+  cool_down: "the guard, until it has cooled down",
+};
+
+/** The limit that kept the machine from what was wanted. */
+export const limitOf = (name) => LIMITS[name] ?? name;
+
 /** Where gains are measured, costs are gains with a minus: shown as gains, and called so. */
 export const worth = (cost, { maximise }) => (maximise && Number.isFinite(cost) ? -cost + 0 : cost);
 export const worthWord = ({ maximise }) => (maximise ? "gain" : "cost");
