@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from service.running import Client, served
 
-from holdcourse.log import LogError
+from holdcourse.log import Log, LogError
 from holdcourse.service import store as store_module
 from holdcourse.service.shelf import OPEN_EPOCHS
 from holdcourse.service.store import DataFolder
@@ -43,7 +43,6 @@ def test_the_epoch_after_an_archived_one_does_not_overwrite_the_live_one(folder,
     with served(folder) as url, Client(url) as client:
         state = client.see("a", "state")
         assert (state["epoch"], state["round"], state["archived_epochs"]) == (3, 6, [1])
-        live = (records / "epoch-0003.db").read_bytes()
         error = client.change("a", limits={"min_dwell": 9}, status=409)
         assert error["code"] == "archived"
         assert "epochs 1 were archived" in error["message"]
@@ -67,7 +66,11 @@ def test_the_epoch_after_an_archived_one_does_not_overwrite_the_live_one(folder,
         assert "epoch 1 was archived" in told["message"]
         client.do("a", "tell", decision="r6", measurement=1.0, applied=1, epoch=2)
     assert names(records) == ["epoch-0002.db", "epoch-0003.db", "epoch-0004.db"]
-    assert (records / "epoch-0003.db").read_bytes() == live
+    fourth = Log.read(records / "epoch-0004.db")
+    third = Log.read(records / "epoch-0003.db")  # as the new one found it: nothing was put in its place
+    assert fourth.about["previous"] == {"file": "epoch-0003.db", "events": third.last, "chain": third.chain}
+    third.close()
+    fourth.close()
     (tmp_path / "epoch-0001.db").rename(records / "epoch-0001.db")
     with served(folder) as url, Client(url) as client:
         assert client.see("a", "state")["archived_epochs"] == []
