@@ -98,6 +98,14 @@ def sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it where they are missing; on the disk when this returns."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def read_file(path: Path) -> bytes:
     """The file's content."""
     try:

@@ -40,7 +40,9 @@ class DataFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            (path / "controllers").mkdir(parents=True, exist_ok=True)
+            archive.make_folder(path / "controllers")
+            for folder in (path, path / "controllers"):  # a server that was killed may not have come to it
+                archive.sync_folder(folder)
             self._lock = _locked(path / "holdcourse.lock")
         except OSError as error:
             raise InvalidInput(f"cannot use {path} for data: {error.strerror or error}") from error
@@ -72,7 +74,7 @@ class DataFolder:
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
         """Where to write the next record, and what to call it when it is whole; see `publish`."""
         folder = self.folder(controller)
-        folder.mkdir(exist_ok=True)
+        archive.make_folder(folder)
         final = folder / f"epoch-{len(self.epochs(controller)) + 1:04d}.db"
         unfinished = folder / f"{UNFINISHED}{final.name}"
         _remove(unfinished)

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from holdcourse import archive
 from holdcourse.errors import DamagedFile, InvalidInput
 
 Scope: TypeAlias = Literal["read", "ask", "tell", "admin"]
@@ -183,6 +184,7 @@ def _write(path: Path, tokens: list[Token]) -> None:
                     os.fchown(file.fileno(), before.st_uid, before.st_gid)
             os.fsync(file.fileno())
         temporary.replace(path)
+        archive.sync_folder(path.parent)  # else a token that was revoked could come back after a power cut
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
