@@ -255,9 +255,9 @@ def _create(path: Path, about: dict[str, Any], first_snapshot: bytes) -> None:
     if left_over.exists():  # SQLite would take it for a part of the new record
         raise LogError(f"{left_over} is left of an earlier record without {path.name}; bring that back, or remove it")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    temporary.unlink(missing_ok=True)
     about = {"format": FORMAT, "versions": versions(), **about}
     try:
+        temporary.unlink(missing_ok=True)
         connection = sqlite3.connect(temporary)
         try:
             connection.execute("PRAGMA synchronous=FULL")
@@ -305,6 +305,8 @@ def _connect(path: Path, *, writing: bool = True, checked: bool = True) -> sqlit
             if writing:
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
+                connection.execute("DELETE FROM events WHERE 0")  # an error if SQLite could open it only for reading
+                connection.rollback()
             flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
             if flaw != "ok":
                 raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")

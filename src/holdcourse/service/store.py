@@ -74,10 +74,13 @@ class DataFolder:
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
         """Where to write the next record, and what to call it when it is whole; see `publish`."""
         folder = self.folder(controller)
-        archive.make_folder(folder)
         final = folder / f"epoch-{len(self.epochs(controller)) + 1:04d}.db"
         unfinished = folder / f"{UNFINISHED}{final.name}"
-        _remove(unfinished)
+        try:
+            archive.make_folder(folder)
+            _remove(unfinished)
+        except OSError as error:
+            raise LogError(f"cannot begin {final}: {error.strerror}") from error
         return unfinished, final
 
     def publish(self, unfinished: Path, final: Path) -> None:
