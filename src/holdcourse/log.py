@@ -307,6 +307,7 @@ def _connect(path: Path, *, writing: bool = True, checked: bool = True) -> sqlit
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("DELETE FROM events WHERE 0")  # an error if SQLite could open it only for reading
                 connection.rollback()
+                archive.sync_folder(path.parent)  # SQLite names its write-ahead log there, and ignores a failed sync
             flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
             if flaw != "ok":
                 raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")
