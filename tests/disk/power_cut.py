@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 HEAD = struct.Struct("=6i2q")
 SECTOR = 512
-OPS = "OPEN CLOSE DUP WRITE TRUNCATE SYNC RENAME LINK UNLINK MKDIR MARK SYNC_FAILED UNKNOWN".split()
+OPS = ["OPEN", "CLOSE", "DUP", "WRITE", "TRUNCATE", "SYNC", "RENAME", "LINK", "UNLINK", "MKDIR", "MARK"]
+OPS += ["SYNC_FAILED", "UNKNOWN"]  # as the shim numbers them, from 1
 MODELS = ("folders", "journal")
 # What happens to what was not synced: names, then contents. The corners first: they find most.
 CORNERS = [("all", "none"), ("none", "all"), ("none", "none"), ("all", "all")]

@@ -25,6 +25,7 @@ from oracles.driving import POLICIES, answer, question, state_of
 import holdcourse as hc
 from holdcourse import archive, recording
 from holdcourse.errors import HoldcourseError
+from holdcourse.log import Log
 from holdcourse.service import epochs, fleet, tokens
 from holdcourse.service.hosted import Hosted
 from holdcourse.service.schemas import Config
@@ -99,16 +100,18 @@ def play(folder):
         marks.file(folder / "state")
         if hasattr(controller, "backup"):
             controller.backup(folder / "copy")
-            log = hc.log.Log.read(folder / "copy")
-            marks.record(log)
-            log.close()
+            copied = Log.read(folder / "copy")
+            marks.record(copied)
+            copied.close()
     with made(folder / "record") as controller:
         rounds(controller, 8)
     store = DataFolder(folder / "data")
     marks.file(folder / "data" / "holdcourse.json")
     begin(store)
+    published = Log.read(store.epochs("a")[-1])  # from here on it must be there, before anybody has opened it
+    marks.record(published)
+    published.close()
     hosted = Hosted(store, "a")
-    marks.record(hosted.controller.log)
     hosted.commit({"note": "looked at"})
     marks.record(hosted.controller.log)
     hosted.begin_epoch({"limits": {"min_dwell": 2}}, [{"note": "changed"}])
@@ -259,6 +262,10 @@ class Ask(OnRecord):
         self.ask()
 
 
+class FirstAsk(Ask):
+    rounds = 0  # the write-ahead log begins here
+
+
 class Tell(OnRecord):
     def prepare(self):
         self.decision = self.ask()
@@ -392,6 +399,7 @@ class NextEpoch(FirstEpoch):
 
 
 CALLS = {
+    "first ask": FirstAsk,
     "ask": Ask,
     "tell": Tell,
     "snapshot": Snapshot,

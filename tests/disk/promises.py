@@ -231,15 +231,23 @@ DISK_FAULTS = {
 }
 
 
-def check_faults(calls: list[str], kinds: dict[str, list[str]], most: int | None, seed: int) -> dict[str, int]:
+def check_faults(plans: list[tuple[list[str], dict[str, list[str]], int | None]], seed: int) -> dict[str, int]:
     """Let calls to the disk fail, one in each case; returns how the cases ended.
+
+    A plan: what is done, which kinds of calls fail in it and how, and in how many places (None: in all).
 
     Where a sync failed, the power is cut as well after whatever was acknowledged later: what the failed sync had
     dropped must not be missed.
     """
     with scratch() as folder:
-        job = {"kind": "faults", "folder": str(folder), "seed": seed, "calls": calls, "kinds": kinds, "most": most}
-        (cases,) = run_program(folder, [job])
+        jobs = []
+        for number, (calls, kinds, most) in enumerate(plans):
+            place = folder / f"plan{number}"
+            place.mkdir()
+            jobs.append(
+                {"kind": "faults", "folder": str(place), "seed": seed, "calls": calls, "kinds": kinds, "most": most}
+            )
+        cases = [case for answers in run_program(folder, jobs) for case in answers]
         wrong, outcomes = [], {"refused": 0, "refused, and done after a restart": 0, "done all the same": 0, "cuts": 0}
         for found in cases:
             wrong += misbehaved(found)
