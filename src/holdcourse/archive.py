@@ -103,7 +103,12 @@ def make_folder(folder: Path) -> None:
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
+        try:
+            sync_folder(folder.parent)
+        except OSError:
+            with suppress(OSError):
+                folder.rmdir()  # else the next attempt would find it and not sync
+            raise
 
 
 def read_file(path: Path) -> bytes:

@@ -303,7 +303,12 @@ def _connect(path: Path, *, writing: bool = True, checked: bool = True) -> sqlit
                     f"{path} has format {found and found[0]}; this version of holdcourse reads format {FORMAT}"
                 )
             if writing:
-                connection.execute("PRAGMA journal_mode=WAL")
+                mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+                if mode != "wal":  # no error of SQLite, but with its older journal the newest event can be lost
+                    raise LogError(
+                        f"cannot keep a write-ahead log beside {path} (SQLite stays with {mode!r}); "
+                        "try again, or use a local disk"
+                    )
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("DELETE FROM events WHERE 0")  # an error if SQLite could open it only for reading
                 connection.rollback()
