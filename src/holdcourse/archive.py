@@ -141,6 +141,22 @@ def sync_folder(folder: Path) -> None:
         os.close(opened)
 
 
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Make a folder, and those above it where they are missing; on the disk when this returns.
+
+    `private`: only its owner may look into it. One that is there stays as it is.
+    """
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(0o700 if private else 0o777, exist_ok=True)
+        try:
+            sync_folder(folder.parent)
+        except OSError:
+            with suppress(OSError):
+                folder.rmdir()  # else the next attempt would find it and not sync
+            raise
+
+
 def read_file(path: Path) -> bytes:
     """The file's content."""
     try:

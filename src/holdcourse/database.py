@@ -96,15 +96,13 @@ def reader(path: Path, *, checked: bool) -> sqlite3.Connection:
     """A connection that cannot write; `checked` looks at every page."""
     with reading(path):
         _check_kind(path)
-        connection = sqlite3.connect(_address(path, "mode=ro"), uri=True, timeout=BUSY_S, check_same_thread=False)
+        connection = _read_only(path)
         try:
             try:
                 connection.execute("SELECT 1 FROM about").fetchone()
             except sqlite3.OperationalError:
-                if os.access(path.parent, os.W_OK):
-                    raise
                 connection.close()
-                connection = _copied_from_read_only_place(path)
+                connection = _mended(path) if os.access(path.parent, os.W_OK) else _copied_from_read_only_place(path)
             _check_pages(connection, path, checked)
         except BaseException:
             connection.close()
@@ -132,9 +130,15 @@ def writer(path: Path) -> sqlite3.Connection:
 def begin_use(connection: sqlite3.Connection, path: Path) -> None:
     """From now on events go into the write-ahead log, and the file itself says that it is in use."""
     with reading(path):
-        connection.execute("PRAGMA journal_mode=WAL")
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":  # no error of SQLite, but with its older journal the newest event can be lost
+            raise LogError(
+                f"cannot keep a write-ahead log beside {path} (SQLite stays with {mode!r}); "
+                "try again, or use a local disk"
+            )
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute(f"PRAGMA user_version={IN_USE}")
+        connection.execute(f"PRAGMA user_version={IN_USE}")  # an error if SQLite could open it only for reading
+        archive.sync_folder(path.parent)  # SQLite names its write-ahead log there, and ignores a failed sync
     checkpoint(connection)
 
 
@@ -260,6 +264,20 @@ def _check_pages(connection: sqlite3.Connection, path: Path, checked: bool) -> N
         raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")
 
 
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(_address(path, "mode=ro"), uri=True, timeout=BUSY_S, check_same_thread=False)
+
+
+def _mended(path: Path) -> sqlite3.Connection:
+    """A reader of a file that a crash left half switched to or from the write-ahead log: who may write rolls that back.
+
+    Nothing acknowledged is touched: no event is ever written in that mode, and the file is not in use.
+    """
+    with closing(sqlite3.connect(_address(path, "mode=rw"), uri=True, timeout=BUSY_S)) as connection:
+        connection.execute("SELECT 1 FROM about").fetchone()
+    return _read_only(path)
+
+
 def _copied_from_read_only_place(path: Path) -> sqlite3.Connection:
     """A record with a write-ahead log can be read only where SQLite can write beside it: so read a copy of both.
 
@@ -267,9 +285,9 @@ def _copied_from_read_only_place(path: Path) -> sqlite3.Connection:
     """
     with TemporaryDirectory() as folder:
         copied = Path(folder) / "record"
-        shutil.copyfile(path, copied)
-        if wal_of(path).exists():
-            shutil.copyfile(wal_of(path), wal_of(copied))
+        for end in ("", "-wal", "-journal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(path.with_name(path.name + end), copied.with_name(copied.name + end))
         with closing(sqlite3.connect(copied)) as source:
             memory = sqlite3.connect(":memory:", check_same_thread=False)
             source.backup(memory)
@@ -280,8 +298,8 @@ def _copied_from_read_only_place(path: Path) -> sqlite3.Connection:
 def _unfinished(path: Path) -> Iterator[Path]:
     """A new, empty file beside `path` that only its owner may read; gone at the end, unless it got a name."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{UNFINISHED}")
-    temporary.unlink(missing_ok=True)
     try:
+        temporary.unlink(missing_ok=True)
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # before SQLite knows of it
         yield temporary
     finally:

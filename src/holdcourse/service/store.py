@@ -34,7 +34,6 @@ FORMAT = 1
 MIGRATIONS: dict[int, Callable[[Path], None]] = {}  # from each older format to the next one
 UNFINISHED = ".new-"  # a record gets its name when it is whole
 NAME = re.compile(r"epoch-([0-9]{4,})\.db")
-PRIVATE = 0o700
 OTHERS = 0o077  # what people other than the owner may do
 
 
@@ -50,9 +49,10 @@ class DataFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            archive.make_folder(path.parent)
             for folder in (path, path / "controllers"):
-                _make_private(folder)
+                archive.make_folder(folder, private=True)
+                archive.sync_folder(folder)  # a server that was killed may not have come to it
             self._lock = _locked(path / "holdcourse.lock")
         except OSError as error:
             raise InvalidInput(f"cannot use {path} for data: {error.strerror or error}") from error
@@ -102,11 +102,14 @@ class DataFolder:
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
         """Where to write the next record, and what to call it when it is whole; see `publish`."""
         folder = self.folder(controller)
-        _make_private(folder)
         newest = max(map(number_of, self.epochs(controller)), default=0)
         final = folder / epoch_name(newest + 1)
         unfinished = folder / f"{UNFINISHED}{final.name}"
-        _remove(unfinished)
+        try:
+            archive.make_folder(folder, private=True)
+            _remove(unfinished)
+        except OSError as error:
+            raise LogError(f"cannot begin {final}: {error.strerror}") from error
         return unfinished, final
 
     def publish(self, unfinished: Path, final: Path) -> None:
@@ -193,15 +196,6 @@ def number_of(path: Path) -> int:
 def epoch_name(number: int) -> str:
     """What the file of an epoch is called."""
     return f"epoch-{number:04d}.db"
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder for the service's user only, for good; one that is there stays as it is."""
-    try:
-        folder.mkdir(mode=PRIVATE)
-    except FileExistsError:
-        return
-    archive.sync_folder(folder.parent)
 
 
 def _remove(path: Path) -> None:
