@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-from anyio.to_thread import run_sync
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
+from holdcourse.service.access import caller_of
+from holdcourse.service.fleet import Fleet
+from holdcourse.service.lanes import never
 from holdcourse.service.mistakes import in_words
 from holdcourse.service.refusals import Refusal
 
@@ -32,26 +37,44 @@ def reads(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], Await
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise Refusal(415, "not_json", f"the body must be sent as Content-Type: {JSON}, not {kind or 'nothing'!r}")
-        content = await _content(request, limit)
-        if len(content) <= SMALL:
-            return parsed(model, content)
-        return await run_sync(parsed, model, content)
+        announced = _announced(request, limit)
+        if announced is not None and announced <= SMALL:
+            return parsed(model, await _content(request, limit))
+        fleet: Fleet = request.app.state.fleet
+        # Whoever leaves is noticed when his body is read, not before: to look for it would be to read it.
+        caller = replace(await caller_of(request), left=never)
+        async with fleet.long_bodies.place(caller):
+            return await fleet.parse(partial(parsed, model, await _content(request, limit)))
 
     return read
 
 
+def _announced(request: Request, limit: int) -> int | None:
+    """How many bytes will come; None where that is not said beforehand."""
+    if "transfer-encoding" in request.headers:
+        return None
+    announced = request.headers.get("content-length", "0")
+    if not (announced.isdecimal() and len(announced) < 19 and int(announced) <= limit):
+        raise _too_long(limit)
+    return int(announced)
+
+
 async def _content(request: Request, limit: int) -> bytes:
     """The whole body, or a refusal as soon as it is known to be too long."""
-    announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and len(announced) < 19 and int(announced) <= limit:
-        content = bytearray()
+    content = bytearray()
+    try:
         async for chunk in request.stream():
             content += chunk
             if len(content) > limit:
-                break
-        else:
-            return bytes(content)
-    raise Refusal(413, "too_large", f"the body is longer than {limit // 2**20} MiB, the most that is taken here")
+                raise _too_long(limit)
+    except ClientDisconnect:  # nothing that the log should name: it happens every day
+        raise Refusal(499, "gone", "the client left before all of the body was there; nothing was done") from None
+    return bytes(content)
+
+
+def _too_long(limit: int) -> Refusal:
+    most = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit // 2**10} KiB"
+    return Refusal(413, "too_large", f"the body is longer than {most}, the most that is taken here")
 
 
 def parsed(model: type[Body], content: bytes) -> Body:

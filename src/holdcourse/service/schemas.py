@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 
 MAX_ACTIONS = 5000
 MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
@@ -179,6 +179,13 @@ class Changes(Settings):
     model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"min_dwell": 4}}]})
 
 
+def _short(forecast: Any) -> Any:
+    """A forecast before its numbers are looked at: a long one would take long to look through."""
+    if isinstance(forecast, list) and len(forecast) > MAX_FORECAST:
+        raise ValueError(f"a forecast reaches at most {MAX_FORECAST} rounds ahead, this one {len(forecast)}")
+    return forecast
+
+
 class Ask(Request):
     """A question: which action now."""
 
@@ -186,16 +193,13 @@ class Ask(Request):
 
     context: Context = None
     allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
-    forecast: Annotated[list[Number] | list[Annotated[list[Number], Field(max_length=MAX_CONTEXT)]], Field()] | None = (
-        None
-    )
+    forecast: Annotated[
+        Annotated[list[Number], FailFast()]
+        | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT), FailFast()]], FailFast()]
+        | None,
+        BeforeValidator(_short),
+    ] = None
     round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
-
-    @model_validator(mode="after")
-    def _short(self) -> Ask:
-        if self.forecast is not None and len(self.forecast) > MAX_FORECAST:
-            raise ValueError(f"a forecast reaches at most {MAX_FORECAST} rounds ahead, this one {len(self.forecast)}")
-        return self
 
 
 class Tell(Request):
