@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 MAX_ACTIONS = 5000
 MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
@@ -194,8 +194,8 @@ class Ask(Request):
     context: Context = None
     allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
     forecast: Annotated[
-        Annotated[list[Number], FailFast()]
-        | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT), FailFast()]], FailFast()]
+        Annotated[list[Number], Field(fail_fast=True)]
+        | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
         | None,
         BeforeValidator(_short),
     ] = None
