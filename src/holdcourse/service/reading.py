@@ -23,6 +23,7 @@ Body = TypeVar("Body", bound=BaseModel)
 MAX_BODY = 2**20
 MAX_LONG_BODY = 2**24  # with a history or a matrix
 MAX_DEPTH = 32
+MAX_PARTS = 5000  # lists, objects and names in a body that is not long; more would take long to look through
 SMALL = 2**16  # bytes; more are checked beside the event loop
 JSON = "application/json"
 # Possessive, and an open string ends with the body: a body of quotes is read once, not once per quote.
@@ -39,12 +40,12 @@ def reads(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], Await
             raise Refusal(415, "not_json", f"the body must be sent as Content-Type: {JSON}, not {kind or 'nothing'!r}")
         announced = _announced(request, limit)
         if announced is not None and announced <= SMALL:
-            return parsed(model, await _content(request, limit))
+            return parsed(model, await _content(request, limit), limit)
         fleet: Fleet = request.app.state.fleet
         # Whoever leaves is noticed when his body is read, not before: to look for it would be to read it.
         caller = replace(await caller_of(request), left=never)
         async with fleet.long_bodies.place(caller):
-            return await fleet.parse(partial(parsed, model, await _content(request, limit)))
+            return await fleet.parse(partial(parsed, model, await _content(request, limit), limit))
 
     return read
 
@@ -77,8 +78,12 @@ def _too_long(limit: int) -> Refusal:
     return Refusal(413, "too_large", f"the body is longer than {most}, the most that is taken here")
 
 
-def parsed(model: type[Body], content: bytes) -> Body:
+def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Body:
     """The body as a model; every mistake is named with its place."""
+    found = parts(content) if limit <= MAX_BODY else 0
+    if found > MAX_PARTS:
+        words = f"the body holds {found} lists, objects and names; at most {MAX_PARTS} are taken here"
+        raise Refusal(422, "too_many", words)
     if depth(content) > MAX_DEPTH:
         raise Refusal(
             422, "too_deep", f"the body is nested deeper than {MAX_DEPTH} levels, the most that is taken here"
@@ -87,6 +92,12 @@ def parsed(model: type[Body], content: bytes) -> Body:
         return model.model_validate_json(content, strict=True)
     except ValidationError as error:
         raise Refusal(422, "invalid", in_words(error.errors(include_url=False, include_context=False))) from None
+
+
+def parts(content: bytes) -> int:
+    """How many lists, objects and names there are."""
+    bare = STRING.sub(b"", content)
+    return sum(bare.count(mark) for mark in (b"[", b"{", b":"))
 
 
 def depth(content: bytes) -> int:
