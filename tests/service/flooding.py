@@ -48,7 +48,7 @@ def request(method, path, token=None, body=None):
 def flood(url, requests, connections=100, patience_s=0.2):
     """Send them again and again from many connections, whose clients leave when they are not answered at once.
 
-    Yields a function that says how many answers of each status there were so far.
+    Yields a function that says how many answers of each status there were so far, and how many clients left.
     """
     address, ended, counts = urlsplit(url), threading.Event(), {}
 
@@ -64,6 +64,8 @@ def flood(url, requests, connections=100, patience_s=0.2):
                         status = line.split(b" ")[1].decode() if line else "closed"
                         counts[status] = counts.get(status, 0) + 1
                         await reader.read()
+                except TimeoutError:
+                    counts["left"] = counts.get("left", 0) + 1
                 finally:
                     writer.transport.abort()
             turn += connections
@@ -96,6 +98,6 @@ def slowest_override(url, secret, name, seconds):
     return slowest
 
 
-def under_way(counts, least=20):
+def under_way(counts, least=60):
     """Wait until the flood has reached the server."""
     wait_for(lambda: sum(counts().values()) >= least, "the flood", 10.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +20,7 @@ from holdcourse.service.noise import OncePerMinute
 BACKLOG = 2048  # connections that wait to be taken
 TAKEN_AT_ONCE = 64  # of them before anything else is done
 GRACE_S = 5  # for requests under way when the server is stopped
+SWITCH_S = 0.001  # how soon a thread that computes lets another one go on: an operator's request passes it many times
 NOISY = ("asyncio", "uvicorn.error", "holdcourse.service")
 
 
@@ -49,6 +51,7 @@ class Server(uvicorn.Server):
 
     def run(self, sockets: Any = None) -> None:
         """Serve until stopped."""
+        sys.setswitchinterval(SWITCH_S)
         super().run([self._listener])
 
 
