@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,11 +13,12 @@ import time
 from contextlib import contextmanager
 
 import httpx
-import uvicorn
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.service.app import create_app
+from holdcourse.service.connections import Bounds
+from holdcourse.service.server import Server
 
 KERNEL = hc.Kernel(RBF(1.0), RBF(0.5))
 QUICK = {  # nothing is fitted, so a round takes about as long as its commit
@@ -68,19 +70,21 @@ class Client(httpx.Client):
 
 
 @contextmanager
-def served(data, token_file=None, clock=None):
+def served(data, token_file=None, bounds=Bounds(), clock=None):  # noqa: B008 - it is frozen
     """A server in a thread; yields its address."""
     app = create_app(data, token_file, clock)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, ws="none"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    server = Server(app, listener, bounds)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         wait_for(lambda: server.started, "the server to start")
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        app.state.fleet.hub.close()
         server.should_exit = True
         thread.join()
+        listener.close()
 
 
 class Process:

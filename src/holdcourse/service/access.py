@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
@@ -12,10 +13,13 @@ from pydantic import BaseModel
 
 from holdcourse.errors import HoldcourseError
 from holdcourse.service.fleet import Fleet
+from holdcourse.service.lanes import Caller
 from holdcourse.service.refusals import Refusal
-from holdcourse.service.tokens import ANYBODY, Author, Keyring, Scope, Token
+from holdcourse.service.tokens import ANYBODY, Keyring, Scope, Token
 
 logger = logging.getLogger("holdcourse.service")
+
+UNDER_WAY = "holdcourse.under_way"  # in the scope of a request: what ends with it
 
 
 def authorised(request: Request) -> Token | None:
@@ -40,8 +44,8 @@ def authorised(request: Request) -> Token | None:
     return found.token
 
 
-def sender(request: Request) -> Token:
-    """The token of a request, which must have one."""
+def sender(request: Request, *, operator: bool = False) -> Token:
+    """The token of a request, which must have one; from now until its answer the request counts for it."""
     token = authorised(request)
     if token is None:
         given = (
@@ -50,12 +54,30 @@ def sender(request: Request) -> Token:
         raise Refusal(
             401, "unauthorised", f"{given}; send Authorization: Bearer <token>, made by: holdcourse token make"
         )
+    if not hasattr(request.state, "caller"):
+        fleet: Fleet = request.app.state.fleet
+        client, under_way = client_of(request, token), request.scope.get(UNDER_WAY)
+        if isinstance(under_way, ExitStack):
+            under_way.enter_context((fleet.operator_requests if operator else fleet.requests).one(client))
+        request.state.caller = Caller(client, operator, lambda: left(request), token.author)
     return token
 
 
-def who(request: Request, scope: Scope, controller: str) -> Token:
+def client_of(request: Request, token: Token) -> str:
+    """Whose quota a request counts for: that of its token or, without tokens, of its address."""
+    address = "nowhere" if request.client is None else request.client.host
+    return f"token {token.id}" if token.id else f"address {address}"
+
+
+async def left(request: Request) -> None:
+    """Returns when the client has gone; to be called once the body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def who(request: Request, scope: Scope, controller: str, *, operator: bool = False) -> Token:
     """The token of a request, which must allow this."""
-    token = sender(request)
+    token = sender(request, operator=operator)
     if not token.may(scope, controller):
         holds = f"{', '.join(token.scopes) or 'read'} on {', '.join(token.controllers)}"
         raise Refusal(403, "forbidden", f"this needs a token with {scope} for {controller!r}; this one has {holds}")
@@ -67,11 +89,6 @@ async def known(request: Request) -> Token:
     return sender(request)
 
 
-async def author(request: Request) -> Author:
-    """A dependency: who does what the request asks for."""
-    return sender(request).author
-
-
 async def maker(request: Request) -> Token:
     """A dependency: the request's token must allow to make controllers; which ones is checked when the body is read."""
     token = sender(request)
@@ -81,13 +98,22 @@ async def maker(request: Request) -> Token:
     return token
 
 
-def needs(scope: Scope) -> Callable[[Request], Coroutine[Any, Any, Token]]:
-    """A dependency: the request's token must allow this on the controller of its address."""
+def needs(scope: Scope, *, operator: bool = False) -> Callable[[Request], Coroutine[Any, Any, Token]]:
+    """A dependency: the request's token must allow this on the controller of its address.
+
+    What an operator sends goes before all else, and does not count among the other requests of the same client.
+    """
 
     async def check(request: Request) -> Token:
-        return who(request, scope, request.path_params["id"])
+        return who(request, scope, request.path_params["id"], operator=operator)
 
     return check
+
+
+async def caller_of(request: Request) -> Caller:
+    """A dependency: whose request it is; for those who need no token, that of the address."""
+    known: Caller | None = getattr(request.state, "caller", None)
+    return known or Caller(client_of(request, ANYBODY), left=lambda: left(request))
 
 
 async def fleet_of(request: Request) -> Fleet:
@@ -102,13 +128,14 @@ def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
 
 
 Who = Annotated[Token, Depends(known)]
-By = Annotated[Author, Depends(author)]
 Ships = Annotated[Fleet, Depends(fleet_of)]
-Reads, Asks, Tells, Administers, Makes = (
+By = Annotated[Caller, Depends(caller_of)]
+Reads, Asks, Tells, Administers, Operates, Makes = (
     Depends(needs("read")),
     Depends(needs("ask")),
     Depends(needs("tell")),
     Depends(needs("admin")),
+    Depends(needs("admin", operator=True)),
     Depends(maker),
 )
 Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]

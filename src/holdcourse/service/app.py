@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
 from holdcourse.service import description, steering, watching
+from holdcourse.service.access import UNDER_WAY
 from holdcourse.service.clock import Clock
 from holdcourse.service.fleet import Fleet
 from holdcourse.service.live import Hub
@@ -31,6 +32,7 @@ from holdcourse.service.refusal_log import RefusalLog
 from holdcourse.service.refusals import Refusal, as_refusal
 from holdcourse.service.store import DataFolder
 from holdcourse.service.tokens import Keyring
+from holdcourse.witness import Witness
 
 logger = logging.getLogger("holdcourse.service")
 
@@ -46,14 +48,17 @@ COMMON_HEADERS = {  # an address may set others
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
-def create_app(data: Path, token_file: Path | None = None, clock: Clock | None = None) -> FastAPI:
+def create_app(
+    data: Path, token_file: Path | None = None, clock: Clock | None = None, witness: Witness | None = None
+) -> FastAPI:
     """The service over a data folder; without a token file everybody who reaches it may do everything."""
     keyring = None if token_file is None else Keyring(token_file, clock)
     store = DataFolder(data)
-    fleet = Fleet(store, Hub(), clock)
+    fleet = Fleet(store, Hub(), clock, witness)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -87,7 +92,8 @@ class Shield:
     """Puts the common headers on every answer, also where we failed.
 
     Without tokens it also turns away requests that a foreign web page sends through the operator's own browser: they
-    name another host, or say that they come from another site.
+    name another host, or say that they come from another site. And those that came through a proxy: behind it everybody
+    would look as if he sat at this machine.
     """
 
     def __init__(self, app: ASGIApp, *, only_local: bool) -> None:
@@ -110,14 +116,15 @@ class Shield:
                     headers.setdefault(name, value)
             await send(message)
 
-        foreign = self._foreign(Headers(scope=scope)) if self._only_local else None
+        foreign = _foreign(Headers(scope=scope)) if self._only_local else None
         if foreign is not None:
             refusal = Refusal(403, "foreign", foreign)
             log_refusal(Request(scope), refusal)
             await answered(refusal)(scope, receive, send_with_headers)
             return
         try:
-            await self._app(scope, receive, send_with_headers)
+            with ExitStack() as scope[UNDER_WAY]:
+                await self._app(scope, receive, send_with_headers)
         except Exception:
             if begun:  # all that is left is to cut it off
                 raise
@@ -125,14 +132,22 @@ class Shield:
             refusal = Refusal(500, "failed", "this should not have happened; the server's log says more")
             await answered(refusal)(scope, receive, send_with_headers)
 
-    def _foreign(self, headers: Headers) -> str | None:
-        host = headers.get("host", "")
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-        if name and not is_local(name.strip("[]")):
-            return f"without a token file only this machine is served, not {name!r}; start with --token-file"
-        if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
-            return "without a token file other web sites may not send requests; start with --token-file"
-        return None
+
+def _foreign(headers: Headers) -> str | None:
+    """Why a request does not come from a program on this machine, if so."""
+    host = headers.get("host", "")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if name and not is_local(name.strip("[]")):
+        return f"without a token file only this machine is served, not {name!r}; start with --token-file"
+    if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+        return "without a token file other web sites may not send requests; start with --token-file"
+    forwarded = [name for name in FORWARDED if name in headers]
+    if forwarded:  # whoever the proxy lets in would look as if he sat here
+        return (
+            f"without a token file nothing is taken from a proxy, and this came through one (header {forwarded[0]}); "
+            "start with --token-file, or call the service without the proxy"
+        )
+    return None
 
 
 def is_local(host: str) -> bool:

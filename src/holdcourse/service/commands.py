@@ -6,8 +6,9 @@ import json
 import socket
 from contextlib import suppress
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -16,6 +17,7 @@ from rich.table import Column, Table
 from holdcourse.arguments import Json, names_of, names_option
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.service import tokens
+from holdcourse.witness import Witness
 
 token_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Tokens: who may use the service.")
 
@@ -23,8 +25,6 @@ TokenFile = Annotated[Path, typer.Option("--token-file", help="The file that hol
 Expires = Annotated[
     str | None, typer.Option(help="A date (2027-01-31), or how long it counts: 24h, 90d, 12w.", show_default="never")
 ]
-GRACE_S = 5  # for requests under way when the server is stopped
-BACKLOG = 2048  # connections that wait to be taken
 OPEN_FILES = 65_536  # a controller holds about ten
 
 
@@ -35,6 +35,22 @@ def serve(
     ),
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8000,
     token_file: Annotated[Path | None, typer.Option(help="Tokens that are let in; see: holdcourse token make.")] = None,
+    connections: Annotated[int, typer.Option(help="Most connections open at once.", min=8)] = 1024,
+    per_address: Annotated[int, typer.Option(help="Most connections from one address.", min=4)] = 512,
+    request_timeout: Annotated[
+        float, typer.Option(help="Seconds in which headers must arrive, and a body must go on arriving.", min=0.1)
+    ] = 10.0,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A reverse proxy, which says for whom it speaks; --per-address does not hold for it. Needs tokens.",
+        ),
+    ] = None,
+    witness: Annotated[
+        str | None, typer.Option(metavar="SINK", help="Who is told how far records are: a file, syslog:, https://...")
+    ] = None,
+    witness_key: Annotated[Path | None, typer.Option(help="File of the key that signs what a witness is told.")] = None,
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
@@ -45,9 +61,9 @@ def serve(
     Example: [bold]holdcourse serve --data fleet --token-file tokens.json --host 0.0.0.0[/]
     """
     try:
-        import uvicorn
-
         from holdcourse.service.app import create_app, is_local
+        from holdcourse.service.connections import Bounds
+        from holdcourse.service.server import Server
     except ModuleNotFoundError as error:
         raise MissingExtra(f'serve needs {error.name}: pip install "holdcourse[serve]"') from None
     if token_file is None and not is_local(host):
@@ -55,38 +71,40 @@ def serve(
             f"{host} can be reached from other machines: give --token-file (see: holdcourse token make), or listen on "
             "127.0.0.1"
         )
+    if proxy and token_file is None:
+        raise InvalidInput(
+            f"behind the proxy {proxy[0]} everybody looks as if he sat there: give --token-file (see: holdcourse token "
+            "make)"
+        )
+    for address in proxy or ():
+        _check_address(address)
+    if (witness is None) != (witness_key is None):
+        raise InvalidInput("--witness and --witness-key go together: who is told, and the key that signs it")
+    told = None if witness is None or witness_key is None else Witness(witness_key, witness)
     _allow_many_files()
     listener = _listening(host, port)
-    app = create_app(data, token_file)
+    app = create_app(data, token_file, witness=told)
+    bounds = Bounds(connections, per_address, frozenset(proxy or ()), head_s=request_timeout, body_s=request_timeout)
 
-    class Server(uvicorn.Server):
-        """Says where it listens, and ends the endless streams before it waits for requests to finish."""
+    def listening() -> None:
+        address, bound = listener.getsockname()[:2]
+        typer.echo(f"{data} is served on http://{f'[{address}]' if ':' in address else address}:{bound}")
 
-        async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
-            address, bound = listener.getsockname()[:2]
-            typer.echo(f"{data} is served on http://{f'[{address}]' if ':' in address else address}:{bound}")
-
-        async def shutdown(self, sockets: Any = None) -> None:
-            app.state.fleet.hub.close()
-            await super().shutdown(sockets)
-
-    settings = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
-        ws="none",
-    )
     with listener, suppress(KeyboardInterrupt):
-        Server(settings).run(sockets=[listener])
+        Server(app, listener, bounds, listening).run()
+
+
+def _check_address(given: str) -> None:
+    try:
+        ip_address(given)
+    except ValueError:
+        raise InvalidInput(f"--proxy {given!r} is no address; give it as numbers, such as 127.0.0.1") from None
 
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InvalidInput(
             f"cannot listen on {host}, port {port}: {error.strerror or error}; stop what runs there, or use --port"

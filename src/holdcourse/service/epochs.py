@@ -27,6 +27,7 @@ from holdcourse.service.ledger import Ledger
 from holdcourse.service.store import DataFolder
 from holdcourse.service.tokens import Author
 from holdcourse.session import Origin
+from holdcourse.witness import Witness
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
 
@@ -174,7 +175,7 @@ def recorded_policy(log: Log) -> Policy:
     return recipe.make(log.about["recipe"])
 
 
-def reopened(path: Path) -> Controller:
+def reopened(path: Path, witness: Witness | None = None) -> Controller:
     """A controller as its record describes it."""
     log = Log.read(path, checked=False)
     try:
@@ -190,6 +191,7 @@ def reopened(path: Path) -> Controller:
         limits=Limits(**identity["limits"]),
         guard=None if guard is None else Guard(**guard),
         max_pending=identity["max_pending"],
+        witness=witness,
     )
 
 

@@ -1,7 +1,9 @@
 """All controllers of one process: opened, made and watched over.
 
 Each controller has one turn at a time, which requests wait for without holding a thread; so one that is slow, or being
-opened, keeps nobody waiting but its own clients.
+opened, keeps nobody waiting but its own clients. What takes long is done beside the turn, a few things at a time.
+Operators who take a machine, and the watchdog, go first and have threads of their own: they wait for the one thing that
+is being done now, and for nothing else.
 """
 
 from __future__ import annotations
@@ -23,36 +25,60 @@ from holdcourse.log import LogError
 from holdcourse.service import epochs, refusals
 from holdcourse.service.clock import Clock
 from holdcourse.service.hosted import Done, Hosted
+from holdcourse.service.lanes import SERVICE, Caller, Lane, Quota
 from holdcourse.service.live import Hub
 from holdcourse.service.metrics import Latency
 from holdcourse.service.refusals import Refusal
 from holdcourse.service.schemas import Config, plain
 from holdcourse.service.store import DataFolder
 from holdcourse.service.tokens import Author
+from holdcourse.witness import Witness
 
 logger = logging.getLogger("holdcourse.service")
 Result = TypeVar("Result")
 
-THREADS = 64
-HEAVY_THREADS = 2  # rebuilding, verifying, copying: they must not crowd out decisions
-MAX_WAITING = 256  # requests for one controller
+THREADS = 64  # turns of that many controllers at once
+OPERATOR_THREADS = 16
+WATCHDOG_THREADS = 4
+PARSING_THREADS = 2
+LONG_BODIES = 8  # being received or parsed at once, and of one client ...
+LONG_BODIES_EACH = 1
+LOOKING = 4  # light reads at once, and of one client ...
+LOOKING_EACH = 2
+HEAVY = 2  # rebuilding and verifying at once: they must not crowd out decisions ...
+HEAVY_EACH = 1
+MAX_WAITING = 256  # requests for one controller, or for a read, in all ...
+WAITING_EACH = 96  # ... and of one client
+LONG_WAITING_EACH = 8
+REQUESTS_EACH = 256  # of one client, waiting, being read or answered
+OPERATOR_REQUESTS_EACH = 16
+STREAMS_EACH = 32
 WATCH_EVERY_S = 0.5
 
 
 class Berth:
     """The place of one controller: its turn, and the controller once it is open, or why it is not."""
 
-    def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self.waiting = 0
+    def __init__(self, name: str) -> None:
+        self.turn = Lane(name, 1, 1, MAX_WAITING, WAITING_EACH)
         self.hosted: Hosted | None = None
         self.broken: str | None = None
+        self.tried = asyncio.Event()  # once there is a controller, or a reason why not
+        self.watching: asyncio.Task[None] | None = None
         self._alone = Lock()  # a request that is cut off leaves its thread running
 
-    def use(self, action: Callable[[Hosted], Result]) -> Result:
-        """Do something with the controller, in a thread that has the turn."""
+    def use(self, action: Callable[[Hosted], Result], author: Author | None = None) -> Result:
+        """Do something with the controller, in a thread that has the turn; recorded in the author's name."""
         with self._alone:
-            return action(self.open())
+            hosted = self.open()
+            with hosted.acted_by(author):
+                return action(hosted)
+
+    def close(self) -> None:
+        """Let go of the controller's files, once nobody uses them."""
+        with self._alone:
+            if self.hosted is not None:
+                self.hosted.close()
 
     def open(self) -> Hosted:
         """The controller, or the reason why there is none."""
@@ -66,36 +92,46 @@ class Berth:
 class Fleet:
     """See the module's docstring."""
 
-    def __init__(self, store: DataFolder, hub: Hub, clock: Clock | None = None) -> None:
-        self.store, self.hub, self.clock = store, hub, clock or Clock()
+    def __init__(self, store: DataFolder, hub: Hub, clock: Clock | None = None, witness: Witness | None = None) -> None:
+        self.store, self.hub, self.clock, self._witness = store, hub, clock or Clock(), witness
         self.berths: dict[str, Berth] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
         self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
+        self.requests = Quota("requests under way", REQUESTS_EACH)
+        self.operator_requests = Quota("operator's requests under way", OPERATOR_REQUESTS_EACH)
+        self.streams = Quota("streams of events", STREAMS_EACH)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Open all that is there, in the background."""
-        self._threads, self._heavy = CapacityLimiter(THREADS), CapacityLimiter(HEAVY_THREADS)
+        self._threads, self._opening = CapacityLimiter(THREADS), CapacityLimiter(HEAVY)
+        self._operators, self._watchdogs = CapacityLimiter(OPERATOR_THREADS), CapacityLimiter(WATCHDOG_THREADS)
+        self._parsing = CapacityLimiter(PARSING_THREADS)
+        self._readers = CapacityLimiter(LOOKING + HEAVY + 1)  # one for each place in these lanes:
+        self._looking = Lane("a look at the records", LOOKING, LOOKING_EACH, MAX_WAITING, WAITING_EACH)
+        self._heavy = Lane("a read that takes long", HEAVY, HEAVY_EACH, MAX_WAITING, LONG_WAITING_EACH)
+        self.long_bodies = Lane("a long body to be read", LONG_BODIES, LONG_BODIES_EACH, MAX_WAITING, LONG_WAITING_EACH)
+        self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
         self.hub.start()
         for name in self.store.ids():
-            berth = self.berths[name] = Berth()
+            berth = self.berths[name] = Berth(name)
             self.opening.add(name)
-            await berth.turn.acquire()  # whoever asks for it waits until it is open
+            berth.turn.enter(SERVICE.client)  # whoever asks for it waits until it is open
             self._tasks.append(asyncio.create_task(self._open(name, berth)))
         self._tasks.append(asyncio.create_task(self._watch()))
 
     async def stop(self) -> None:
         """Let go of all files."""
         self.hub.close()
-        for task in self._tasks:
+        tasks = [*self._tasks, *(berth.watching for berth in self.berths.values() if berth.watching is not None)]
+        for task in tasks:
             task.cancel()
-        for task in self._tasks:
+        for task in tasks:
             with suppress(asyncio.CancelledError, Exception):  # whatever it was, the files must be closed
                 await task
         for berth in self.berths.values():
-            async with berth.turn:
-                if berth.hosted is not None:
-                    berth.hosted.close()
+            async with berth.turn.place(SERVICE):
+                await run_sync(berth.close)
         self.store.close()
 
     @property
@@ -113,63 +149,79 @@ class Fleet:
     async def opened(self, name: str) -> Hosted:
         """The controller, for looking at it; waits only while it is being opened."""
         berth = self.berth(name)
-        if berth.hosted is None and berth.broken is None:
-            async with berth.turn:
-                pass
+        await berth.tried.wait()
         return berth.open()
 
-    async def do(self, name: str, action: Callable[[Hosted], Done], timed: str | None = None) -> dict[str, Any]:
+    async def do(
+        self, name: str, action: Callable[[Hosted], Done], caller: Caller, timed: str | None = None
+    ) -> dict[str, Any]:
         """Take a turn of a controller; returns the answer, after those who watch were told."""
         began, berth = perf_counter(), self.berth(name)
-        if berth.waiting >= MAX_WAITING:
-            raise Refusal(429, "busy", f"{berth.waiting} requests wait for {name} already; try again in a moment")
-        berth.waiting += 1
-        try:
-            async with berth.turn:
-                self.berth(name)  # it may have been in the making, in vain
-                done = await run_sync(berth.use, action, limiter=self._threads)
-                for kind, data in done.happened:
-                    self.hub.publish(name, kind, data)
-        finally:
-            berth.waiting -= 1
+        async with berth.turn.place(caller):
+            self.berth(name)  # it may have been in the making, in vain
+            done = await run_sync(berth.use, action, caller.author, limiter=self._threads_for(caller))
+            for kind, data in done.happened:
+                self.hub.publish(name, kind, data)
         if timed is not None:
             self.latencies[name, timed].add(perf_counter() - began)
         return done.answer
 
-    async def borrow(self, name: str, action: Callable[[Hosted], Result]) -> Result:
+    async def borrow(self, name: str, action: Callable[[Hosted], Result], caller: Caller) -> Result:
         """Take a turn to look at what only its thread may look at."""
         berth = self.berth(name)
-        async with berth.turn:
-            return await run_sync(berth.use, action, limiter=self._threads)
+        async with berth.turn.place(caller):
+            return await run_sync(berth.use, action, limiter=self._threads_for(caller))
 
-    async def beside(self, action: Callable[[], Result], *, heavy: bool = False) -> Result:
-        """Do something that needs no turn, in a thread."""
-        return await run_sync(action, limiter=self._heavy if heavy else self._threads)
+    async def look(self, action: Callable[[], Result], caller: Caller) -> Result:
+        """Read something quick, which needs no turn."""
+        async with self._looking.place(caller):
+            return await run_sync(action, limiter=self._readers)
 
-    async def create(self, config: Config, author: Author) -> tuple[dict[str, Any], bool]:
+    async def read(self, action: Callable[[], Result], caller: Caller) -> Result:
+        """Read something that takes long and needs no turn: one thing at a time for a client."""
+        async with self._heavy.place(caller):
+            return await run_sync(action, limiter=self._readers)
+
+    async def copy(self, action: Callable[[], Result], caller: Caller) -> Result:
+        """Make a back-up; those who only look cannot take its place."""
+        async with self._copying.place(caller):
+            return await run_sync(action, limiter=self._readers)
+
+    async def parse(self, action: Callable[[], Result]) -> Result:
+        """Take in a long body."""
+        return await run_sync(action, limiter=self._parsing)
+
+    def _threads_for(self, caller: Caller) -> CapacityLimiter:
+        if caller is SERVICE:
+            return self._watchdogs
+        return self._operators if caller.first else self._threads
+
+    async def create(self, config: Config, caller: Caller) -> tuple[dict[str, Any], bool]:
         """A new controller, or the one that was created with the same settings before; whether it is new."""
-        settings, name = await self.beside(lambda: _settings(config)), config.id  # a history may be long
+        settings, name = await self.parse(lambda: _settings(config)), config.id  # a history may be long
         while True:
-            berth = self.berths.setdefault(name, Berth())
-            async with berth.turn:
+            berth = self.berths.setdefault(name, Berth(name))
+            async with berth.turn.place(caller):
                 if self.berths.setdefault(name, berth) is berth:  # else whoever was making it failed, and another tries
-                    return await self._created(name, berth, settings, config, author)
+                    return await self._created(name, berth, settings, config, caller)
 
     async def _created(
-        self, name: str, berth: Berth, settings: Mapping[str, Any], config: Config, author: Author
+        self, name: str, berth: Berth, settings: Mapping[str, Any], config: Config, caller: Caller
     ) -> tuple[dict[str, Any], bool]:
         if berth.hosted is not None or berth.broken is not None:
             return _existing(berth.open(), settings), False
         is_new = not self.store.epochs(name)  # else an earlier attempt failed after the record got its name
         try:
-            berth.hosted = await run_sync(self._make, settings, config, author, limiter=self._threads)
+            berth.hosted = await run_sync(self._make, settings, config, caller.author, limiter=self._threads)
         except BaseException:
             del self.berths[name]
             raise
+        finally:
+            berth.tried.set()
         self.hub.publish(name, "state", {"created": True})
         return (berth.hosted.view.state(), True) if is_new else (_existing(berth.hosted, settings), False)
 
-    def _make(self, settings: Mapping[str, Any], config: Config, author: Author) -> Hosted:
+    def _make(self, settings: Mapping[str, Any], config: Config, author: Author | None) -> Hosted:
         history = None if config.history is None else plain(config, include={"history"})["history"]
         try:
             if not self.store.epochs(config.id):
@@ -177,11 +229,11 @@ class Fleet:
                     epochs.begin(self.store, settings, history, author)
         except OSError as error:
             raise LogError(f"cannot begin a record in {self.store.folder(config.id)}: {error}") from error
-        return Hosted(self.store, config.id, self.clock)
+        return Hosted(self.store, config.id, self.clock, self._witness)
 
     async def _open(self, name: str, berth: Berth) -> None:
         try:
-            berth.hosted = await run_sync(Hosted, self.store, name, self.clock, limiter=self._heavy)
+            berth.hosted = await run_sync(Hosted, self.store, name, self.clock, self._witness, limiter=self._opening)
         except HoldcourseError as error:
             berth.broken = f"{name} cannot be opened: {error}"
             logger.error("%s", berth.broken)
@@ -190,20 +242,25 @@ class Fleet:
             logger.exception("%s", berth.broken)
         finally:
             self.opening.discard(name)
-            berth.turn.release()
+            berth.tried.set()
+            berth.turn.leave(SERVICE.client)
 
     async def _watch(self) -> None:
         """The watchdog: nobody telling or asking within the deadline is an alarm, whoever looks."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             for name, berth in list(self.berths.items()):
-                if berth.hosted is not None and berth.hosted.view.has_unreported and not berth.turn.locked():
-                    try:
-                        await self.do(name, lambda hosted: hosted.watch())
-                    except HoldcourseError as error:  # a full disk, say: the state says so anyway; try again
-                        logger.warning("cannot record that %s is late: %s", name, error)
-                    except Exception:  # one that cannot be watched must not keep the others from being watched
-                        logger.exception("cannot watch %s", name)
+                is_watched = berth.watching is not None and not berth.watching.done()
+                if berth.hosted is not None and berth.hosted.view.has_unreported and not is_watched:
+                    berth.watching = asyncio.create_task(self._report(name))  # one that is slow delays no other
+
+    async def _report(self, name: str) -> None:
+        try:
+            await self.do(name, lambda hosted: hosted.watch(), SERVICE)
+        except HoldcourseError as error:  # a full disk, say: the state says so anyway; it is tried again
+            logger.warning("cannot record that %s is late: %s", name, error)
+        except Exception:
+            logger.exception("cannot watch %s", name)
 
 
 def _settings(config: Config) -> dict[str, Any]:

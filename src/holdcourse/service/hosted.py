@@ -7,7 +7,7 @@ an operator may do in `operating`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from holdcourse.service.store import DataFolder, number_of
 from holdcourse.service.tokens import Author
 from holdcourse.service.view import View, of_epoch
 from holdcourse.service.watchdog import Timing
+from holdcourse.witness import Witness
 
 
 class Done(NamedTuple):
@@ -48,10 +49,13 @@ class Hosted:
         How long ago what is pending was asked.
     """
 
-    def __init__(self, store: DataFolder, name: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self, store: DataFolder, name: str, clock: Clock | None = None, witness: Witness | None = None
+    ) -> None:
         self.store, self.id = store, name
         self._author: Author | None = None
         self.timing = Timing(clock or Clock())
+        self._witness = witness
         self.shelf = Shelf()
         try:
             self._open()
@@ -65,7 +69,7 @@ class Hosted:
         paths = self.store.epochs(self.id)
         self.store.check_newest(self.id)
         self.shelf.take_in(paths)
-        self.controller: Controller = epochs.reopened(paths[-1])
+        self.controller: Controller = epochs.reopened(paths[-1], self._witness)
         try:
             self.controller.log.clock = self.timing.clock.now
             self.controller.log.index()
@@ -116,8 +120,8 @@ class Hosted:
         self.view = View.of(self._unchanging, self.controller, self.ledger, list(self.answers.values()), self.timing)
 
     @contextmanager
-    def acted_by(self, author: Author) -> Iterator[None]:
-        """What is done within goes into the record under this name. Whoever has the turn acts, and nobody else."""
+    def acted_by(self, author: Author | None) -> Iterator[None]:
+        """What is done within goes into the record under this name, if any; only whoever has the turn acts."""
         self._author = author
         try:
             yield
@@ -182,13 +186,3 @@ class Hosted:
         waiting = list(self.ledger.pending)
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
         return refusals.conflict(words, waiting, given)
-
-
-def by(author: Author, action: Callable[[Hosted], Done]) -> Callable[[Hosted], Done]:
-    """The action, done in somebody's name."""
-
-    def act(hosted: Hosted) -> Done:
-        with hosted.acted_by(author):
-            return action(hosted)
-
-    return act

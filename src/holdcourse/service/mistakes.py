@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 MOST = 5  # mistakes named
+LOOKED_AT = 200  # mistakes; a body may hold a million of them
 KIND = re.compile(r"constrained-\w+|(list|dict|tuple|literal|nullable|function-\w+)\[.*", re.DOTALL)
 SINGLE = {"float": ("a number", "numbers"), "int": ("a whole number", "whole numbers"), "str": ("a text", "texts")}
 OF_KIND = ("_type", "literal_error")  # ends of the types of mistakes that say: another kind of value
@@ -44,9 +45,10 @@ class Mistake(NamedTuple):
 def in_words(mistakes: Sequence[Mapping[str, Any]]) -> str:
     """Mistakes that pydantic found, in one line."""
     lines: list[str] = []
-    for place, group in groupby(map(_read, mistakes), key=lambda mistake: mistake.place):
+    for place, group in groupby(map(_read, mistakes[:LOOKED_AT]), key=lambda mistake: mistake.place):
         lines += _of_place(place, list(group))
-    more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
+    left_out = len(lines) - MOST + max(len(mistakes) - LOOKED_AT, 0)
+    more = [f"and {left_out} more"] if len(lines) > MOST else []
     return "; ".join(lines[:MOST] + more)
 
 

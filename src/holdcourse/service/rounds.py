@@ -15,16 +15,24 @@ from holdcourse.service.schemas import Ask
 from holdcourse.service.shelf import Entry
 
 
-def ask(hosted: Hosted, request: Ask, key: str | None) -> Done:
-    """Decide the next round, or say again what was decided."""
+class LongAgo(Exception):  # noqa: N818 - not an error: there is more to do
+    """The question was answered so long ago that its answer must be rebuilt, which is not done in the turn."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(f"round {entry.event.body['round']} must be rebuilt")
+        self.entry = entry
+
+
+def ask(hosted: Hosted, request: Ask, key: str | None, rebuilt: dict[str, Any] | None = None) -> Done:
+    """Decide the next round, or say again what was decided; `rebuilt` is what was answered long ago."""
     hosted.recall()
     controller, ledger = hosted.controller, hosted.ledger
     earlier = repeats.asked_under(hosted.shelf, key)
     if earlier is not None:
-        return Done(_same_decision(hosted, earlier, request), [])
+        return Done(_same_decision(hosted, earlier, request, rebuilt), [])
     number = _round_meant(hosted, request.round, key)
     if number < controller.round:
-        return _asked_before(hosted, number, request, key)
+        return _asked_before(hosted, number, request, key, rebuilt)
     if number > controller.round:
         words = f"round {number} cannot be decided yet; the next one is {controller.round}"
         raise refusals.conflict(words, controller.round, number)
@@ -102,23 +110,28 @@ def _learn(hosted: Hosted, decision: str, measurement: float | None, applied: in
         controller.tell(decision, measurement, other, extra=extra, notes=notes)
 
 
-def _asked_before(hosted: Hosted, number: int, request: Ask, key: str | None) -> Done:
+def _asked_before(hosted: Hosted, number: int, request: Ask, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
     """The answer to a round that was decided, with the question that it must be the same as."""
     entry = hosted.shelf.asked(number)
     if entry is None:
         raise refusals.unknown("round", str(number), f"the next one is {hosted.controller.round}")
-    answer = _same_decision(hosted, entry, request)
+    answer = _same_decision(hosted, entry, request, rebuilt)
     if key is not None:  # the key must mean this round from now on, whatever comes
         hosted.commit({"note": "repeat", "round": number, **repeats.keyed(key)})
     return Done(answer, [])
 
 
-def _same_decision(hosted: Hosted, entry: Entry, request: Ask) -> dict[str, Any]:
+def _same_decision(hosted: Hosted, entry: Entry, request: Ask, rebuilt: dict[str, Any] | None) -> dict[str, Any]:
     repeats.check_question(hosted.controller.policy.problem, entry.event, request)
     name = f"r{entry.event.body['round']}"
-    if name in hosted.answers and entry.epoch == hosted.epoch:
-        return hosted.answers[name]
-    return past.answer(hosted.controller, hosted.shelf, entry)
+    if entry.epoch == hosted.epoch:
+        if name in hosted.answers:
+            return hosted.answers[name]
+        if past.remembers(hosted.controller, name):
+            return past.answer(hosted.controller, hosted.shelf, entry)
+    if rebuilt is not None and (rebuilt["epoch"], rebuilt["decision"]) == (entry.epoch, name):
+        return rebuilt
+    raise LongAgo(entry)
 
 
 def _round_meant(hosted: Hosted, number: int | None, key: str | None) -> int:

@@ -182,6 +182,13 @@ class Changes(Settings):
     model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"min_dwell": 4}}]})
 
 
+def _short(forecast: Any) -> Any:
+    """A forecast before its numbers are looked at: a long one would take long to look through."""
+    if isinstance(forecast, list) and len(forecast) > MAX_FORECAST:
+        raise ValueError(f"a forecast reaches at most {MAX_FORECAST} rounds ahead, this one {len(forecast)}")
+    return forecast
+
+
 class Ask(Request):
     """A question: which action now."""
 
@@ -189,16 +196,13 @@ class Ask(Request):
 
     context: Context = None
     allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
-    forecast: Annotated[list[Number] | list[Annotated[list[Number], Field(max_length=MAX_CONTEXT)]], Field()] | None = (
-        None
-    )
+    forecast: Annotated[
+        Annotated[list[Number], Field(fail_fast=True)]
+        | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
+        | None,
+        BeforeValidator(_short),
+    ] = None
     round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
-
-    @model_validator(mode="after")
-    def _short(self) -> Ask:
-        if self.forecast is not None and len(self.forecast) > MAX_FORECAST:
-            raise ValueError(f"a forecast reaches at most {MAX_FORECAST} rounds ahead, this one {len(self.forecast)}")
-        return self
 
 
 class Tell(Request):

@@ -13,9 +13,22 @@ from pydantic import BaseModel
 
 import holdcourse as hc
 from holdcourse.service import answers, files, looking, metrics, past
-from holdcourse.service.access import Administers, DecisionId, Id, Reads, Ships, Who, authorised, reply, who
+from holdcourse.service.access import (
+    UNDER_WAY,
+    Administers,
+    By,
+    DecisionId,
+    Id,
+    Reads,
+    Ships,
+    Who,
+    authorised,
+    reply,
+    who,
+)
 from holdcourse.service.description import refused
 from holdcourse.service.fleet import Fleet
+from holdcourse.service.lanes import Caller
 from holdcourse.service.refusals import Refusal
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -39,7 +52,7 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", response_model=answers.Readiness, responses={503: {"model": answers.Readiness}})
-async def readyz(fleet: Ships) -> Response:
+async def readyz(fleet: Ships, by: By) -> Response:
     """Whether all controllers are open and there is room on the disk; anybody may ask, so it names none of them."""
     opening, broken, count = len(fleet.opening), len(fleet.broken), len(fleet.berths)
     said: dict[str, Any] = {"status": "ready", "message": "", "controllers": count, "broken": broken}
@@ -47,7 +60,7 @@ async def readyz(fleet: Ships) -> Response:
         said["message"] = f"{broken} of {count} controllers are broken; /controllers and the log say which"
     if opening:
         said |= {"status": "opening", "message": f"{opening} of {count} controllers are still being opened"}
-    elif await fleet.beside(fleet.store.free) < LEAST_FREE:
+    elif await fleet.look(fleet.store.free, by) < LEAST_FREE:
         said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
     return reply(answers.Readiness, said, 200 if said["status"] == "ready" else 503)
 
@@ -75,9 +88,9 @@ async def openapi(request: Request) -> Response:
 
 
 @router.get("/events", response_class=StreamingResponse, responses=refused("stream"))
-async def all_events(fleet: Ships, token: Who, request: Request) -> Response:
+async def all_events(fleet: Ships, token: Who, by: By, request: Request) -> Response:
     """What happens on all controllers that the token may see, as it happens."""
-    return _stream(fleet, request, token.sees)
+    return _stream(fleet, by, request, token.sees)
 
 
 @router.get(
@@ -86,18 +99,19 @@ async def all_events(fleet: Ships, token: Who, request: Request) -> Response:
     responses=refused("stream"),
     dependencies=[Reads],
 )
-async def events(name: Id, fleet: Ships, request: Request) -> Response:
+async def events(name: Id, fleet: Ships, by: By, request: Request) -> Response:
     """What happens on one controller, as it happens."""
     fleet.berth(name)
-    return _stream(fleet, request, lambda other: other == name)
+    return _stream(fleet, by, request, lambda other: other == name)
 
 
-def _stream(fleet: Fleet, request: Request, wants: Callable[[str], bool]) -> Response:
+def _stream(fleet: Fleet, by: Caller, request: Request, wants: Callable[[str], bool]) -> Response:
     def still_allowed() -> bool:
         with suppress(Refusal):  # tokens that cannot be read let nobody in
             return authorised(request) is not None
         return False
 
+    request.scope[UNDER_WAY].enter_context(fleet.streams.one(by.client))
     stream = fleet.hub.watch(wants, still_allowed)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
@@ -125,10 +139,10 @@ async def state(name: Id, fleet: Ships) -> Response:
 
 
 @seen("config", answers.ConfigAnswer)
-async def config(name: Id, fleet: Ships, history: bool = False) -> Response:
+async def config(name: Id, fleet: Ships, by: By, history: bool = False) -> Response:
     """Its settings now; with `history` also the measurements that it started from."""
     hosted = await fleet.opened(name)
-    past = await fleet.beside(hosted.shelf.history) if history else None
+    past = await fleet.look(hosted.shelf.history, by) if history else None
     return reply(answers.ConfigAnswer, {**hosted.view.config, "history": past})
 
 
@@ -136,50 +150,50 @@ async def config(name: Id, fleet: Ships, history: bool = False) -> Response:
 async def decisions(
     name: Id,
     fleet: Ships,
+    by: By,
     after: Annotated[int | None, Query(ge=-1, le=2**53)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Rounds after `after`, oldest first; without it the newest ones."""
     hosted = await fleet.opened(name)
-    return reply(answers.Rows, await fleet.beside(partial(looking.rows, hosted, after, limit)))
+    return reply(answers.Rows, await fleet.look(partial(looking.rows, hosted, after, limit), by))
 
 
 @seen("explain/{decision}", answers.Explanation)
-async def explain(name: Id, decision: DecisionId, fleet: Ships) -> Response:
+async def explain(name: Id, decision: DecisionId, fleet: Ships, by: By) -> Response:
     """Why a decision was taken."""
     hosted = await fleet.opened(name)
-    rebuilt = not past.remembers(hosted.controller, decision)
-    return reply(answers.Explanation, await fleet.beside(partial(looking.explanation, hosted, decision), heavy=rebuilt))
+    remembers = await fleet.look(partial(past.remembers, hosted.controller, decision), by)
+    explaining = fleet.look if remembers else fleet.read
+    return reply(answers.Explanation, await explaining(partial(looking.explanation, hosted, decision), by))
 
 
 @seen("field", answers.CostField)
-async def field(name: Id, fleet: Ships) -> Response:
+async def field(name: Id, fleet: Ships, by: By) -> Response:
     """The learned cost of every action in contexts that came up lately."""
-    contexts = await fleet.beside(partial(looking.field_contexts, await fleet.opened(name)))
+    contexts = await fleet.look(partial(looking.field_contexts, await fleet.opened(name)), by)
     model, values = await fleet.borrow(
-        name, lambda hosted: (hosted.controller.model.copy(), hosted.view.state()["actions"])
+        name, lambda hosted: (hosted.controller.model.copy(), hosted.view.state()["actions"]), by
     )
-    return reply(
-        answers.CostField, await fleet.beside(partial(looking.cost_field, model, contexts, values), heavy=True)
-    )
+    return reply(answers.CostField, await fleet.read(partial(looking.cost_field, model, contexts, values), by))
 
 
 @seen("alarms", answers.Alarms)
-async def alarms(name: Id, fleet: Ships) -> Response:
+async def alarms(name: Id, fleet: Ships, by: By) -> Response:
     """Alarms, newest last; open ones have no `cleared_at`."""
     hosted = await fleet.opened(name)
-    return reply(answers.Alarms, {"alarms": await fleet.beside(hosted.shelf.alarms)})
+    return reply(answers.Alarms, {"alarms": await fleet.look(hosted.shelf.alarms, by)})
 
 
 @seen("changes", answers.ChangeList)
-async def changes(name: Id, fleet: Ships) -> Response:
+async def changes(name: Id, fleet: Ships, by: By) -> Response:
     """What operators changed lately, and who: settings, mode, override; newest last."""
     hosted = await fleet.opened(name)
-    return reply(answers.ChangeList, {"changes": await fleet.beside(hosted.shelf.changes)})
+    return reply(answers.ChangeList, {"changes": await fleet.look(hosted.shelf.changes, by)})
 
 
 @seen("verify", answers.Verification)
-async def verify(name: Id, fleet: Ships, request: Request, full: bool | None = None) -> Response:
+async def verify(name: Id, fleet: Ships, by: By, request: Request, full: bool | None = None) -> Response:
     """Whether the record is whole; `full` decides every round again, which is the default for short records.
 
     Asked for, it needs an admin's token: it may take long.
@@ -188,16 +202,16 @@ async def verify(name: Id, fleet: Ships, request: Request, full: bool | None = N
         who(request, "admin", name)
     fleet.berth(name)
     paths = fleet.store.epochs(name)
-    return reply(answers.Verification, await fleet.beside(partial(looking.verified, paths, full), heavy=True))
+    return reply(answers.Verification, await fleet.read(partial(looking.verified, paths, full), by))
 
 
 @router.get(
     "/controllers/{id}/backup", response_class=Response, responses=refused("backup"), dependencies=[Administers]
 )
-async def backup(name: Id, fleet: Ships) -> Response:
+async def backup(name: Id, fleet: Ships, by: By) -> Response:
     """A consistent copy of the records as a zip, taken while the controller runs; unpacked, it is a data folder."""
     fleet.berth(name)
-    return await fleet.beside(partial(files.backup, fleet.store, name), heavy=True)
+    return await fleet.copy(partial(files.backup, fleet.store, name), by)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

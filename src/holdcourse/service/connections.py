@@ -1,0 +1,183 @@
+"""Connections before anybody knows who they are: how many there may be, and how long a request may take to arrive.
+
+A connection that is in no request (idle, or its headers still on the way) gives way to a new one when there are too
+many: so nobody can keep others out by holding connections open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+logger = logging.getLogger("holdcourse.service")
+
+REFUSED = b"HTTP/1.1 %s\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What connections may do.
+
+    Attributes
+    ----------
+    total, per_address
+        How many may be open: in all, and from one address.
+    proxies
+        Addresses that speak for others: only the total holds for them.
+    head_s
+        In how many seconds the headers of a request must be there.
+    body_s, body_rate
+        In every so many seconds of a body, so many bytes a second must arrive.
+    stalled_s
+        How long a client may take nothing of its answer.
+    """
+
+    total: int = 1024
+    per_address: int = 512
+    proxies: frozenset[str] = frozenset()
+    head_s: float = 10.0
+    body_s: float = 10.0
+    body_rate: int = 1024
+    stalled_s: float = 60.0
+
+
+class Door:
+    """All connections that are open, by address, oldest first."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self._open: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
+        self._count = 0
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether there is room for one more, after an idle one may have made way for it."""
+        own = self._open.get(connection.address, {})
+        if connection.address not in self.bounds.proxies and len(own) >= self.bounds.per_address:
+            made_way = _idle([own])
+        elif self._count >= self.bounds.total:  # whoever has most of them gives one
+            made_way = _idle(sorted(self._open.values(), key=len, reverse=True))
+        else:
+            self._add(connection)
+            return True
+        if made_way is None:
+            return False
+        self.forget(made_way)
+        made_way.transport.abort()
+        self._add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """Count it no more; it may be forgotten already."""
+        own = self._open.get(connection.address, {})
+        if connection in own:
+            del own[connection]
+            self._count -= 1
+            if not own:
+                del self._open[connection.address]
+
+    def _add(self, connection: Connection) -> None:
+        self._open[connection.address][connection] = None
+        self._count += 1
+
+
+class Connection(H11Protocol):
+    """One connection; see the module's docstring."""
+
+    def __init__(self, door: Door, **given: Any) -> None:
+        super().__init__(**given)
+        self._door = door
+        self.address = ""
+        self._refused = False
+        self._arriving: asyncio.TimerHandle | None = None  # what is on the way must be here by then
+        self._part: Any = None  # of the request that it is for
+        self._stalled: asyncio.TimerHandle | None = None
+        self._received = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for an answer on it."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let it in, if there is room."""
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._refused = not self._door.admit(self)
+        if self._refused:
+            logger.warning("too many connections are open and busy; new ones are refused")
+            transport.write(REFUSED % b"503 Service Unavailable")
+            transport.close()
+            return
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Clear up."""
+        self._door.forget(self)
+        for timer in (self._arriving, self._stalled):
+            if timer is not None:
+                timer.cancel()
+        if not self._refused:
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in a part of a request."""
+        if not self._refused:
+            self._received += len(data)
+            super().data_received(data)
+            self._expect()
+
+    def pause_writing(self) -> None:
+        """The client takes nothing for now."""
+        super().pause_writing()
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(self._door.bounds.stalled_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client takes its answer again."""
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _expect(self) -> None:
+        """Set the time by which the part that is on the way must be here; it is not put off by a single byte."""
+        part = self.conn.their_state
+        if part is self._part and self._arriving is not None:
+            return
+        if self._arriving is not None:
+            self._arriving.cancel()
+        self._part, self._arriving = part, None
+        if part is h11.IDLE:
+            self._arriving = self.loop.call_later(self._door.bounds.head_s, self._late_head)
+        elif part is h11.SEND_BODY:
+            self._received = 0
+            self._arriving = self.loop.call_later(self._door.bounds.body_s, self._late_body)
+
+    def _late_head(self) -> None:
+        self._arriving = None
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.write(REFUSED % b"408 Request Timeout")
+            self.transport.close()
+
+    def _late_body(self) -> None:
+        self._arriving = None
+        if self.conn.their_state is not h11.SEND_BODY:
+            return
+        bounds = self._door.bounds
+        if self._received < bounds.body_rate * bounds.body_s and not self.flow.read_paused:  # else it waits for us
+            self.transport.close()
+        else:
+            self._expect()
+
+
+def _idle(groups: Iterable[dict[Connection, None]]) -> Connection | None:
+    """The oldest idle connection of the first group that has one."""
+    return next((connection for group in groups for connection in group if connection.is_idle), None)
