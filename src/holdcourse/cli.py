@@ -252,7 +252,7 @@ def accept(
     A controller refuses such a record: it would decide rounds again that a
     machine may have run. Bring back the missing part if you can.
 
-    Example: [bold]holdcourse accept turbine.log --reason "disk failed, back-up of Monday"[/]
+    Example: [bold]holdcourse accept turbine.log --reason "the disk failed"[/]
     """
     typer.echo(f"{log} is taken as it is, with {audit.accept(log, reason)} events; the record says so")
 

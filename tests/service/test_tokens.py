@@ -257,7 +257,7 @@ class Later(Clock):
 def test_an_expired_token_is_refused_with_words(tmp_path):
     file, clock = tmp_path / "tokens.json", Later()
     token, secret = tokens.make(file, "scada", ["admin"], ["*"], "90d")
-    with served(tmp_path / "data", file, clock) as url, Client(url, secret) as client:
+    with served(tmp_path / "data", file, clock=clock) as url, Client(url, secret) as client:
         client.create(id="a")
         clock.days = 91
         error = client.see("a", "state", status=401)
@@ -282,7 +282,7 @@ def _aged(file):
 def test_after_a_rotation_the_old_secret_works_until_the_overlap_ends(tmp_path):
     file, clock = tmp_path / "tokens.json", Later()
     token, old = tokens.make(file, "scada", ["admin"], ["*"])
-    with served(tmp_path / "data", file, clock) as url, Client(url, old) as client:
+    with served(tmp_path / "data", file, clock=clock) as url, Client(url, old) as client:
         client.create(id="a")
         rotated, new = tokens.rotate(file, token.id, "48h")
         assert (rotated.id, rotated.name, rotated.scopes) == (token.id, token.name, token.scopes)
