@@ -723,3 +723,22 @@ def test_a_record_where_nothing_can_be_written_is_verified(tmp_path):
     finally:
         folder.chmod(0o755)
         shutil.rmtree(folder)
+
+
+FORGETTING = """
+import sys
+import holdcourse as hc
+from oracles.driving import POLICIES, half_rounds
+
+controller = hc.Controller(POLICIES["gp_md exact"](), start=1, seed=3, log=sys.argv[1])
+for _ in half_rounds(controller, "gp_md exact", 5):
+    pass
+"""
+
+
+def test_a_program_that_forgets_to_close_leaves_a_closed_record(tmp_path):
+    output(FORGETTING, tmp_path / "record")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["record", "record-mark"]
+    (tmp_path / "record-mark").unlink()
+    with logged(tmp_path / "record") as again:
+        assert again.round == 5

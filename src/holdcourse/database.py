@@ -254,6 +254,8 @@ def _check_names(path: Path) -> None:
 def _first_page(path: Path) -> tuple[int, int]:
     """Application id and user version as they stand in the file itself; takes no lock and touches nothing around it."""
     with closing(sqlite3.connect(_address(path, "immutable=1"), uri=True)) as connection:
+        # In the middle of a checkpoint the file alone is no whole database; its first page can be read all the same.
+        connection.execute("PRAGMA writable_schema=ON")
         values = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
     return int(values[0]), int(values[1])
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,6 +85,7 @@ class Log:
         self.gap: tuple[str, int | None] | None = None
         self._place: database.Place | None = None  # where it is written to; None of one that is only read
         self._mark: MarkFile | None = None
+        self._let_go: weakref.finalize[..., Log] | None = None  # what ends its use, at the latest when the program ends
         self._lost: str | None = None  # why nothing can be written any more
         self._checkpointed = 0.0
         self._newest: datetime | None = None
@@ -215,6 +218,7 @@ class Log:
 
     def _begin_writing(self) -> None:
         self._mark = MarkFile(self.path)
+        self._let_go = weakref.finalize(self, _end_use, self._connection, os.getpid())
         database.begin_use(self._connection, self.path)
         self._place = database.Place.of(self.path)
         self._move_mark()
@@ -230,6 +234,8 @@ class Log:
                 self._place.check()
             except LogError as error:
                 self._lost = str(error)
+                if self._let_go is not None:
+                    self._let_go.detach()  # what is there must not be touched any more
                 logger.critical("%s", error)
         if self._lost is not None:
             raise LogError(self._lost)
@@ -395,10 +401,9 @@ class Log:
 
     def close(self) -> None:
         """Close the file."""
-        if self._place is not None and self._lost is None:
-            database.end_use(self._connection)
-        else:
-            self._connection.close()
+        if self._let_go is not None and self._lost is None:
+            self._let_go()
+        self._connection.close()
         self._place = None
         if self._mark is not None:  # last: whoever waits for it must find the record closed
             self._mark.close()
@@ -445,6 +450,12 @@ class Log:
     def _reading(self) -> Iterator[None]:
         with database.reading(self.path):
             yield
+
+
+def _end_use(connection: sqlite3.Connection, process: int) -> None:
+    """Say in the file that it is closed; a forked process has nothing to say about it."""
+    if process == os.getpid():
+        database.end_use(connection)
 
 
 def _link(chain: str, number: int, at: str, kind: str, body: str) -> str:

@@ -53,9 +53,9 @@ def made(path):
 # -- what is done, and what is said to be done -------------------------------------------------------------------------
 
 
-def said(log):
+def said(log, after=0):
     """All events but for snapshots, which a record may lack: they only save time."""
-    return [digest(event) for event in log.events() if event.kind != "snapshot"]
+    return [digest(event) for event in log.events(after) if event.kind != "snapshot"]
 
 
 class Marks:
@@ -70,10 +70,9 @@ class Marks:
 
     def record(self, log, state=None):
         name = str(log.path.relative_to(self.folder))
-        before = self.known.setdefault(name, 0)
-        events = [digest(event) for event in log.events(after=before)]
-        self.known[name] += len(events)
-        self.say(record=name, events=events, state=state)
+        before = self.known.get(name, 0)
+        self.known[name] = log.last
+        self.say(record=name, events=said(log, before), state=state)
 
     def controller(self, controller):
         self.record(controller.log, sha(state_of(controller)))
@@ -357,7 +356,7 @@ class FirstEpoch:
         self.marks.record(self.hosted.controller.log)
 
     def live(self):
-        return None if self.hosted is None else [0, *map(digest, self.hosted.controller.log.events())]
+        return None if self.hosted is None else [0, *said(self.hosted.controller.log)]
 
     def go_on(self):
         self.hosted.commit({"note": "went on"})
@@ -374,7 +373,7 @@ class FirstEpoch:
             if "a" not in store.ids():
                 return None
             hosted = Hosted(store, "a")
-            found = [0, *map(digest, hosted.controller.log.events())]
+            found = [0, *said(hosted.controller.log)]
             hosted.close()
             return found
         finally:

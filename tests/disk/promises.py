@@ -149,12 +149,13 @@ def misbehaved(found: dict[str, Any]) -> list[str]:
 
 
 def _events(path: Path) -> list[str] | None:
-    """The events of a record but for their times; None where there is no record."""
+    """The events of a record but for their times, and but for snapshots; None where there is no record."""
     if not path.exists():
         return None
     log = Log.read(path)
     try:
-        return [_sha(json.dumps([event.kind, event.body], sort_keys=True).encode()) for event in log.events()]
+        events = [event for event in log.events() if event.kind != "snapshot"]
+        return [_sha(json.dumps([event.kind, event.body], sort_keys=True).encode()) for event in events]
     finally:
         log.close()
 
