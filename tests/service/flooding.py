@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
+import subprocess
+import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlsplit
-
-from service.running import Client, wait_for
 
 from holdcourse.service import rounds, tokens
 from holdcourse.service.epochs import begin
@@ -46,58 +46,34 @@ def request(method, path, token=None, body=None):
 
 @contextmanager
 def flood(url, requests, connections=100, patience_s=0.2):
-    """Send them again and again from many connections, whose clients leave when they are not answered at once.
-
-    Yields a function that says how many answers of each status there were so far, and how many clients left.
-    """
-    address, ended, counts = urlsplit(url), threading.Event(), {}
-
-    async def one(number):
-        turn = number
-        while not ended.is_set():
-            with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-                reader, writer = await asyncio.open_connection(address.hostname, address.port)
-                try:
-                    writer.write(requests[turn % len(requests)])
-                    async with asyncio.timeout(patience_s):
-                        line = await reader.readline()
-                        status = line.split(b" ")[1].decode() if line else "closed"
-                        counts[status] = counts.get(status, 0) + 1
-                        await reader.read()
-                except TimeoutError:
-                    counts["left"] = counts.get("left", 0) + 1
-                finally:
-                    writer.transport.abort()
-            turn += connections
-            await asyncio.sleep(0.02)
-
-    async def all_of_them():
-        await asyncio.gather(*(one(number) for number in range(connections)))
-
-    thread = threading.Thread(target=asyncio.run, args=(all_of_them(),))
-    thread.start()
-    try:
-        yield lambda: dict(counts)
-    finally:
-        ended.set()
-        thread.join()
+    """Send them again and again from many connections, whose clients leave when they are not answered at once."""
+    address = urlsplit(url)
+    given = {"host": address.hostname, "port": address.port, "connections": connections, "patience_s": patience_s}
+    program = [sys.executable, str(Path(__file__).with_name("flooder.py"))]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdin.write(json.dumps(given | {"requests": [one.decode() for one in requests]}) + "\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "built up\n"
+        yield
+        process.stdin.close()
+        assert json.loads(process.stdout.read())
 
 
 def slowest_override(url, secret, name, seconds):
-    """Take over and hand back on connections of one's own, for so long; the longest time that one took."""
+    """Take over, for so long, each time on a new connection; the longest time that one took."""
+    address = urlsplit(url)
+    headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
     until, slowest, turn = time.monotonic() + seconds, 0.0, 0
     while time.monotonic() < until:
+        turn += 1
+        body = json.dumps({"action": turn % 4, "reason": f"turn {turn}"})
         began = time.monotonic()
-        with Client(url, secret) as operator:
-            turn += 1
-            operator.do(name, "override", action=turn % 4, reason=f"turn {turn}")
+        with closing(HTTPConnection(address.hostname, address.port, timeout=30)) as operator:
+            operator.request("POST", f"/controllers/{name}/override", body, headers)
+            answer = operator.getresponse()
+            state = json.loads(answer.read())
         slowest = max(slowest, time.monotonic() - began)
+        assert answer.status == 200, state
+        assert state["override"]["action"] == turn % 4
         time.sleep(0.05)
-    with Client(url, secret) as operator:
-        assert operator.see(name, "state")["override"]["action"] == turn % 4
     return slowest
-
-
-def under_way(counts, least=60):
-    """Wait until the flood has reached the server."""
-    wait_for(lambda: sum(counts().values()) >= least, "the flood", 10.0)

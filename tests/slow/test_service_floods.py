@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-from service.flooding import flood, folder_of, slowest_override, under_way
+from service.flooding import flood, folder_of, slowest_override
 from service.running import QUICK, Client, Process
 from service.test_floods import FLOODS, WITHIN_S
 
@@ -34,8 +34,7 @@ def test_the_operator_takes_over_within_a_second(plant, kind, record_property):
     kinds = [kind] if kind in FLOODS else list(FLOODS)
     with ExitStack() as stack:
         for one in kinds:
-            counts = stack.enter_context(flood(url, FLOODS[one](secrets), connections=CONNECTIONS // len(kinds)))
-        under_way(counts)
+            stack.enter_context(flood(url, FLOODS[one](secrets), connections=CONNECTIONS // len(kinds)))
         during = slowest_override(url, secrets["operator"], "quick", SECONDS)
     after = slowest_override(url, secrets["operator"], "quick", 2.0)
     record_property(f"override under {kind}", f"{during:.2f} s during, {after:.2f} s after")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
 from holdcourse.service import description, steering, watching
-from holdcourse.service.access import UNDER_WAY
+from holdcourse.service.access import UNDER_WAY, authorised
 from holdcourse.service.clock import Clock
+from holdcourse.service.connections import ARRIVAL, Arrival
 from holdcourse.service.fleet import Fleet
+from holdcourse.service.lanes import Pace
 from holdcourse.service.live import Hub
 from holdcourse.service.mistakes import in_words
 from holdcourse.service.refusal_log import RefusalLog
@@ -49,6 +51,8 @@ COMMON_HEADERS = {  # an address may set others
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+FIRST = ("/override", "/mode")
+PACE = 4  # requests begun each time round the event loop
 CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -97,7 +101,7 @@ class Shield:
     """
 
     def __init__(self, app: ASGIApp, *, only_local: bool) -> None:
-        self._app, self._only_local = app, only_local
+        self._app, self._only_local, self._pace = app, only_local, Pace(PACE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -122,6 +126,13 @@ class Shield:
             log_refusal(Request(scope), refusal)
             await answered(refusal)(scope, receive, send_with_headers)
             return
+        arrival: Arrival | None = scope.get(ARRIVAL)  # under another server there is none
+        if not _goes_first(scope):
+            await self._pace.step()
+            if arrival is not None and arrival.is_gone:
+                return
+        if arrival is not None:
+            arrival.is_begun = True
         try:
             with ExitStack() as scope[UNDER_WAY]:
                 await self._app(scope, receive, send_with_headers)
@@ -131,6 +142,16 @@ class Shield:
             logger.exception("%s %s failed", scope["method"], scope["path"])
             refusal = Refusal(500, "failed", "this should not have happened; the server's log says more")
             await answered(refusal)(scope, receive, send_with_headers)
+
+
+def _goes_first(scope: Scope) -> bool:
+    """Whether this is an operator who takes a machine, or switches it; whoever only says so waits as all others."""
+    if scope["method"] != "POST" or not scope["path"].endswith(FIRST):
+        return False
+    with suppress(Refusal):
+        token = authorised(Request(scope))
+        return token is not None and "admin" in token.scopes
+    return False
 
 
 def _foreign(headers: Headers) -> str | None:

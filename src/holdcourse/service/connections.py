@@ -1,7 +1,7 @@
 """Connections before anybody knows who they are: how many there may be, and how long a request may take to arrive.
 
-A connection that is in no request (idle, or its headers still on the way) gives way to a new one when there are too
-many: so nobody can keep others out by holding connections open.
+A connection for which nothing is done (idle, its headers still on the way, or its request not begun) gives way to a new
+one when there are too many, the oldest first: so nobody can keep others out by holding connections open.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 logger = logging.getLogger("holdcourse.service")
 
+ARRIVAL = "holdcourse.arrival"  # in the scope of a request
 REFUSED = b"HTTP/1.1 %s\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -46,6 +47,19 @@ class Bounds:
     body_s: float = 10.0
     body_rate: int = 1024
     stalled_s: float = 60.0
+
+
+class Arrival:
+    """A request that is there: whether it has been begun, and whether its client has left meanwhile."""
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self.is_begun = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody waits for its answer any more."""
+        return self._cycle.disconnected
 
 
 class Door:
@@ -92,9 +106,11 @@ class Connection(H11Protocol):
 
     def __init__(self, door: Door, **given: Any) -> None:
         super().__init__(**given)
-        self._door = door
+        self._door, self._app = door, self.app
+        self.app = self._answer
         self.address = ""
         self._refused = False
+        self._arrival: Arrival | None = None
         self._arriving: asyncio.TimerHandle | None = None  # what is on the way must be here by then
         self._part: Any = None  # of the request that it is for
         self._stalled: asyncio.TimerHandle | None = None
@@ -102,8 +118,10 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for an answer on it."""
-        return self.cycle is None or self.cycle.response_complete
+        """Whether nothing is being done for it."""
+        if self.cycle is None or self.cycle.response_complete:
+            return True
+        return self._arrival is not None and not self._arrival.is_begun
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let it in, if there is room."""
@@ -146,6 +164,10 @@ class Connection(H11Protocol):
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        scope[ARRIVAL] = self._arrival = Arrival(self.cycle)
+        await self._app(scope, receive, send)
 
     def _expect(self) -> None:
         """Set the time by which the part that is on the way must be here; it is not put off by a single byte."""

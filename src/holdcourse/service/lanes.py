@@ -167,6 +167,42 @@ class Quota:
                 del self._counts[client]
 
 
+class Pace:
+    """How many requests are begun each time round the event loop; the others wait for the next time.
+
+    To take in a request takes a millisecond in which nothing else is done. With hundreds at once an operator's request
+    would wait for all of them at each of its steps.
+    """
+
+    def __init__(self, each: int) -> None:
+        self._each, self._begun, self._is_running = each, 0, False
+        self._waiting: deque[Place] = deque()
+
+    async def step(self) -> None:
+        """Wait for one's time."""
+        loop = asyncio.get_running_loop()
+        if not self._is_running:
+            self._is_running = True
+            loop.call_soon(self._go_round, loop)
+        if self._begun < self._each and not self._waiting:
+            self._begun += 1
+            return
+        place: Place = loop.create_future()
+        self._waiting.append(place)
+        await place
+
+    def _go_round(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < self._each:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                self._begun += 1
+        self._is_running = self._begun > 0
+        if self._is_running:
+            loop.call_soon(self._go_round, loop)
+
+
 def over_quota(words: str, whose: str) -> Refusal:
     """What is said to a client who has had his share."""
     return Refusal(429, "busy", f"{words}, the most for {whose}; wait for an answer, or try again in a moment")

@@ -142,8 +142,13 @@ async def state(name: Id, fleet: Ships) -> Response:
 async def config(name: Id, fleet: Ships, by: By, history: bool = False) -> Response:
     """Its settings now; with `history` also the measurements that it started from."""
     hosted = await fleet.opened(name)
-    past = await fleet.look(hosted.shelf.history, by) if history else None
-    return reply(answers.ConfigAnswer, {**hosted.view.config, "history": past})
+
+    def answer() -> Response:
+        return reply(
+            answers.ConfigAnswer, {**hosted.view.config, "history": hosted.shelf.history() if history else None}
+        )
+
+    return await fleet.look(answer, by)
 
 
 @seen("decisions", answers.Rows)
@@ -156,7 +161,7 @@ async def decisions(
 ) -> Response:
     """Rounds after `after`, oldest first; without it the newest ones."""
     hosted = await fleet.opened(name)
-    return reply(answers.Rows, await fleet.look(partial(looking.rows, hosted, after, limit), by))
+    return await fleet.look(lambda: reply(answers.Rows, looking.rows(hosted, after, limit)), by)
 
 
 @seen("explain/{decision}", answers.Explanation)
@@ -165,7 +170,7 @@ async def explain(name: Id, decision: DecisionId, fleet: Ships, by: By) -> Respo
     hosted = await fleet.opened(name)
     remembers = await fleet.look(partial(past.remembers, hosted.controller, decision), by)
     explaining = fleet.look if remembers else fleet.read
-    return reply(answers.Explanation, await explaining(partial(looking.explanation, hosted, decision), by))
+    return await explaining(lambda: reply(answers.Explanation, looking.explanation(hosted, decision)), by)
 
 
 @seen("field", answers.CostField)
@@ -175,7 +180,7 @@ async def field(name: Id, fleet: Ships, by: By) -> Response:
     model, values = await fleet.borrow(
         name, lambda hosted: (hosted.controller.model.copy(), hosted.view.state()["actions"]), by
     )
-    return reply(answers.CostField, await fleet.read(partial(looking.cost_field, model, contexts, values), by))
+    return await fleet.read(lambda: reply(answers.CostField, looking.cost_field(model, contexts, values)), by)
 
 
 @seen("alarms", answers.Alarms)
