@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from service.running import Client, served
 
+from holdcourse import database
 from holdcourse.log import Log, LogError
 from holdcourse.service import store as store_module
 from holdcourse.service.shelf import OPEN_EPOCHS
@@ -95,14 +96,15 @@ def test_a_record_under_a_name_that_is_taken_is_refused(folder, monkeypatch):
         if without_links:
             monkeypatch.setattr(store_module.os, "link", _no_links)
         unfinished, final = store.next_epoch("a")
-        unfinished.write_bytes(b"new")
+        database.create(unfinished, {}, b"new")
+        new = unfinished.read_bytes()
         final.write_bytes(b"old")
         with pytest.raises(LogError, match="exists already and was not touched"):
             store.publish(unfinished, final)
         assert final.read_bytes() == b"old"
         final.unlink()
         store.publish(unfinished, final)
-        assert final.read_bytes() == b"new"
+        assert final.read_bytes() == new
         assert not unfinished.exists()
         assert final.name == f"epoch-{1 + without_links:04d}.db"
     store.close()
@@ -170,7 +172,8 @@ def test_every_folder_that_gets_a_new_name_is_synced(folder, monkeypatch):
     unfinished, final = store.next_epoch("a")
     assert str(folder / "controllers") in synced
     synced.clear()
-    unfinished.write_bytes(b"whole")
+    database.create(unfinished, {}, b"whole")
+    synced.clear()
     monkeypatch.setattr(store_module.archive, "write_file", lambda path, content: None)  # it syncs the folder as well
     store.publish(unfinished, final)
     assert synced == [str(final.parent)]

@@ -49,7 +49,7 @@ def test_everything_is_there_after_a_restart(folder):
 
 def test_silence_goes_on_after_a_restart(folder):
     with served(folder) as url, Client(url) as client:
-        client.create(id="a", deadline_s=0.1)
+        client.create(id="a", deadline_s=0.5)
         client.round("a", 0.5, 1.0)
         wait_for(lambda: client.see("a", "state")["alarms"], "the alarm")
         before = client.see("a", "state")

@@ -114,7 +114,8 @@ class DataFolder:
 
     def publish(self, unfinished: Path, final: Path) -> None:
         """Give a whole, closed record its name, for good; never that of another record."""
-        if unfinished.with_name(f"{unfinished.name}-wal").exists():  # the disk was too full to put all into one file
+        # The disk was too full, or failed, when it was closed: not all of it is in one file, or it does not say so.
+        if database.wal_of(unfinished).exists() or database.is_cut_off(unfinished):
             raise LogError(f"cannot finish {final}: a part of it could not be written; make room, and try again")
         try:
             database.publish(unfinished, final)
