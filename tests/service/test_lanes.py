@@ -15,7 +15,7 @@ from service.flooding import request
 from service.running import Client, served, wait_for
 
 from holdcourse.service import looking, past, reading, rounds, tokens
-from holdcourse.service.lanes import Caller, Lane
+from holdcourse.service.lanes import Caller, Lane, Pace
 from holdcourse.service.mistakes import in_words
 from holdcourse.service.refusals import Refusal
 
@@ -109,6 +109,24 @@ def test_whoever_is_cut_off_just_when_it_is_his_turn_passes_it_on():
         return lane.is_full
 
     assert asyncio.run(all_of_them()) is False
+
+
+def test_so_many_requests_are_begun_each_time_round_the_loop():
+    async def all_of_them():
+        pace, begun, rounds_of_loop = Pace(3), [], 0
+
+        async def one():
+            await pace.step()
+            begun.append(rounds_of_loop)
+
+        tasks = [asyncio.create_task(one()) for _ in range(10)]
+        tasks[5].cancel()
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            rounds_of_loop += 1
+        return [begun.count(number) for number in sorted(set(begun))]
+
+    assert asyncio.run(all_of_them()) == [3, 3, 3]
 
 
 # -- over HTTP -------------------------------------------------------------------------------------------------------
