@@ -8,6 +8,7 @@ that was acknowledged since the last checkpoint. Decision 0009 goes through the 
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
 import sqlite3
@@ -240,7 +241,7 @@ def _check_kind(path: Path) -> None:
 
 def _check_names(path: Path) -> None:
     """Under another name of the same file SQLite would look for another write-ahead log."""
-    for left_over in path.parent.glob(f".{path.name}.*{UNFINISHED}"):  # of a crash right after it got its name
+    for left_over in path.parent.glob(f".*{glob.escape(path.name)}*"):  # of a failure right after it got its name
         if left_over.samefile(path):
             left_over.unlink()
     names = path.stat().st_nlink
