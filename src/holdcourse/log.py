@@ -402,6 +402,8 @@ class Log:
     def close(self) -> None:
         """Close the file."""
         if self._let_go is not None and self._lost is None:
+            if self._mark is not None:  # should closing fail half-way, it says that nothing is missing
+                self._mark.sync()
             self._let_go()
         self._connection.close()
         self._place = None

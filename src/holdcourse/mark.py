@@ -70,6 +70,12 @@ class MarkFile:
             with suppress(OSError):
                 os.pwrite(self._file, mark.line(), 0)
 
+    def sync(self) -> None:
+        """Wait until the mark is on the disk, if it can be written."""
+        if self._file is not None:
+            with suppress(OSError):
+                os.fsync(self._file)
+
     def close(self) -> None:
         """Let go of the file."""
         if self._file is not None:
