@@ -15,7 +15,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import get_ident
@@ -23,6 +22,7 @@ from urllib.parse import quote
 
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, InvalidInput, LogError
+from holdcourse.same_file import SameFile
 
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 CLOSED, IN_USE = 0, 1  # PRAGMA user_version
@@ -197,39 +197,30 @@ def copy(path: Path, target: Path) -> None:
         raise LogError(f"cannot copy {path} to {target}: {error}; make room or choose another place") from error
 
 
-@dataclass(frozen=True)
 class Place:
     """Which files a connection writes to; the names must go on meaning these files."""
 
-    names: tuple[str, str]
-    files: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, path: Path) -> Place:
-        """The files as they are now."""
-        names = (str(path), str(wal_of(path)))
-        return cls(names, _identities(names))
+    def __init__(self, path: Path) -> None:
+        self._record, self._wal = SameFile(path), SameFile(wal_of(path))
 
     def check(self) -> None:
         """An error where somebody has moved, replaced or deleted one of the files; takes some microseconds."""
-        try:
-            found = _identities(self.names)
-        except OSError as error:
-            raise LogError(self._words(f"{error.filename} is gone")) from None
-        if found != self.files:
-            which = self.names[found[0] == self.files[0]]
-            raise LogError(self._words(f"{which} is another file than the one this controller writes to"))
+        if not self._record.is_there():
+            raise _taken_away(self._record)
+        self.check_wal()
 
-    def _words(self, what: str) -> str:
-        return (
-            f"{what}: it was deleted, moved or replaced while in use. This controller has stopped, since what it "
-            "writes would be lost. Keep all files as they are, bring back the right ones, and start again"
-        )
+    def check_wal(self) -> None:
+        """The same for the write-ahead log alone."""
+        if not self._wal.is_there():
+            raise _taken_away(self._wal)
 
 
-def _identities(names: tuple[str, str]) -> tuple[tuple[int, int], ...]:
-    record, wal = os.stat(names[0]), os.stat(names[1])
-    return (record.st_dev, record.st_ino), (wal.st_dev, wal.st_ino)
+def _taken_away(file: SameFile) -> LogError:
+    return LogError(
+        f"{file.name} is gone, or another file than the one that this controller writes to: it was deleted, moved or "
+        "replaced while in use. This controller has stopped, since what it writes would be lost. Keep all files as "
+        "they are, bring back the right ones, and start again"
+    )
 
 
 def _check_kind(path: Path) -> None:

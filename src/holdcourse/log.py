@@ -38,6 +38,7 @@ FORMAT = 2
 KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
 CHECKPOINT_EVERY_S = 1.0
+ENCODED = json.JSONEncoder(sort_keys=True).encode
 Row: TypeAlias = tuple[int, str, str, str, str]  # number, at, kind, body, chain
 MENDED = timedelta(seconds=5)  # by how much a clock may be set back unnoticed
 Sought: TypeAlias = Literal["key", "round", "decision", "note"]
@@ -220,18 +221,24 @@ class Log:
         self._mark = MarkFile(self.path)
         self._let_go = weakref.finalize(self, _end_use, self._connection, os.getpid())
         database.begin_use(self._connection, self.path)
-        self._place = database.Place.of(self.path)
+        self._place = database.Place(self.path)
         self._move_mark()
 
     def _move_mark(self) -> None:
         if self._mark is not None:
-            self._mark.write(Mark(self.about["record"], self.last, self.chain))
+            self._mark.write(self.about["record"], self.last, self.chain)
 
-    def _check_place(self) -> None:
-        """Whether what is written goes where the next process will look for it; if not, nothing is written any more."""
+    def _check_place(self, *, after: bool = False) -> None:
+        """Whether what is written goes where the next process will look for it; if not, nothing is written any more.
+
+        Right `after` a commit, it is the write-ahead log that matters.
+        """
         if self._lost is None and self._place is not None:
             try:
-                self._place.check()
+                if after:
+                    self._place.check_wal()
+                else:
+                    self._place.check()
             except LogError as error:
                 self._lost = str(error)
                 if self._let_go is not None:
@@ -245,16 +252,21 @@ class Log:
         return self.extend([(kind, body)])[0]
 
     def extend(self, events: Sequence[tuple[str, dict[str, Any]]]) -> list[Event]:
-        """Add several events, all or none; on the disk when this returns."""
+        """Add several events, all or none, and return them; on the disk when this returns."""
+        rows = self.write(events)
+        return [Event(number, at, kind, json.loads(text)) for number, at, kind, text, _ in rows]
+
+    def write(self, events: Sequence[tuple[str, dict[str, Any]]]) -> Sequence[Row]:
+        """The same, for those who need not read them back."""
         self._check_place()
         at = self._time()
         rows, number, chain = [], self.last, self.chain
         for kind, body in events:
-            text = json.dumps(body, sort_keys=True)
+            text = ENCODED(body)
             number, chain = number + 1, _link(chain, number + 1, at, kind, text)
             rows.append((number, at, kind, text, chain))
         self._commit(rows, number, chain)
-        return [Event(number, at, kind, json.loads(text)) for number, at, kind, text, _ in rows]
+        return rows
 
     def _commit(self, rows: Sequence[Row], number: int, chain: str, *more: tuple[str, tuple[Any, ...]]) -> None:
         """Write events, and what else belongs to them; afterwards the last is `number`."""
@@ -263,7 +275,7 @@ class Log:
                 self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
                 for statement, values in more:
                     self._connection.execute(statement, values)
-            self._check_place()  # it may have been taken away meanwhile: then nothing of this is acknowledged
+            self._check_place(after=True)  # else it was taken away meanwhile, and nothing of this is acknowledged
             self.last, self.chain = number, chain
         except sqlite3.Error as error:
             if "events.number" in str(error):  # the number is taken

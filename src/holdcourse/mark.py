@@ -37,11 +37,6 @@ class Mark:
                 return cls(**json.loads(text))
         return None
 
-    def line(self) -> bytes:
-        """As it stands in the file."""
-        text = f'{{"record": "{self.record}", "events": {self.events}, "chain": "{self.chain}"}}'  # JSON, and quick
-        return f"{text} {_digest(text)}".ljust(WIDTH - 1).encode("ascii") + b"\n"
-
 
 class MarkFile:
     """The mark of a record that is being written, held until it is closed or the process ends, however it ends.
@@ -64,11 +59,15 @@ class MarkFile:
                 ) from None
             _held.add(self)
 
-    def write(self, mark: Mark) -> None:
+    def write(self, record: str, events: int, chain: str) -> None:
         """Move the mark."""
         if self._file is not None:
-            with suppress(OSError):
-                os.pwrite(self._file, mark.line(), 0)
+            text = f'{{"record": "{record}", "events": {events}, "chain": "{chain}"}}'  # JSON, and quick
+            line = f"{text} {_digest(text)}".ljust(WIDTH - 1) + "\n"
+            try:
+                os.pwrite(self._file, line.encode("ascii"), 0)
+            except OSError:  # a full disk: the mark stays where it is
+                return
 
     def sync(self) -> None:
         """Wait until the mark is on the disk, if it can be written."""

@@ -77,17 +77,20 @@ class Recording:
     def write(self, kind: str, body: dict[str, Any], notes: Sequence[Mapping[str, Any]] = ()) -> None:
         """Add an event to the record, and notes after it; on the disk when this returns."""
         if self._log is not None:
-            self._witnessed(self._log.extend([(kind, body), *(("note", dict(note)) for note in notes)]))
+            rows = self._log.write([(kind, body), *(("note", dict(note)) for note in notes)])
+            if self._witness is not None:
+                self._witnessed(rows[-1][1])
 
     def note(self, notes: Sequence[Mapping[str, Any]]) -> list[Event]:
         """Add notes to the record, all or none; on the disk when this returns."""
         events = self.log.extend([("note", dict(note)) for note in notes])
-        self._witnessed(events)
+        if events:
+            self._witnessed(events[-1].at)
         return events
 
-    def _witnessed(self, events: Sequence[Event], *, now: bool = False) -> None:
-        if self._witness is not None and events:
-            self._witness.saw(self.log.about["record"], self.log.last, self.log.chain, events[-1].at, now=now)
+    def _witnessed(self, at: str, *, now: bool = False) -> None:
+        if self._witness is not None:
+            self._witness.saw(self.log.about["record"], self.log.last, self.log.chain, at, now=now)
 
     def snapshot_if_due(self) -> None:
         """Keep the state in the record now and then: it opens sooner."""
@@ -100,7 +103,8 @@ class Recording:
         if self._log is not None:
             if self._witness is not None:
                 with suppress(HoldcourseError):  # a record that cannot be read must still be let go of
-                    self._witnessed(list(self._log.events(after=self._log.last - 1)), now=True)
+                    for event in self._log.events(after=self._log.last - 1):
+                        self._witnessed(event.at, now=True)
                     self._witness.flush()
             self._log.close()
 

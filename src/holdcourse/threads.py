@@ -7,56 +7,76 @@ written with eight threads must come out the same on a machine with two, so deci
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which must be loaded to be found
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _lock = Lock()
 _inside = 0  # computations under way in all threads of this process
-_before: list[int] = []  # threads of each BLAS before the first of them began
+_before: list[tuple[Library, int]] = []  # those with more threads, and how many, before the first of them began
+
+
+class Library(NamedTuple):
+    """A BLAS, and how many threads it uses."""
+
+    about: Any
+    threads: Callable[[], int]
+    limit: Callable[[int], object]
 
 
 @cache
-def _libraries() -> tuple[Any, ...]:
-    return tuple(found for found in ThreadpoolController().lib_controllers if found.user_api == "blas")
+def _libraries() -> tuple[Library, ...]:
+    return tuple(_library(found) for found in ThreadpoolController().lib_controllers if found.user_api == "blas")
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute with one thread of linear algebra; as many as before when the last such computation has ended."""
-    global _inside, _before
-    with _lock:
-        if not _inside:
-            _before = [library.num_threads for library in _libraries()]
-            _set([1] * len(_before), _before)
-        _inside += 1
-    try:
-        yield
-    finally:
+def _library(about: Any) -> Library:
+    """With the functions of the library itself: those of threadpoolctl serve one thread of a program only."""
+    if about.internal_api == "openblas" and about.threading_layer != "openmp":
+        for name in about.check_symbols:
+            count, limit = (getattr(about.dynlib, name.replace("_get_", way), None) for way in ("_get_", "_set_"))
+            if count is not None and limit is not None:
+                return Library(about, count, limit)
+    return Library(about, about.get_num_threads, about.set_num_threads)
+
+
+class one_thread(ContextDecorator):  # noqa: N801 - used like a function, and quicker than a generator
+    """Compute with one thread of linear algebra; as many as before when the last such computation has ended.
+
+    For a `with` statement, or before a function.
+    """
+
+    def __enter__(self) -> None:
+        global _inside, _before
+        with _lock:
+            if not _inside:
+                before = [(library, count) for library in _libraries() if (count := library.threads()) != 1]
+                for library, _ in before:
+                    library.limit(1)
+                _before = before
+            _inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        global _inside
         with _lock:
             _inside -= 1
             if not _inside:
-                _set(_before, [1] * len(_before))
-
-
-def _set(wanted: list[int], present: list[int]) -> None:
-    for library, count, now in zip(_libraries(), wanted, present, strict=True):
-        if count != now:
-            library.set_num_threads(count)
+                for library, count in _before:
+                    library.limit(count)
 
 
 @cache
 def versions() -> dict[str, str]:
     """What decides here: the parts that a decision's last bits may depend on."""
     parts = {name: version(name) for name in ("holdcourse", "numpy", "scipy", "numba")}
-    blas = {f"{found.internal_api} {found.version} {getattr(found, 'architecture', '')}" for found in _libraries()}
+    abouts = [library.about for library in _libraries()]
+    blas = {f"{found.internal_api} {found.version} {getattr(found, 'architecture', '')}" for found in abouts}
     return parts | {
         "python": platform.python_version(),
         "machine": platform.machine(),
