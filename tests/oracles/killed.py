@@ -78,7 +78,7 @@ def look(path):
                 raise AssertionError("a copy is not what it says")
             copy.unlink()
             say({"looked": events})
-        time.sleep(0.002)
+        time.sleep(0.05)
 
 
 def forked(life, *arguments):
