@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -238,7 +239,9 @@ def test_a_shortened_record_is_accepted_only_on_purpose(tmp_path):
         note = list(again.log.events())[-1].body
         assert note == {"note": "accepted", "missing": lost - events, "reason": "the disk failed"}
         drive(again, 12)
-    assert hc.audit.verify(tmp_path / "record").verified
+    found = hc.audit.verify(tmp_path / "record")
+    assert found.verified
+    assert "the disk failed" in found.accepted[0]
     with pytest.raises(InvalidInput, match="nothing is missing"):
         hc.audit.accept(tmp_path / "record", "again")
 
@@ -514,9 +517,26 @@ def test_a_witness_confirms_what_it_saw(tmp_path, key):
     events = witnessed(tmp_path, key)
     found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "said", key=key)
     assert found.verified
-    assert (found.testimonies, found.events) == (events, events)
+    assert (found.witnessed, found.events) == (events, events)
+    assert found.testimonies > 0
     last = json.loads((tmp_path / "said").read_text().splitlines()[-1])
     assert (last["events"], last["chain"]) == (found.events, found.head)
+
+
+def test_a_witness_hears_the_last_word_of_an_idle_record(tmp_path, key):
+    witness = hc.Witness(key, tmp_path / "said", every_s=0.3)
+    with logged(tmp_path / "record", witness=witness) as controller:
+        drive(controller, 5)
+        last = controller.log.last
+
+        def heard():
+            lines = (tmp_path / "said").read_text().splitlines() if (tmp_path / "said").exists() else []
+            return max((json.loads(line)["events"] for line in lines), default=0)
+
+        until = time.monotonic() + 10.0
+        while heard() < last:  # though nothing happens any more
+            assert time.monotonic() < until
+            time.sleep(0.02)
 
 
 def test_a_rewritten_history_is_found_by_the_witness_alone(tmp_path, key):
@@ -533,7 +553,7 @@ def test_a_rewritten_history_is_found_by_the_witness_alone(tmp_path, key):
     assert hc.audit.verify(tmp_path / "record").verified
     found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "said", key=key)
     assert not found.verified
-    assert "event 4 is not the one that the witness saw at" in found.differences[0]
+    assert "is not the one that the witness saw at" in found.differences[0]
 
 
 def test_a_shortened_history_is_found_by_the_witness(tmp_path, key):
@@ -550,7 +570,7 @@ def test_what_the_witness_did_not_sign_does_not_count(tmp_path, key):
     witnessed(tmp_path, key)
     (tmp_path / "other").write_bytes(b"another key of sixteen bytes")
     found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "said", key=tmp_path / "other")
-    assert "is not signed with this key" in found.differences[0]
+    assert "are not signed with this key" in found.differences[0]
     assert "the witness has not heard of this record" in found.differences[-1]
     (tmp_path / "short").write_bytes(b"short")
     with pytest.raises(InvalidInput, match="has 5 bytes; take at least 16"):
@@ -737,3 +757,91 @@ def test_a_program_that_forgets_to_close_leaves_a_closed_record(tmp_path):
     (tmp_path / "record-mark").unlink()
     with logged(tmp_path / "record") as again:
         assert again.round == 5
+
+
+# -- what a sceptical reader found -------------------------------------------------------------------------------------
+
+
+def test_a_record_says_that_it_is_closed_only_when_it_has_taken_everything_over(tmp_path, monkeypatch):
+    """While somebody reads, a checkpoint cannot take all over: then the file goes on saying that it is in use."""
+    controller = logged(tmp_path / "record")
+    drive(controller, 3)
+    with closing(sqlite3.connect(tmp_path / "record")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM events").fetchone()
+        drive(controller, 8)
+        controller.close()
+        shutil.copyfile(tmp_path / "record", tmp_path / "copy")
+    with pytest.raises(IncompleteRecord):
+        logged(tmp_path / "copy")
+    with logged(tmp_path / "record") as again:
+        assert again.round == 8
+
+
+def test_an_acceptance_that_fails_changes_nothing(tmp_path, monkeypatch):
+    with logged(tmp_path / "record") as controller:
+        drive(controller, 4)
+        controller.backup(tmp_path / "monday")
+        drive(controller, 9)
+    (tmp_path / "record").unlink()
+    shutil.copyfile(tmp_path / "monday", tmp_path / "record")
+
+    def full(self, kind, body):
+        raise LogError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "append", full)
+        with pytest.raises(LogError, match="no room"):
+            hc.audit.accept(tmp_path / "record", "why not")
+    with pytest.raises(IncompleteRecord):
+        logged(tmp_path / "record")
+
+
+def test_a_forgotten_controller_lets_go_of_its_record(tmp_path):
+    drive(logged(tmp_path / "record"), 2)  # nobody keeps it
+    with logged(tmp_path / "record") as again:
+        assert again.round == 2
+
+
+def test_a_refused_controller_tidies_nothing_away(tmp_path):
+    controller = logged(tmp_path / "live")
+    drive(controller, 5)
+    crash_copy(tmp_path / "live", tmp_path / "record")
+    controller.close()
+    (tmp_path / "record-mark").unlink()
+    with pytest.raises(InvalidInput, match="was begun with seed=3"):
+        logged(tmp_path / "record", seed=4)
+    with logged(tmp_path / "record") as again:
+        assert again.round == 5
+
+
+def test_a_mark_without_its_record_is_not_taken_for_a_new_one(tmp_path):
+    with logged(tmp_path / "record") as controller:
+        drive(controller, 2)
+    (tmp_path / "record").unlink()
+    with pytest.raises(LogError, match="record-mark is left of an earlier record"):
+        logged(tmp_path / "record")
+    assert not (tmp_path / "record").exists()
+
+
+def test_a_mark_taken_away_stops_the_controller(tmp_path):
+    """It is what keeps a second controller from the record."""
+    controller = logged(tmp_path / "record")
+    drive(controller, 2)
+    (tmp_path / "record-mark").unlink()
+    with pytest.raises(LogError, match=r"record-mark is gone"):
+        controller.ask(**question(NAME, 2))
+    controller.close()
+
+
+def test_a_witness_is_told_again_what_it_could_not_be_told(tmp_path, key):
+    (tmp_path / "place").mkdir()
+    witness = hc.Witness(key, tmp_path / "place" / "said", every_s=0.05)
+    shutil.rmtree(tmp_path / "place")
+    with logged(tmp_path / "record", witness=witness) as controller:
+        drive(controller, 3)
+        time.sleep(0.2)
+        (tmp_path / "place").mkdir()
+    found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "place" / "said", key=key)
+    assert found.verified
+    assert found.witnessed == found.events

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse import archive, recipe, witness
+from holdcourse import archive, recipe
 from holdcourse.costs import maximises
 from holdcourse.decision import Record
 from holdcourse.errors import InvalidInput
@@ -39,6 +39,8 @@ from holdcourse.policy import Learning, Policy
 from holdcourse.request import Request
 from holdcourse.session import LAST_DIGITS, Difference, Session
 from holdcourse.threads import one_thread, versions
+from holdcourse.witness import contradictions as contradictions_of
+from holdcourse.witness import read_key
 
 # What to do with a record that does not hold its policy.
 VERIFIED = "make it there as it was made for the record, and check: holdcourse.audit.verify(path, policy)"
@@ -65,8 +67,10 @@ class Verification:
         was shortened or written again.
     missing
         What is known to be missing at its end, in words; empty where nothing is.
-    testimonies
-        How many statements of the witness were compared; None where there was no witness.
+    testimonies, witnessed
+        How many statements of the witness were compared, and up to which event they reach; None where there was none.
+    accepted
+        Where the record was taken as it was although events were missing, and why.
     """
 
     decisions: int
@@ -78,6 +82,8 @@ class Verification:
     head: str = ""
     missing: str = ""
     testimonies: int | None = None
+    witnessed: int | None = None
+    accepted: tuple[str, ...] = ()
 
     @property
     def verified(self) -> bool:
@@ -105,13 +111,16 @@ def verify(
     """
     if (witness is None) != (key is None):
         raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
+    lines = None if witness is None else _lines(Path(witness))  # before the record: it may go on meanwhile
     log = Log.read(Path(path), incomplete=True)
     try:
         log.check_snapshots()
         found, counts = _lived_again(log, policy)
-        testimonies, contradictions = None, list[str]()
-        if witness is not None and key is not None:
-            testimonies, contradictions = _compared(log, Path(witness), key)
+        testimonies, witnessed, contradictions = None, None, list[str]()
+        if lines is not None and key is not None:
+            testimonies, witnessed, contradictions = contradictions_of(
+                lines, read_key(key), log.about["record"], log.chain_at, log.last
+            )
         return Verification(
             counts["ask"],
             counts["tell"],
@@ -122,6 +131,8 @@ def verify(
             log.chain,
             "" if log.gap is None else log.gap[0],
             testimonies,
+            witnessed,
+            tuple(_accepted(log)),
         )
     finally:
         log.close()
@@ -186,12 +197,16 @@ def _nearly_kept(log: Log, number: int, session: Session) -> bool:
     )
 
 
-def _compared(log: Log, said: Path, key: str | Path) -> tuple[int, list[str]]:
+def _accepted(log: Log) -> Iterator[str]:
+    for event in log.find("note", "accepted", limit=100):
+        yield f"at event {event.number}, {event.at}, the record was taken as it was: {event.body['reason']}"
+
+
+def _lines(said: Path) -> list[str]:
     try:
-        lines = said.read_text(encoding="utf-8").splitlines()
+        return said.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"cannot read what the witness was told, {said}: {error}") from None
-    return witness.contradictions(lines, witness.read_key(key), log.about["record"], log.chain_at, log.last)
 
 
 @one_thread()

@@ -218,7 +218,9 @@ def _verdict(log: Path, found: audit.Verification) -> list[str]:
     lines = [f"{log}: {found.decisions} decisions, {found.tells} tells: {outcome}"]
     lines.append(f"  {found.events} events, the last has the hash {found.head}")
     if found.testimonies is not None:
-        lines.append(f"  compared with {found.testimonies} statements of the witness")
+        reach = f"up to event {found.witnessed}"
+        lines.append(f"  statements of the witness that were compared: {found.testimonies}, {reach}")
+    lines += [f"  {line}" for line in found.accepted]
     lines += [f"  {line}" for line in found.differences[:20]]
     if found.last_digits:
         lines.append(f"  {len(found.last_digits)} values differ in their last digits only; the decisions are the same")

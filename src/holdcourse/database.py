@@ -22,12 +22,13 @@ from urllib.parse import quote
 
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, InvalidInput, LogError
+from holdcourse.mark import beside
 from holdcourse.same_file import SameFile
 
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 CLOSED, IN_USE = 0, 1  # PRAGMA user_version
 BUSY_S = 5.0  # how long one process waits for another
-UNFINISHED = ".new"  # at the end of a name until the file is whole
+UNFINISHED, UNNAMED = ".new", ".new-"  # at the end or the beginning of a name until the file is whole
 WITHOUT_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems say that have none
 SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
 SCHEMA = """
@@ -73,6 +74,10 @@ def is_record(path: Path) -> bool:
 
 def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
     """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
+    if beside(path).exists():
+        raise LogError(
+            f"{beside(path)} is left of an earlier record without {path.name}; bring that back, or remove what is left"
+        )
     if wal_of(path).exists():  # SQLite would take it for a part of the new record
         raise LogError(
             f"{wal_of(path)} is left of an earlier record without {path.name}; bring that back, or remove it"
@@ -138,20 +143,27 @@ def begin_use(connection: sqlite3.Connection, path: Path) -> None:
                 "try again, or use a local disk"
             )
         connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA fullfsync=1")  # macOS answers a plain sync before the disk has written
         connection.execute(f"PRAGMA user_version={IN_USE}")  # an error if SQLite could open it only for reading
         archive.sync_folder(path.parent)  # SQLite names its write-ahead log there, and ignores a failed sync
     checkpoint(connection)
 
 
 def end_use(connection: sqlite3.Connection) -> None:
-    """Leave one file that is whole by itself, if nobody else is reading; then close."""
+    """Leave one file that is whole by itself, if nobody else is reading; then close.
+
+    The file says that it is closed only after it has taken everything over: whoever copies it in between, or kills this
+    process, leaves one that still says that it is in use.
+    """
     with suppress(sqlite3.Error):
-        connection.execute(f"PRAGMA user_version={CLOSED}")
-        for _ in range(SWITCHES):
-            with suppress(sqlite3.OperationalError):  # else SQLite's own last checkpoint does most of it
-                connection.execute("PRAGMA journal_mode=DELETE")
-                break
-            time.sleep(0.01)
+        busy, held, taken = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        if not busy and held == taken:
+            connection.execute(f"PRAGMA user_version={CLOSED}")
+            for _ in range(SWITCHES):
+                with suppress(sqlite3.OperationalError):  # a reader: then the write-ahead log stays beside the file
+                    connection.execute("PRAGMA journal_mode=DELETE")
+                    break
+                time.sleep(0.01)
     connection.close()
 
 
@@ -177,7 +189,7 @@ def is_cut_off(path: Path) -> bool:
 
 def copy(path: Path, target: Path) -> None:
     """A whole copy in one file, while others may be writing; it gets its name when it is on the disk."""
-    if target.exists() or wal_of(target).exists():
+    if any(file.exists() for file in (target, wal_of(target), beside(target))):
         raise InvalidInput(f"{target} is there already; give another name, or remove it first")
     try:
         with (
@@ -201,12 +213,14 @@ class Place:
     """Which files a connection writes to; the names must go on meaning these files."""
 
     def __init__(self, path: Path) -> None:
-        self._record, self._wal = SameFile(path), SameFile(wal_of(path))
+        with reading(path):
+            self._others, self._wal = (SameFile(path), SameFile(beside(path))), SameFile(wal_of(path))
 
     def check(self) -> None:
         """An error where somebody has moved, replaced or deleted one of the files; takes some microseconds."""
-        if not self._record.is_there():
-            raise _taken_away(self._record)
+        for file in self._others:
+            if not file.is_there():
+                raise _taken_away(file)
         self.check_wal()
 
     def check_wal(self) -> None:
@@ -232,9 +246,11 @@ def _check_kind(path: Path) -> None:
 
 def _check_names(path: Path) -> None:
     """Under another name of the same file SQLite would look for another write-ahead log."""
-    for left_over in path.parent.glob(f".*{glob.escape(path.name)}*"):  # of a failure right after it got its name
-        if left_over.samefile(path):
-            left_over.unlink()
+    ours = [*path.parent.glob(f".{glob.escape(path.name)}.*{UNFINISHED}"), path.with_name(f"{UNNAMED}{path.name}")]
+    for left_over in ours:  # of a failure right after it got its name
+        with suppress(FileNotFoundError):
+            if left_over.samefile(path):
+                left_over.unlink()
     names = path.stat().st_nlink
     if names > 1:
         raise LogError(

@@ -38,6 +38,7 @@ FORMAT = 2
 KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
 CHECKPOINT_EVERY_S = 1.0
+PAGE = 1000  # events read at once
 ENCODED = json.JSONEncoder(sort_keys=True).encode
 Row: TypeAlias = tuple[int, str, str, str, str]  # number, at, kind, body, chain
 MENDED = timedelta(seconds=5)  # by how much a clock may be set back unnoticed
@@ -128,21 +129,28 @@ class Log:
                 **about,
             }
             database.create(path, {key: json.dumps(value) for key, value in about.items()}, first_snapshot)
+        cls._check_identity(path, identity)
         log = cls._found(path, database.writer)
         try:
-            theirs = log.about["identity"]
-            different = [name for name in identity if identity[name] != theirs.get(name)]
-            if different:
-                name = different[0]
-                raise InvalidInput(
-                    f"{path} was begun with {name}={theirs.get(name)!r}, but this controller has {identity[name]!r}; "
-                    "use the same policy and options, or another file"
-                )
             log._begin_writing()
         except BaseException:
             log.close()
             raise
         return log
+
+    @classmethod
+    def _check_identity(cls, path: Path, identity: dict[str, Any]) -> None:
+        """Whose record it is; read only, since a writer that leaves again tidies up behind itself."""
+        log = cls.read(path, checked=False, incomplete=True)
+        log.close()
+        theirs = log.about["identity"]
+        different = [name for name in identity if identity[name] != theirs.get(name)]
+        if different:
+            name = different[0]
+            raise InvalidInput(
+                f"{path} was begun with {name}={theirs.get(name)!r}, but this controller has {identity[name]!r}; "
+                "use the same policy and options, or another file"
+            )
 
     @classmethod
     def read(cls, path: Path, *, checked: bool = True, incomplete: bool = False) -> Log:
@@ -168,8 +176,11 @@ class Log:
             raise InvalidInput(f"nothing is missing in {path}; there is nothing to accept")
         log = cls._found(path, database.writer, incomplete=True)
         try:
-            log._begin_writing()
+            log._begin_writing(mark_stays=True)
             log.append("note", {"note": "accepted", "missing": missing.gap[1], "reason": reason})
+        except BaseException:
+            log._leave_as_it_is()
+            raise
         finally:
             log.close()
         return missing.last
@@ -183,7 +194,10 @@ class Log:
         incomplete: bool = False,
     ) -> Log:
         """An existing record, compared with what should be there."""
-        mark, cut_off = Mark.read(path), database.is_cut_off(path)  # before anything is read: others may be writing
+        for _ in range(2):  # somebody may begin or end its use just between these looks
+            mark, cut_off = Mark.read(path), database.is_cut_off(path)  # before the rest is read: others may be writing
+            if not cut_off:
+                break
         log = cls(path, connect(path), checked=checked)
         try:
             log.gap = log._gap(mark, cut_off)
@@ -191,7 +205,7 @@ class Log:
                 words, count = log.gap
                 raise IncompleteRecord(
                     f"{words}. Bring back {database.wal_of(path).name} from where it was, or a back-up; to go on "
-                    f"without them: holdcourse accept {path}",
+                    f"without them: holdcourse accept {path} --reason ...",
                     log.last,
                     count,
                 )
@@ -212,17 +226,24 @@ class Log:
         if cut_off and (mark is None or mark.events < last):
             return (
                 f"{path} was in use and {database.wal_of(path).name} is not beside it, so what came after event {last} "
-                "is missing, such as in a copy of the one file alone",
+                "may be missing; a record in use is copied with holdcourse backup",
                 None,
             )
         return None
 
-    def _begin_writing(self) -> None:
+    def _begin_writing(self, *, mark_stays: bool = False) -> None:
         self._mark = MarkFile(self.path)
         self._let_go = weakref.finalize(self, _end_use, self._connection, os.getpid())
         database.begin_use(self._connection, self.path)
         self._place = database.Place(self.path)
-        self._move_mark()
+        if not mark_stays:
+            self._move_mark()
+
+    def _leave_as_it_is(self) -> None:
+        """Do not say in the file that it is closed."""
+        if self._let_go is not None:
+            self._let_go.detach()
+            self._let_go = None
 
     def _move_mark(self) -> None:
         if self._mark is not None:
@@ -241,8 +262,7 @@ class Log:
                     self._place.check()
             except LogError as error:
                 self._lost = str(error)
-                if self._let_go is not None:
-                    self._let_go.detach()  # what is there must not be touched any more
+                self._leave_as_it_is()
                 logger.critical("%s", error)
         if self._lost is not None:
             raise LogError(self._lost)
@@ -399,13 +419,23 @@ class Log:
             )
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """All events after number `after`, in order; those that another process has added since are left out."""
-        with self._reading():
-            for number, at, kind, body in self._connection.execute(
-                "SELECT number, at, kind, body FROM events WHERE number > ? AND number <= ? ORDER BY number",
-                (after, self.last),
-            ):
-                yield Event(number, at, kind, json.loads(body))
+        """All events after number `after`, in order; those that another process has added since are left out.
+
+        They are read by the page: a reader that is long at one place would keep the writer from making checkpoints.
+        """
+        upto = self.last
+        while after < upto:
+            with self._reading():
+                rows = self._connection.execute(
+                    "SELECT number, at, kind, body FROM events WHERE number > ? AND number <= ? "
+                    "ORDER BY number LIMIT ?",
+                    (after, upto, PAGE),
+                ).fetchall()
+                page = [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
+            if not page:
+                return
+            yield from page
+            after = page[-1].number
 
     def backup(self, target: Path) -> None:
         """Write a whole copy in one file; others may go on writing meanwhile."""
@@ -413,7 +443,7 @@ class Log:
 
     def close(self) -> None:
         """Close the file."""
-        if self._let_go is not None and self._lost is None:
+        if self._let_go is not None:
             if self._mark is not None:  # should closing fail half-way, it says that nothing is missing
                 self._mark.sync()
             self._let_go()

@@ -45,41 +45,44 @@ class MarkFile:
     """
 
     def __init__(self, record: Path) -> None:
-        self._file: int | None = None
-        with suppress(OSError):
-            self._file = os.open(beside(record), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if self._file is not None:
-            try:
-                _hold(self._file)
-            except BlockingIOError:
-                self.close()
-                raise LogError(
-                    f"another controller writes to {record}; each record belongs to one. Stop that one first, or use "
-                    "another file"
-                ) from None
-            _held.add(self)
+        try:
+            self._file = os.open(beside(record), os.O_WRONLY | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise LogError(
+                f"cannot write {beside(record)}: {error.strerror}; it must be kept beside the record"
+            ) from error
+        self.close = weakref.finalize(self, os.close, self._file)  # also where it is forgotten
+        try:
+            _hold(self._file)
+        except BlockingIOError:
+            self.close()
+            raise LogError(
+                f"another controller writes to {record}; each record belongs to one. Stop that one first, or use "
+                "another file"
+            ) from None
+        _held.add(self)
 
     def write(self, record: str, events: int, chain: str) -> None:
-        """Move the mark."""
-        if self._file is not None:
-            text = f'{{"record": "{record}", "events": {events}, "chain": "{chain}"}}'  # JSON, and quick
-            line = f"{text} {_digest(text)}".ljust(WIDTH - 1) + "\n"
-            try:
-                os.pwrite(self._file, line.encode("ascii"), 0)
-            except OSError:  # a full disk: the mark stays where it is
-                return
+        """Move the mark; one that cannot be moved, as on a full disk, stays where it is."""
+        text = f'{{"record": "{record}", "events": {events}, "chain": "{chain}"}}'  # JSON, and quick
+        line = f"{text} {_digest(text)}".ljust(WIDTH - 1) + "\n"
+        try:
+            _write_at_start(self._file, line.encode("ascii"))
+        except OSError:
+            return
 
     def sync(self) -> None:
         """Wait until the mark is on the disk, if it can be written."""
-        if self._file is not None:
-            with suppress(OSError):
-                os.fsync(self._file)
+        with suppress(OSError):
+            os.fsync(self._file)
 
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+
+def _write_at_start(file: int, line: bytes) -> None:
+    if hasattr(os, "pwrite"):
+        os.pwrite(file, line, 0)
+    else:
+        os.lseek(file, 0, os.SEEK_SET)
+        os.write(file, line)
 
 
 _held: weakref.WeakSet[MarkFile] = weakref.WeakSet()

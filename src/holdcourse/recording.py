@@ -48,6 +48,7 @@ class Recording:
             except BaseException:
                 self._log.close()
                 raise
+            self._say_how_far()
 
     @property
     def log(self) -> Log:
@@ -96,17 +97,26 @@ class Recording:
         """Keep the state in the record now and then: it opens sooner."""
         if self._log is not None and self._log.last // SNAPSHOT_EVERY > self._snapshots:
             self._snapshots = self._log.last // SNAPSHOT_EVERY
-            self._log.snapshot(archive.pack(*self.session.snapshot()))
+            try:
+                self._log.snapshot(archive.pack(*self.session.snapshot()))
+            except HoldcourseError as error:  # too large, say: what was told is recorded and counts
+                logger.warning("no snapshot in %s: %s", self._log.path, error)
 
     def close(self) -> None:
         """Let go of the log."""
         if self._log is not None:
-            if self._witness is not None:
-                with suppress(HoldcourseError):  # a record that cannot be read must still be let go of
-                    for event in self._log.events(after=self._log.last - 1):
-                        self._witnessed(event.at, now=True)
+            try:
+                self._say_how_far(now=True)
+                if self._witness is not None:
                     self._witness.flush()
-            self._log.close()
+            finally:  # whatever comes in between, the record must be let go of
+                self._log.close()
+
+    def _say_how_far(self, *, now: bool = False) -> None:
+        if self._witness is not None:
+            with suppress(HoldcourseError):  # a record that cannot be read any more
+                for event in self.log.events(after=self.log.last - 1):
+                    self._witnessed(event.at, now=now)
 
     def _reload(self) -> None:
         """State from the log: the newest snapshot and what came after it."""

@@ -195,13 +195,13 @@ class Session:
         problem, here, most = self.policy.problem, self.where.action, self.limits.max_step
         if start == here:
             return None
-        there, remedy = f"action {start} ({problem.value(start)})", "or say with force= why it must be"
+        there, remedy = f"action {start} ({problem.value(start)})", "or force it, with a reason"
         if not self.mask[start]:
             return f"{there} was not allowed at the newest question; begin at another action, {remedy}"
         away = problem.distance(here, start)
         if most is not None and away > most:
             return (
-                f"{there} is {away:g} away from action {here} ({problem.value(here)}), where the machine is, and "
+                f"{there} costs {away:g} to reach from action {here} ({problem.value(here)}), where the machine is; "
                 f"max_step={most:g}; begin at a nearer action, {remedy}"
             )
         return None

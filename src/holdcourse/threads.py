@@ -6,19 +6,20 @@ written with eight threads must come out the same on a machine with two, so deci
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple
 
 import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which must be loaded to be found
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-_lock = Lock()
+_lock = RLock()  # a signal may come in between, and close a controller
 _inside = 0  # computations under way in all threads of this process
 _before: list[tuple[Library, int]] = []  # those with more threads, and how many, before the first of them began
 
@@ -69,6 +70,16 @@ class one_thread(ContextDecorator):  # noqa: N801 - used like a function, and qu
             if not _inside:
                 for library, count in _before:
                     library.limit(count)
+
+
+def _forget_in_child() -> None:
+    """Computations of other threads do not go on in a forked process."""
+    global _lock, _inside
+    _lock, _inside = RLock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 @cache

@@ -8,6 +8,7 @@ in the folder. `holdcourse verify --witness` compares.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -29,6 +30,7 @@ from holdcourse.errors import InvalidInput
 logger = logging.getLogger("holdcourse.witness")
 
 EVERY_S = 60.0
+RETRY_S = 5.0  # at least, after one that failed
 SHORTEST_KEY = 16  # bytes
 WEB_TIMEOUT_S = 10.0
 
@@ -49,7 +51,7 @@ class Testimony:
     @classmethod
     def read(cls, line: str, key: bytes) -> Testimony | None:
         """A line as it was signed; None where the signature is not this key's."""
-        with suppress(ValueError, TypeError, KeyError):
+        with suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
             found = json.loads(line[line.index("{") :])  # a system's log puts the time before it
             said = cls(str(found["record"]), int(found["events"]), str(found["chain"]), str(found["at"]))
             if hmac.compare_digest(str(found["hmac"]), said._signature(key)):
@@ -95,40 +97,59 @@ class Witness:
         self._key = read_key(key)
         self._send = _sink(str(sink))
         self.sink, self.every_s = str(sink), every_s
-        self._lines: queue.SimpleQueue[str | threading.Event] = queue.SimpleQueue()
-        self._told: dict[str, tuple[float, int]] = {}  # by record: when, and how many events it had then
+        self._wake: queue.SimpleQueue[threading.Event | None] = queue.SimpleQueue()
+        self._latest: dict[str, Testimony] = {}  # by record, what is not told yet
+        self._due: dict[str, float] = {}  # by record, when the next line may be told
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def saw(self, record: str, events: int, chain: str, at: str, *, now: bool = False) -> None:
-        """How far a record has come; told at once if `now`, else if it was not told lately."""
+        """How far a record has come; told at once if `now` or if it was not told lately, else when that is due."""
         with self._lock:
-            when, known = self._told.get(record, (-self.every_s, -1))
-            if events == known or (not now and time.monotonic() - when < self.every_s):
-                return
-            self._told[record] = (time.monotonic(), events)
-            self._lines.put(Testimony(record, events, chain, at).signed(self._key))
+            self._latest[record] = Testimony(record, events, chain, at)
+            if now:
+                self._due[record] = 0.0
             if self._thread is None or not self._thread.is_alive():  # none yet, or this process was forked
                 self._thread = threading.Thread(target=self._run, name="holdcourse witness", daemon=True)
                 self._thread.start()
+        self._wake.put(None)
 
     def flush(self, seconds: float = WEB_TIMEOUT_S) -> None:
-        """Wait until what was said so far has been told, at most so long."""
+        """Wait until what is due has been told, at most so long."""
         if self._thread is not None and self._thread.is_alive():
             told = threading.Event()
-            self._lines.put(told)
+            self._wake.put(told)
             told.wait(seconds)
 
     def _run(self) -> None:
         while True:
-            line = self._lines.get()
-            if isinstance(line, threading.Event):
-                line.set()
-                continue
+            with suppress(queue.Empty):
+                called = self._wake.get(timeout=self._until_due())
+            self._tell_due()
+            if called is not None:
+                called.set()
+            called = None
+
+    def _until_due(self) -> float | None:
+        """How long until somebody must be told of; None: nobody."""
+        with self._lock:
+            due = [self._due.get(record, 0.0) for record in self._latest]
+        return max(min(due) - time.monotonic(), 0.0) if due else None
+
+    def _tell_due(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            ready = [record for record in self._latest if self._due.get(record, 0.0) <= now]
+            said = [self._latest.pop(record) for record in ready]
+            self._due |= dict.fromkeys(ready, now + self.every_s)
+        for testimony in said:
             try:
-                self._send(line)
-            except OSError as error:
+                self._send(testimony.signed(self._key))
+            except Exception as error:  # whatever it was, the others must still be told, and this one again later
                 logger.error("the witness %s cannot be told: %s", self.sink, error)
+                with self._lock:
+                    self._latest.setdefault(testimony.record, testimony)
+                    self._due[testimony.record] = time.monotonic() + max(self.every_s, RETRY_S)
 
 
 def read_key(path: str | Path) -> bytes:
@@ -147,17 +168,17 @@ def read_key(path: str | Path) -> bytes:
 
 def contradictions(
     lines: Iterable[str], key: bytes, record: str, chain_at: Callable[[int], str | None], last: int
-) -> tuple[int, list[str]]:
-    """How many lines speak of a record, and in which ways it is not the one that they speak of."""
-    heard, found = 0, []
-    for number, line in enumerate(lines, 1):
+) -> tuple[int, int, list[str]]:
+    """How many lines speak of a record, up to which event, and in which ways it is not the one that they speak of."""
+    heard, newest, unsigned, found = 0, 0, 0, list[str]()
+    for line in lines:
         if not line.strip():
             continue
         said = Testimony.read(line, key)
         if said is None:
-            found.append(f"line {number} of the witness is not signed with this key")
+            unsigned += 1
         elif said.record == record:
-            heard += 1
+            heard, newest = heard + 1, max(newest, said.events)
             if said.events > last:
                 found.append(
                     f"at {said.at} the record had {said.events} events, now it has {last}: it was shortened, or is an "
@@ -165,9 +186,11 @@ def contradictions(
                 )
             elif chain_at(said.events) != said.chain:
                 found.append(f"event {said.events} is not the one that the witness saw at {said.at}: it was rewritten")
+    if unsigned:
+        found.append(f"{unsigned} lines of the witness are not signed with this key")
     if not heard:
-        found.append("the witness has not heard of this record")
-    return heard, found
+        found.append("the witness has not heard of this record, or not with this key")
+    return heard, newest, found
 
 
 def _sink(sink: str) -> Callable[[str], Any]:
@@ -182,9 +205,11 @@ def _sink(sink: str) -> Callable[[str], Any]:
 
 
 def _append(path: Path, line: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        os.write(file, f"{line}\n".encode())
+        text = f"{line}\n".encode()
+        if os.write(file, text) != len(text):
+            raise OSError(errno.ENOSPC, "only a part of the line could be written")
         os.fsync(file)
     finally:
         os.close(file)
@@ -204,4 +229,10 @@ def _syslog(place: str) -> Callable[[str], None]:
     except (OSError, ValueError) as error:
         raise InvalidInput(f"syslog:{place} cannot be reached: {error}; give syslog: or syslog:host:port") from None
     handler.ident = "holdcourse: "
+    handler.handleError = _raise_again  # type: ignore[method-assign]
     return lambda line: handler.emit(logging.makeLogRecord({"msg": line, "levelname": "INFO"}))
+
+
+def _raise_again(record: logging.LogRecord) -> None:
+    """A system log that cannot be reached is tried again, as the others are; its handler would only print the error."""
+    raise

@@ -174,7 +174,9 @@ def test_every_folder_that_gets_a_new_name_is_synced(folder, monkeypatch):
     synced.clear()
     database.create(unfinished, {}, b"whole")
     synced.clear()
-    monkeypatch.setattr(store_module.archive, "write_file", lambda path, content: None)  # it syncs the folder as well
+    monkeypatch.setattr(
+        store_module.archive, "write_file", lambda path, content, **more: None
+    )  # it syncs the folder as well
     store.publish(unfinished, final)
     assert synced == [str(final.parent)]
     store.close()

@@ -83,6 +83,7 @@ def begin_next(
     old, new = controller.policy.problem, problem_of(config)
     places = nearest_actions(old, new)
     config = _renamed(config, changes, places)
+    _check_step(config, old, new, ledger.place, places[ledger.place])
     if config["fallback"] is not None:
         new.check_action(config["fallback"])
     past = _past(told_so_far(store, config["id"], new))
@@ -156,6 +157,21 @@ def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         if isinstance(changes.get(name), Mapping):
             result[name] = {**(config[name] or {"cool_down": 10}), **changes[name]}
     return result
+
+
+def _check_step(config: Mapping[str, Any], old: Problem, new: Problem, place: int, there: int) -> None:
+    """Whether the machine may be taken to be at the new action that stands for its present one: within `max_step`."""
+    most = limits_of(config).max_step
+    if most is None or not isinstance(config["metric"], str) or (old.actions[place] == new.actions[there]).all():
+        return
+    points = {"actions": [old.actions[place].tolist(), new.actions[there].tolist()], "labels": None, "directed": False}
+    away = problem_of({**config, **points}).distance(0, 1)
+    if away > most:
+        raise InvalidInput(
+            f"the machine is at {old.value(place)}, and the nearest of the new actions, {new.value(there)}, costs "
+            f"{away:g} to reach, more than max_step={most:g}. Keep the action where it is among the new ones, bring it "
+            "nearer first with an override, or raise max_step in the same change"
+        )
 
 
 def _renamed(config: Mapping[str, Any], changes: Mapping[str, Any], places: list[int]) -> dict[str, Any]:

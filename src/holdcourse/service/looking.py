@@ -111,7 +111,7 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
             log.close()
             links.add(log)
             events += log.last
-        decisions = _decisions(paths)
+        decisions = sum(map(_decisions, paths))
         if full is False or (full is None and decisions > DECIDED_AGAIN):
             words = (
                 f"every event is as it was written; its {decisions} decisions were not decided again (full=true does)"
@@ -127,18 +127,14 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
     return _verdict(True, events, paths, words)
 
 
-def _decisions(paths: list[Path]) -> int:
-    newest = [last for path in paths if (last := _newest_round(path)) is not None]
-    return max(newest, default=-1) + 1
-
-
-def _newest_round(path: Path) -> int | None:
+def _decisions(path: Path) -> int:
+    """How many decisions a record holds: its rounds are numbered without a gap."""
     log = Log.read(path, checked=False)
     try:
-        found = log.find("round", 0, 2**62, newest=True)
-        return int(found[0].body["round"]) if found else None
+        ends = [log.find("round", 0, 2**62, newest=newest) for newest in (False, True)]
     finally:
         log.close()
+    return int(ends[1][0].body["round"]) - int(ends[0][0].body["round"]) + 1 if ends[0] else 0
 
 
 def _verdict(ok: bool, events: int, paths: list[Path], message: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ CHANGES = {  # what operators do, and what is told of it
     "epoch": (),
     "config": ("changes",),
     "mode": ("mode", "reason"),
-    "override": ("action", "reason"),
+    "override": ("action", "reason", "force"),
 }
 OPEN_EPOCHS = 4  # of those that are over
 

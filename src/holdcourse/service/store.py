@@ -125,7 +125,7 @@ class DataFolder:
         except OSError as error:
             raise LogError(f"cannot write to {final}: {error.strerror}") from error
         try:
-            archive.write_file(final.parent / "newest", b"%d\n" % number_of(final))
+            archive.write_file(final.parent / "newest", b"%d\n" % number_of(final), private=True)
         except InvalidInput as error:  # the record counts; only its loss would not be noticed
             logger.warning("%s", error)
 
@@ -153,7 +153,7 @@ class DataFolder:
     def _bring_up_to_date(self) -> None:
         about = self.path / "holdcourse.json"
         if not about.exists():
-            archive.write_file(about, json.dumps({"format": FORMAT}).encode())
+            archive.write_file(about, json.dumps({"format": FORMAT}).encode(), private=True)
         try:
             found = json.loads(about.read_text(encoding="utf-8"))["format"]
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -168,7 +168,7 @@ class DataFolder:
                 raise InvalidInput(f"{self.path} has format {found}, which this version no longer reads")
             MIGRATIONS[found](self.path)
             found += 1
-            archive.write_file(about, json.dumps({"format": found}).encode())
+            archive.write_file(about, json.dumps({"format": found}).encode(), private=True)
 
 
 def _locked(path: Path) -> IO[Any]:

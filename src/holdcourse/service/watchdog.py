@@ -106,7 +106,9 @@ def notes_of(ledger: Ledger, timing: Timing) -> list[dict[str, Any]]:
     notes: list[dict[str, Any]] = [{"note": "stale", "decision": name} for name in late]
     if late and "stale" not in ledger.alarms:
         stays = ledger.newest not in late or ledger.mode not in FOLLOWED
-        until = "" if stays else ", and until then the machine should be at its fallback"
+        until = (
+            "" if stays else ", and until then the machine is sent to its fallback, as far as mask and limits permit"
+        )
         notes.append(raised("stale", f"{', '.join(late)} was not told within {seconds:g} s; tell or skip it{until}"))
     at = timing.due(ledger)
     silent = not ledger.pending and at is not None and timing.clock.monotonic() > at
