@@ -845,3 +845,14 @@ def test_a_witness_is_told_again_what_it_could_not_be_told(tmp_path, key):
     found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "place" / "said", key=key)
     assert found.verified
     assert found.witnessed == found.events
+
+
+def test_a_record_closed_while_somebody_has_it_open_is_whole_by_itself(tmp_path):
+    controller = logged(tmp_path / "record")
+    drive(controller, 4)
+    log = Log.read(tmp_path / "record")
+    controller.close()
+    log.close()
+    shutil.copyfile(tmp_path / "record", tmp_path / "copy")
+    with logged(tmp_path / "copy") as again:
+        assert again.round == 4

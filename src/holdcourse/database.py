@@ -74,7 +74,7 @@ def is_record(path: Path) -> bool:
 
 def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
     """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
-    if beside(path).exists():
+    if beside(path).exists() and not path.exists():
         raise LogError(
             f"{beside(path)} is left of an earlier record without {path.name}; bring that back, or remove what is left"
         )
@@ -160,10 +160,12 @@ def end_use(connection: sqlite3.Connection) -> None:
         if not busy and held == taken:
             connection.execute(f"PRAGMA user_version={CLOSED}")
             for _ in range(SWITCHES):
-                with suppress(sqlite3.OperationalError):  # a reader: then the write-ahead log stays beside the file
+                with suppress(sqlite3.OperationalError):  # somebody has it open for reading
                     connection.execute("PRAGMA journal_mode=DELETE")
                     break
                 time.sleep(0.01)
+            else:  # then an empty write-ahead log stays beside the file, and the file is whole all the same
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
 
 
