@@ -177,7 +177,7 @@ def test_while_questions_come_an_older_measurement_sends_nobody_to_the_fallback(
 def test_an_episode_begins_within_the_limits_or_by_force(client, name):
     client.create(id=name, **STAYS, **NEAR)
     message = client.do(name, "episode", start=3, status=422)["message"]
-    assert "action 3 (3.0) is 0.3 away from action 0 (0.0), where the machine is, and max_step=0.15" in message
+    assert "action 3 (3.0) costs 0.3 to reach from action 0 (0.0), where the machine is; max_step=0.15" in message
     assert client.do(name, "episode", start=1)["action"] == 1
     client.do(name, "ask", context=0.5, allowed=[True, True, False, True])
     client.do(name, "tell", decision="r0", measurement=1.0, applied=1)
