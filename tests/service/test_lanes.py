@@ -275,6 +275,7 @@ def test_the_watchdog_goes_before_those_who_wait(as_, guarded, name, monkeypatch
             wait_for(lambda: as_("looks").see(name, "alarms")["alarms"], "the alarm", 5.0)
         finally:
             ended.set()
+    assert as_("looks").see(name, "alarms")["alarms"][0]["kind"] == "stale"
 
 
 def test_streams_have_a_quota(as_, guarded, name):
