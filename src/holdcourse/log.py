@@ -322,7 +322,7 @@ class Log:
         on, and what follows has an earlier time.
         """
         now = self.clock()
-        if self._newest is not None and timedelta() < self._newest - now <= MENDED:
+        if self._newest is not None and now < self._newest <= now + MENDED:
             now = self._newest
         self._newest = now
         return now.isoformat(timespec="milliseconds")

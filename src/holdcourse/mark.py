@@ -32,7 +32,7 @@ class Mark:
     def read(cls, record: Path) -> Mark | None:
         """The mark beside a record; None where there is none that can be read."""
         with suppress(OSError, ValueError, TypeError, KeyError):
-            text, _, digest = beside(record).read_text(encoding="ascii").strip().rpartition(" ")
+            text, _, digest = beside(record).read_bytes().strip().rpartition(b" ")
             if digest == _digest(text):
                 return cls(**json.loads(text))
         return None
@@ -64,10 +64,10 @@ class MarkFile:
 
     def write(self, record: str, events: int, chain: str) -> None:
         """Move the mark; one that cannot be moved, as on a full disk, stays where it is."""
-        text = f'{{"record": "{record}", "events": {events}, "chain": "{chain}"}}'  # JSON, and quick
-        line = f"{text} {_digest(text)}".ljust(WIDTH - 1) + "\n"
+        text = b'{"record": "%b", "events": %d, "chain": "%b"}' % (record.encode(), events, chain.encode())  # JSON
+        line = (b"%b %b" % (text, _digest(text))).ljust(WIDTH - 1) + b"\n"
         try:
-            _write_at_start(self._file, line.encode("ascii"))
+            _write_at_start(self._file, line)
         except OSError:
             return
 
@@ -116,5 +116,5 @@ def beside(record: Path) -> Path:
     return record.with_name(f"{record.name}-mark")
 
 
-def _digest(text: str) -> str:
-    return f"{zlib.crc32(text.encode('ascii')):08x}"
+def _digest(text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text)
