@@ -37,5 +37,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if rows:
         terminalreporter.section("measured")
         width = max(len(name) for name, _ in rows)
-        for name, value in sorted(rows):
+        for name, value in sorted(rows, key=lambda row: row[0]):
             terminalreporter.write_line(f"{name:<{width}}  {value}")
