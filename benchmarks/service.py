@@ -154,7 +154,7 @@ def config(name: str, n: int) -> dict[str, Any]:
         "actions": np.linspace(0.0, 1.0, n).tolist(),
         "scale": SCALE,
         "seed": 1,
-        "policy": "gp_md",
+        "policy": "gp-md",
         "options": {"kernel": KERNEL.to_json(), "noise_std": NOISE, "context_bounds": BOUNDS},
     }
 

@@ -24,12 +24,12 @@ from benchmarks.timing import Row
 from holdcourse.wind import WindRecord, bundled, load
 from holdcourse.wind.backtest import backtest
 from holdcourse.wind.period import past_of
-from holdcourse.wind.policies import REGISTRY, Past, Setting, contexts_of
+from holdcourse.wind.policies import Past, Setting, contexts_of, policy_of
 from holdcourse.wind.world import WindWorld, wind_world
 
 COLUMNS = ((1.0, "paper"), (4.0, "paper"), (1.0, "physical"), (4.0, "physical"))  # rho, movement
-WITH_HISTORY = ("fixed", "recommended", "planner", "gp-md", "cgp-lcb")
-WITHOUT = ("recommended", "gp-md", "cgp-lcb")
+WITH_HISTORY = ("fixed", "wind-planner", "planner", "gp-md", "cgp-lcb")
+WITHOUT = ("wind-planner", "gp-md", "cgp-lcb")
 WINDOWS, HOURS = 4, 960
 STARTS = (0, 12, 24)  # of 25 altitudes: the lowest, the middle one, the highest
 HALF_YEAR_SECONDS = 5.0  # that one flight may take
@@ -41,11 +41,11 @@ def measure() -> list[Row]:
     record = bundled("test").onto(altitudes)
     past = past_of(bundled("history"), altitudes)
     setting = Setting(wind_world(record.time, altitudes, record.speed), past)
-    backtest(setting, ["recommended"])  # compiles
+    backtest(setting, ["wind-planner"])  # compiles
     begin = time.perf_counter()
-    backtest(setting, ["recommended"])
+    backtest(setting, ["wind-planner"])
     seconds = time.perf_counter() - begin
-    return [Row("recommended over half a year, with history", seconds, "allowed", HALF_YEAR_SECONDS, 1.0)]
+    return [Row("wind-planner over half a year, with history", seconds, "allowed", HALF_YEAR_SECONDS, 1.0)]
 
 
 def shares(
@@ -57,7 +57,7 @@ def shares(
         made: dict[str, list[float]] = {name: [] for name in found}
         for record in world_of:
             world = wind_world(record.time, record.heights, record.speed, rho=rho, movement=movement)
-            flown = {name: REGISTRY[name](Setting(world, past)) for name in policies}
+            flown = {name: policy_of(name)(Setting(world, past)) for name in policies}
             for start in starts:
                 best = net(world, hc.optimal_path(world.service, world.problem, start).total)
                 for name, policy in flown.items():

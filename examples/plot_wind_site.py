@@ -5,7 +5,7 @@ An airborne turbine over the North Sea
 Your turbine can fly at any height between 10 and 750 m. It measures the wind only where it flies, and reeling in and
 out costs energy. Is it worth changing altitude, and when?
 
-Half a year of real wind (NORA3 hindcast, bundled), flown as `holdcourse demo` flies it: the wind policy `recommended`,
+Half a year of real wind (NORA3 hindcast, bundled), flown as `holdcourse demo` flies it: the policy `wind-planner`,
 which has learned from the two and a half years before, against the altitude that made most in those. Once with a metre
 of altitude at 0.36 kWh, as the paper prints it and as in the demo, and once at a sixtieth of that.
 """
@@ -20,12 +20,12 @@ from holdcourse.wind.result import Backtest
 from holdcourse.wind.run import Plan, run_backtest
 
 FROM, TO = np.datetime64("2010-10-22"), np.datetime64("2010-11-03")  # the days shown in detail
-NAMES = {"clairvoyant": "hindsight", "recommended": "recommended"}
-COLOURS = {"clairvoyant": "#000000", "recommended": "#D55E00", "fixed": "#777777"}
+NAMES = {"clairvoyant": "hindsight", "wind-planner": "wind-planner"}
+COLOURS = {"clairvoyant": "#000000", "wind-planner": "#D55E00", "fixed": "#777777"}
 
 
 def fly(movement: str) -> Backtest:
-    plan = Plan(movement=movement, policies=("fixed", "recommended"), what_if=())
+    plan = Plan(movement=movement, policies=("fixed", "wind-planner"), what_if=())
     return run_backtest(hc.wind.bundled("test"), history=hc.wind.bundled("history"), plan=plan).backtest
 
 

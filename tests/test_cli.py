@@ -132,12 +132,12 @@ def test_verify(run, tmp_path):
 def test_replay(run):
     shown = run("replay", "plant.log", "--policy", "stationary").stdout
     assert all(word in shown for word in ("as recorded", "stationary", "perfect foresight", "model-based", "Estimates"))
-    found = json.loads(run("replay", "plant.log", "--policy", "gp_md", "--json").stdout)
+    found = json.loads(run("replay", "plant.log", "--policy", "gp-md", "--json").stdout)
     assert found["rounds"] == 6
-    assert "gp-md" in run("replay", "plant.log", "--policy", "gp_md").stdout  # one spelling, both accepted
+    assert "did you mean gp-md?" in run("replay", "plant.log", "--policy", "gp_md", code=1).stderr  # one spelling
     for name in ("magic", "ma_gic"):
         error = run("replay", "plant.log", "--policy", name, code=1).stderr
-        assert f"policy '{name}' is not known; there are cgp-lcb, fixed-at, gp-md, " in error
+        assert f"policy '{name}' is not known; there are fixed, recommended, planner, gp-md, " in error
 
 
 @pytest.mark.usefixtures("record")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
-from holdcourse.costs import KnownCosts
+from holdcourse.costs import ExpertCosts, KnownCosts
 from holdcourse.errors import InvalidInput
 from holdcourse.hedge import Panel, hedged
 from holdcourse.pilot import Pilot
@@ -91,7 +91,7 @@ def test_charges_are_at_most_the_best_schedule_of_experts(kind, seed):
     }[kind]
     policy = hedged(holders(problem, 0, 1, 2))
     expected, _ = bill(policy, costs, 0, seed)
-    star = policy.rule(seed).star
+    star = policy.rule_for(seed).star
     among_experts = hc.Problem(metric=star.distances())
     charges = costs.copy()
     charges[0] += problem.distances[0]  # each expert's way to its place
@@ -114,9 +114,8 @@ def test_forecasts_reach_the_experts_that_take_them():
     """A plan over time asks its model with an outlook, here a model that believes the forecast."""
 
     class Believing(KnownCosts):
-        def costs_at(self, contexts, outlook=None):
-            table = super().costs_at(contexts)
-            return table if outlook is None else np.where(np.isfinite(outlook.values), outlook.values, table)
+        def costs_at_outlook(self, contexts, outlook):
+            return np.where(np.isfinite(outlook.values), outlook.values, self.costs_at(contexts))
 
     problem = hc.Problem([0.0, 1.0])
     rule = hc.Lookahead(problem, horizon=3, takes_forecasts=True)
@@ -164,7 +163,7 @@ def test_experts_draw_their_own_random_numbers():
 
 
 def test_resuming_moves_all_experts():
-    rule = hedged([planner_known(LINE), hc.md_known(LINE)]).rule(0)
+    rule = hedged([planner_known(LINE), hc.md_known(LINE)]).rule_for(0)
     state = rule.begin(4, 0)
     assert state.arrays["followed"][0] == 0
     moved = rule.resume(state, 7)
@@ -242,3 +241,35 @@ def test_experts_that_know_gains_are_shown_gains():
     )
     np.testing.assert_array_equal(gains.actions, costs.actions)
     assert gains.total == costs.total
+
+
+def test_experts_of_a_hedge_within_a_hedge_have_their_own_models():
+    """A hedge alone and the same one as the only expert of another decide alike."""
+    alone = hedged(learned_pair())
+    within = hedged([hedged(learned_pair())])
+    for policy in (alone, within):
+        assert isinstance(policy.costs, ExpertCosts)
+    one, other = Pilot(alone, 3, 0), Pilot(within, 3, 0)
+    for context in np.linspace(0.0, 2.0, 9):
+        first, second = one.look(context)[1], other.look(context)[1]
+        assert isinstance(second.model.of_expert(0), Panel)
+        np.testing.assert_array_equal(
+            second.model.of_expert(0).of_expert(1).costs_at([context]), first.model.of_expert(1).costs_at([context])
+        )
+        for pilot, view in ((one, first), (other, second)):
+            pilot.accept(pilot.decide(view))
+            pilot.learn(2, context, 1.0)
+
+
+def test_a_rule_says_what_it_needs_of_a_model():
+    model = hc.costs.KnownCosts(LINE, lambda context: np.zeros(LINE.n))
+    with pytest.raises(InvalidInput, match=r"rule of mine needs a cost model that has ExpertCosts, and KnownCosts"):
+        hc.Policy("mine", hedged(learned_pair()).rule, model, LINE)
+    with pytest.raises(InvalidInput, match="needs a cost model that has OptimisticCosts"):
+        hc.Policy("mine", hc.Lookahead(LINE, optimism=0.5), model, LINE)
+    with pytest.raises(InvalidInput, match="needs a cost model that has ForecastCosts"):
+        hc.Policy("mine", hc.Lookahead(LINE, takes_forecasts=True), model, LINE)
+    with pytest.raises(InvalidInput, match=r"a share of 0.5 of the optimism of KnownCosts cannot be asked for"):
+        Panel([model], [(0, 0.5)])
+    with pytest.raises(InvalidInput, match="not with both"):
+        hc.Lookahead(LINE, optimism=0.5, takes_forecasts=True)

@@ -127,7 +127,7 @@ def test_examples_run_as_printed(run, tmp_path, examples):
         ("comp", ["compare"]),
         ("compare --policies gp-md,cgp", ["gp-md,cgp-lcb"]),
         ("compare --processes dri", ["drift"]),
-        ("backtest lidar.csv --policies fixed,rec", ["fixed,recommended"]),
+        ("backtest lidar.csv --policies fixed,wind", ["fixed,wind-planner"]),
         ("backtest --log plant.csv --policies md", ["md-known"]),
         ("reproduce wind --policies minc", ["minc-known"]),
         ("replay turbine.log --policy cgp", ["cgp-lcb"]),

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, NoActionLeft
-from holdcourse.planning.outlook import LEADS, Heard
+from holdcourse.planning.outlook import LEADS, IssuedForecasts
 from holdcourse.policy import Policy, lower_bound
 from holdcourse.rules import View
 
@@ -21,13 +21,14 @@ KERNEL = hc.Kernel(RBF(0.5), Matern(6.0, nu=0.5)) + hc.Kernel(RBF(0.5), None)
 def view_of(table, now=5.0, interval=1.0, allowed=None, forecast=None):
     """A view whose model predicts the rows of a table, one per round from now on."""
 
-    def costs_at(times):
-        rows = np.rint((np.asarray(times)[:, 0] - now) / interval).astype(int)
-        return table[rows]
+    class Predicted:
+        def costs_at(self, times):
+            rows = np.rint((np.asarray(times)[:, 0] - now) / interval).astype(int)
+            return table[rows]
 
     n = table.shape[1]
     allowed = np.ones(n, dtype=bool) if allowed is None else np.asarray(allowed)
-    return View(np.where(allowed, table[0], np.inf), now, allowed, forecast, costs_at)
+    return View(np.where(allowed, table[0], np.inf), now, allowed, forecast, Predicted())
 
 
 def temporal(problem=LINE, **options):
@@ -145,7 +146,7 @@ def test_predicting_ahead_does_not_move_the_posterior():
 
 
 def test_forecasts_are_kept_until_their_time_and_the_newest_counts():
-    heard = Heard.nothing(2).with_forecast(10.0, [[1.0, 2.0], [3.0, 4.0]]).with_forecast(11.0, [[5.0, 6.0]])
+    heard = IssuedForecasts.nothing(2).with_forecast(10.0, [[1.0, 2.0], [3.0, 4.0]]).with_forecast(11.0, [[5.0, 6.0]])
     outlook = heard.about(np.array([11.0, 12.0, 13.0]), 1.0)
     np.testing.assert_array_equal(outlook.values, [[1.0, 2.0], [5.0, 6.0], [np.nan, np.nan]])
     assert outlook.leads.tolist() == [1, 1, 0]
@@ -154,14 +155,14 @@ def test_forecasts_are_kept_until_their_time_and_the_newest_counts():
 
 
 def test_forecasts_across_a_gap_keep_their_times():
-    heard = Heard.nothing(1).with_forecast(0.0, np.arange(1.0, 9.0)[:, None])
+    heard = IssuedForecasts.nothing(1).with_forecast(0.0, np.arange(1.0, 9.0)[:, None])
     assert heard.about(np.array([5.0, 5.5]), 1.0).values.ravel()[0] == 5.0  # between two hours nothing was said
     assert heard.about(np.array([5.0, 5.5]), 1.0).leads.tolist() == [5, 0]
     assert heard.about(np.array([60.0]), 1.0).leads.tolist() == [0]
 
 
 def test_a_forecast_may_bring_its_deviation_and_be_longer_than_needed():
-    heard = Heard.nothing(2).with_forecast(0.0, np.tile([1.0, 2.0, 0.7], (40, 1)))
+    heard = IssuedForecasts.nothing(2).with_forecast(0.0, np.tile([1.0, 2.0, 0.7], (40, 1)))
     outlook = heard.about(np.array([1.0, float(LEADS), LEADS + 1.0]), 1.0)
     np.testing.assert_array_equal(outlook.std, [0.7, 0.7, np.nan])
 

@@ -9,7 +9,7 @@ from oracles.paths import dense_total, exhaustive_path, exhaustive_total, price,
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, TooLarge
-from holdcourse.offline import movement, optimal_path, work_function, work_function_step
+from holdcourse.offline import best_measured, movement, optimal_path, work_function, work_function_step
 
 METHODS = ("dense", "pruned", "sweep")
 TWO_STATES = hc.Problem([0.0, 0.9999])
@@ -301,3 +301,34 @@ def test_price_path_adds_up_the_bill():
 def test_price_path_refuses_what_cannot_be(actions, message):
     with pytest.raises(InvalidInput, match=message):
         hc.price_path(actions, [[1, 2], [3, np.inf]], hc.Problem([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("start", [None, 0, 3])
+@pytest.mark.parametrize("episodes", [1, 3])
+def test_best_fixed_is_the_cheapest_of_all_constant_paths(start, episodes):
+    rng = np.random.default_rng(8)
+    costs = rng.random((6, LINE.n))
+    costs[2, 1] = np.inf  # never to be kept
+    bills = {
+        action: price(np.full(6, action), costs, LINE.distances, start)
+        + (0.0 if start is None else (episodes - 1) * LINE.distances[start, action])
+        for action in (0, 2, 3)
+    }
+    assert hc.best_fixed(costs, LINE, start, episodes=episodes) == min(bills, key=bills.get)
+
+
+def test_best_fixed_where_there_is_none_or_no_difference():
+    line = hc.Problem([0.0, 1.0])
+    assert hc.best_fixed([[np.inf, 1.0], [1.0, np.inf]], line) is None
+    assert hc.best_fixed([[1.0, 1.0]], line) == 0
+    with pytest.raises(InvalidInput, match=r"shape \(T, 2\)"):
+        hc.best_fixed([1.0, 2.0], line)
+    with pytest.raises(InvalidInput, match="action 1 are not all numbers"):
+        hc.best_fixed([[1.0, np.nan]], line)
+
+
+def test_best_measured_looks_only_at_what_was_tried():
+    line = hc.Problem([0.0, 1.0, 2.0])
+    past = hc.History([0, 0, 2], [0.0, 0.0, 0.0], [3.0, 1.0, 2.5])
+    assert best_measured(past, line) == 0
+    assert best_measured(past, line, maximise=True) == 2

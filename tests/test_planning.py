@@ -15,7 +15,7 @@ from holdcourse._numeric import bellman, minplus
 from holdcourse.errors import InvalidInput, NoActionLeft
 from holdcourse.pilot import Pilot
 from holdcourse.planning.chain import SAME, Chain, Closeness
-from holdcourse.planning.foresight import LEADS, Record, read_forecast
+from holdcourse.planning.foresight import LEADS, ForecastScores, read_forecast
 from holdcourse.planning.plan import Plan
 from holdcourse.planning.policies import correlation_lengths, planner, planner_known
 from holdcourse.planning.steps import Steps
@@ -40,10 +40,10 @@ def learning_of(world):
     }
 
 
-def fixed_view(costs, context=0.0, allowed=None, forecast=None, costs_at=None):
+def fixed_view(costs, context=0.0, allowed=None, forecast=None):
     costs = np.asarray(costs, dtype=float)
     allowed = np.ones(len(costs), dtype=bool) if allowed is None else np.asarray(allowed)
-    return View(np.where(allowed, costs, np.inf), context, allowed, forecast, costs_at)
+    return View(np.where(allowed, costs, np.inf), context, allowed, forecast)
 
 
 def played(rule, views, start=0):
@@ -105,7 +105,7 @@ def test_decides_as_the_slow_twin(process, shared):
 
     def believe(context):
         low = pilot.model.costs_at([context])[0]
-        expected = pilot.model.costs_at([context], optimism=0.0)[0]
+        expected = pilot.model.costs_at_optimism([context], 0.0)[0]
         return (expected, expected - low) if shared else (low, 0 * low)
 
     twin = SlowPlanner(world.problem.distances, 7, believe, scale=0.2, shared=shared)
@@ -200,7 +200,7 @@ def test_models_may_forbid_actions():
 def test_representatives_are_bounded_and_spread():
     chain, closeness, rng = Chain.empty(2), Closeness.of(0.2), np.random.default_rng(0)
     for _ in range(400):
-        before, seen = chain, chain.sees(rng.random(2), closeness, 16)
+        before, seen = chain, chain.extended(rng.random(2), closeness, 16)
         chain = seen.chain
         assert len(chain) <= 16
         changed = len(chain) - len(before) + int((chain.points[: len(before)] != before.points).any(axis=1).sum())
@@ -216,7 +216,7 @@ def test_close_contexts_share_a_representative_and_periodic_axes_wrap():
     closeness = Closeness.of(2.0, 24.0)
     chain = Chain.empty(1)
     for hour in (23.99, 0.0, 12.0, 24.01):
-        chain = chain.sees(np.array([hour]), closeness, 64).chain
+        chain = chain.extended(np.array([hour]), closeness, 64).chain
     assert len(chain) == 2
     np.testing.assert_allclose(closeness.distances(np.array([[23.0]]), np.array([[1.0]]), chain.points), 1.0)
     assert SAME * 2.0 > 0.02
@@ -348,12 +348,12 @@ def test_trust_is_won_and_lost(kind, low, high, process):
     for t, context in enumerate(sequence):
         state = rule.step(state, fixed_view(world.costs(t, context), context, forecast=said[t + 1 : t + 9])).state
     arrays = state.arrays
-    trust = Record(arrays["forecasts"], arrays["past"], arrays["closeness"]).trust()[1:8].mean()
+    trust = ForecastScores(arrays["forecasts"], arrays["past"], arrays["closeness"]).trust()[1:8].mean()
     assert low <= trust <= high
 
 
 def test_the_record_compares_what_was_said_with_what_came():
-    record = Record.empty(1)
+    record = ForecastScores.empty(1)
     for t in range(5):
         context = np.array([float(t)])
         record = record.checked(context, lambda said, now=t: (said[:, 0] == now).astype(float), lambda: np.zeros(LEADS))

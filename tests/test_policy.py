@@ -286,7 +286,7 @@ def test_a_pilot_shows_costs_to_planners():
     pilot.learn(1, 0.2, 3.0)
     _, view = pilot.look(0.2, forecast=[0.3, 0.4])
     assert view.forecast == [0.3, 0.4]
-    np.testing.assert_array_equal(view.costs_at([0.2, 0.9])[0], view.costs)
+    np.testing.assert_array_equal(view.model.costs_at([0.2, 0.9])[0], view.costs)
 
 
 def test_moved_by_somebody_else_the_rule_begins_again_there():

@@ -75,7 +75,7 @@ def test_a_record_of_it_can_be_verified_by_anybody(tmp_path):
         controller.tell(decision.id, float(cost(decision.action, context)))
     controller.close()
     assert hc.audit.verify(path).verified
-    assert hc.audit.replay(path, "gp_md").rounds == 8
+    assert hc.audit.replay(path, "gp-md").rounds == 8
 
 
 def test_history_is_learned_and_fitted():
@@ -84,7 +84,7 @@ def test_history_is_learned_and_fitted():
     assert options["noise_std"] == pytest.approx(0.05, rel=0.5)
     model = policy.costs.models[0]
     assert model.posterior.observations == 60
-    expected = model.costs_at([[0.25]], optimism=0.0)[0]
+    expected = model.costs_at_optimism([[0.25]], 0.0)[0]
     np.testing.assert_allclose(expected, cost(np.arange(9), 0.25), atol=0.15)
     begun = Pilot(policy, 8, 0)
     assert begun.decide(begun.look(0.25)[1]).action == 2  # nothing left to explore

@@ -247,6 +247,16 @@ class FlatTable(Broken):
         return self.inner.costs_at(contexts).reshape(-1)
 
 
+class WrongOptimism(Broken):
+    def costs_at_optimism(self, contexts, optimism):
+        return self.inner.costs_at(contexts)
+
+
+class BelievesSilence(Broken):
+    def costs_at_outlook(self, contexts, outlook):
+        return self.inner.costs_at(contexts) + 1.0
+
+
 class HeavyWeight(Broken):
     def learn(self, action, context, measurement):
         return 1.5 * self.inner.learn(action, context, measurement)
@@ -343,6 +353,8 @@ class GrowingDescription(Broken):
         (LiveState, "learning changed 'count' of a state that was saved before"),
         (OtherTable, "costs_at differs"),
         (FlatTable, r"costs_at gave shape \(12,\) for 2 contexts and 6 actions"),
+        (WrongOptimism, "costs_at_optimism with 0 differs from the expected costs"),
+        (BelievesSilence, "costs_at_outlook without any forecast differs from costs_at"),
         (HeavyWeight, r"learn returned 1\.5"),
         (NoWeight, "learn returned nan"),
         (TakesAnyMeasurement, r"measurement nan must raise InvalidInput, but gave 1\.0"),
@@ -371,3 +383,17 @@ def test_check_cost_model_catches_known_costs_that_accept_nothing():
 
     with pytest.raises(AssertionError, match="shown costs None must raise InvalidInput"):
         hc.testing.check_cost_model(lambda: Careless(LINE), LINE, TIMES)
+
+
+def test_checks_name_what_a_protocol_lacks():
+    class Mute:
+        needs_costs = False
+
+    complaint = "a cost model has copy, costs_at, .*; Mute has no copy"
+    with pytest.raises(AssertionError, match=complaint):
+        hc.testing.check_cost_model(Mute, LINE, TIMES)
+    greedy = hc.rules.Greedy(LINE)
+    with pytest.raises(AssertionError, match=r"a CostModel has .* has no copy"):
+        hc.testing.check_policy(lambda: hc.Policy("mute", greedy, Mute(), LINE), np.arange(12.0))
+    with pytest.raises(AssertionError, match=r"a Rule has .* has no begin"):
+        hc.testing.check_policy(lambda: hc.Policy("mute", Mute(), KnownCosts(LINE), LINE), np.arange(12.0))

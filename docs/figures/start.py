@@ -21,7 +21,7 @@ COLOURS = {
 }
 
 
-def paths() -> tuple[hc.Problem, np.ndarray, dict[str, hc.Path]]:
+def paths() -> tuple[hc.Problem, np.ndarray, dict[str, hc.PricedPath]]:
     """The problem, the true costs (hours, settings), and four ways to run the plant."""
     problem = hc.Problem(SETTINGS, scale=0.5)
     hours = np.arange(HOURS)

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import audit, costs, coupling, errors, mirror, rules, testing, wind, worlds
+    from . import audit, costs, coupling, errors, mirror, registry, rules, testing, wind, worlds
     from .client import RemoteController, RemoteDecision, Service, connect
     from .confidence import OutlierGuard, TheoryWidth
     from .controller import Controller
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .kernels import Kernel, KernelSum, zscore
     from .limits import Guard, Limits
     from .metric import metric_closure
-    from .offline import Path, optimal_path, price_path, work_function
+    from .offline import PricedPath, best_fixed, optimal_path, price_path, work_function
     from .planning import Lookahead, Outlook, planner, planner_known
     from .policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .problem import Grid, Problem, grid
@@ -46,9 +46,9 @@ __all__ = [
     "Lookahead",
     "OutlierGuard",
     "Outlook",
-    "Path",
     "Policy",
     "Posterior",
+    "PricedPath",
     "Problem",
     "RemoteController",
     "RemoteDecision",
@@ -63,6 +63,7 @@ __all__ = [
     "__version__",
     "approximate_regret",
     "audit",
+    "best_fixed",
     "cgp_lcb",
     "connect",
     "costs",
@@ -88,6 +89,7 @@ __all__ = [
     "proximal_lcb",
     "ratio_to_optimum",
     "recommended",
+    "registry",
     "rules",
     "simulate",
     "stationary",
@@ -99,7 +101,7 @@ __all__ = [
     "zscore",
 ]
 
-_SUBMODULES = ("audit", "costs", "coupling", "errors", "mirror", "rules", "testing", "wind", "worlds")
+_SUBMODULES = ("audit", "costs", "coupling", "errors", "mirror", "registry", "rules", "testing", "wind", "worlds")
 _HOME = {
     "Controller": "controller",
     "Decision": "decision",
@@ -115,9 +117,9 @@ _HOME = {
     "Lookahead": "planning",
     "OutlierGuard": "confidence",
     "Outlook": "planning",
-    "Path": "offline",
     "Policy": "policy",
     "Posterior": "gp",
+    "PricedPath": "offline",
     "Problem": "problem",
     "RemoteController": "client",
     "RemoteDecision": "client",
@@ -130,6 +132,7 @@ _HOME = {
     "Witness": "witness",
     "World": "simulation",
     "approximate_regret": "regret",
+    "best_fixed": "offline",
     "cgp_lcb": "policy",
     "connect": "client",
     "fit_kernel": "fitting",

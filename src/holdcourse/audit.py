@@ -27,13 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse import archive, recipe
+from holdcourse import archive, recipe, registry
 from holdcourse.costs import maximises
 from holdcourse.decision import Record
 from holdcourse.errors import InvalidInput
 from holdcourse.log import Event, Log
-from holdcourse.offline import Path as Bill
-from holdcourse.offline import optimal_path, price_path
+from holdcourse.offline import PricedPath, optimal_path, price_path
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Learning, Policy
 from holdcourse.request import Request
@@ -237,9 +236,9 @@ class Replay:
     """
 
     rounds: int
-    recorded: Bill
-    other: Bill
-    optimum: Bill
+    recorded: PricedPath
+    other: PricedPath
+    optimum: PricedPath
     measured: tuple[float, int]
 
 
@@ -326,11 +325,7 @@ def _recipe(log: Log, remedy: str) -> dict[str, Any]:
 
 def _other(log: Log, maker: str) -> Policy:
     found = _recipe(log, REPLAYED)
-    made_by = maker.replace("-", "_")
-    if made_by not in recipe.MAKERS:
-        known = ", ".join(name.replace("_", "-") for name in sorted(recipe.MAKERS))
-        raise InvalidInput(f"policy {maker!r} is not known; there are {known}")
-    own = inspect.signature(recipe.MAKERS[made_by]).parameters
+    own = inspect.signature(registry.entry_of(maker, "problem").maker()).parameters
     learned = Learning.__annotations__ if "learning" in own else {}
     taken = {name: value for name, value in found["options"].items() if name in own or name in learned}
     needed = [name for name, option in own.items() if option.default is option.empty and option.kind in NAMED]
@@ -338,7 +333,7 @@ def _other(log: Log, maker: str) -> Policy:
     if missing:
         needs = ", ".join(missing)
         raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not say; replay another one")
-    return recipe.make({**found, "policy": made_by, "options": taken})
+    return recipe.make({**found, "policy": maker, "options": taken})
 
 
 def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:

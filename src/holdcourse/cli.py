@@ -23,7 +23,7 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 import holdcourse as hc
-from holdcourse import audit, recipe
+from holdcourse import audit, registry
 from holdcourse.arguments import Directed, Json, Matrix, completing
 from holdcourse.errors import HoldcourseError
 from holdcourse.experiments.commands import reproduce_paper, sweep
@@ -174,7 +174,7 @@ def optimum(
         "work function": hc.work_function(table, problem, begin),
         "cheapest each round": hc.price_path(np.argmin(table, axis=1), table, problem, start),
     }
-    for what, action in (("best fixed:", _best_fixed(table, problem, start)), ("stay at", start)):
+    for what, action in (("best fixed:", hc.best_fixed(table, problem, start)), ("stay at", start)):
         if action is not None and np.isfinite(table[:, action]).all():
             stayed = hc.price_path(np.full(len(table), action), table, problem, start)
             bills[f"{what} {_name(problem, action)}"] = stayed
@@ -267,7 +267,7 @@ def replay(
         typer.Option(
             metavar="NAME",
             help="The other policy: gp-md, cgp-lcb, proximal-lcb, stationary, ...",
-            autocompletion=completing([name.replace("_", "-") for name in recipe.MAKERS]),
+            autocompletion=completing(registry.names("problem")),
         ),
     ],
     as_json: Json = False,
@@ -279,7 +279,7 @@ def replay(
     Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
     found = audit.replay(log, policy)
-    bills = {"as recorded": found.recorded, policy.replace("_", "-"): found.other, "perfect foresight": found.optimum}
+    bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = f"Estimates: every cost is the recorded model's, learned from {count} measurements (sum {total:.6g})."
     if as_json:
@@ -289,11 +289,11 @@ def replay(
     typer.echo(note)
 
 
-def _bill_rows(bills: dict[str, hc.Path]) -> list[dict[str, Any]]:
+def _bill_rows(bills: dict[str, hc.PricedPath]) -> list[dict[str, Any]]:
     return [{"policy": k, "service": p.service, "movement": p.movement, "total": p.total} for k, p in bills.items()]
 
 
-def _bill_table(bills: dict[str, hc.Path], best: float, title: str) -> Table:
+def _bill_table(bills: dict[str, hc.PricedPath], best: float, title: str) -> Table:
     shown = Table("policy", title=title)
     for name in ("service", "movement", "total", "of optimum"):
         shown.add_column(name, justify="right")
@@ -305,14 +305,6 @@ def _bill_table(bills: dict[str, hc.Path], best: float, title: str) -> Table:
 
 def _amount(cost: float) -> str:
     return f"{cost:,.0f}" if 1e3 <= abs(cost) < 1e9 else f"{cost:.4g}"
-
-
-def _best_fixed(costs: NDArray[np.float64], problem: hc.Problem, start: int | None) -> int | None:
-    """The action that would have been the best to keep, the way there included; None if each is forbidden once."""
-    every = np.arange(problem.n)
-    way = 0.0 if start is None else problem.move_costs(np.full(problem.n, start), every)
-    totals = costs.sum(axis=0) + way
-    return int(np.argmin(totals)) if np.isfinite(totals).any() else None
 
 
 def _name(problem: hc.Problem, action: int) -> str:

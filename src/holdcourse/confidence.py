@@ -47,8 +47,12 @@ class TheoryWidth:
     def of(self, posterior: Posterior) -> float:
         """beta_t for the data that the posterior has seen."""
         prior = posterior.prior
-        gain = 2 * math.log(1 / self.delta) + 2 * posterior.information_gain
-        return prior.noise_std / math.sqrt(prior.noise_variance) * math.sqrt(gain) + self.norm_bound
+        return self.after(posterior.information_gain, prior.noise_std, prior.noise_variance)
+
+    def after(self, information_gain: float, noise_std: float, regularisation: float) -> float:
+        """beta_t for a realised gain; `regularisation` is the lambda that the posterior was computed with."""
+        gain = 2 * math.log(1 / self.delta) + 2 * information_gain
+        return noise_std / math.sqrt(regularisation) * math.sqrt(gain) + self.norm_bound
 
 
 @dataclass(frozen=True)

@@ -20,22 +20,29 @@ so what is learned does depend on the draws; and an expert might have learned mo
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import coupling, mirror
-from holdcourse.costs import Arrays, CostModel, Estimate, maximises
+from holdcourse.costs import (
+    Arrays,
+    CostModel,
+    Costs,
+    Estimate,
+    ExpertCosts,
+    OptimisticCosts,
+    costs_with_optimism,
+    maximises,
+)
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.named_arrays import prefixed, under
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
-from holdcourse.rules import Choice, Rule, RuleState, View
+from holdcourse.rules import Choice, Rule, RuleState, View, resumed
 from holdcourse.tree import Tree
 
 Array: TypeAlias = NDArray[np.float64]
@@ -93,7 +100,12 @@ class HedgedMaker:
     policies: tuple[Policy, ...]
     patience: float
 
-    def __call__(self, seed: int) -> Hedged:
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """The cost model must know the experts' own."""
+        return (ExpertCosts,)
+
+    def rule_for(self, seed: int) -> Hedged:
         """The rule of the run with this seed."""
         problem, m = self.policies[0].problem, len(self.policies)
         rules = tuple(policy.rule_for(_seed_of(seed, j)) for j, policy in enumerate(self.policies))
@@ -109,7 +121,7 @@ class HedgedMaker:
 
 @dataclass(frozen=True, eq=False)
 class Hedged:
-    """Mirror descent over experts. Needs a `Panel` as its cost model."""
+    """Mirror descent over experts, whose models stand in a cost model that is `ExpertCosts`, such as a `Panel`."""
 
     problem: Problem
     experts: tuple[Rule, ...]
@@ -151,10 +163,8 @@ class Hedged:
 
     def resume(self, state: RuleState, action: int) -> RuleState:
         """Somebody moved us: all experts are there now, with what they know."""
-        states = [
-            rule.resume(old, action) if hasattr(rule, "resume") else rule.begin(action, old.seed, old.round)
-            for rule, old in zip(self.experts, self._states(state), strict=True)
-        ]
+        before = self._states(state)
+        states = [resumed(rule, old, action) for rule, old in zip(self.experts, before, strict=True)]
         arrays = self._arrays(state.arrays["q"], int(state.arrays["followed"][0]), states)
         return replace(state, action=int(action), arrays=arrays)
 
@@ -163,22 +173,30 @@ class Hedged:
         weight = float(self.star.weight[0])
         return {"rule": "Hedged", "weight": weight, "experts": [rule.describe() for rule in self.experts]}
 
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """The cost model must know the experts' own."""
+        return (ExpertCosts,)
+
     def _view(self, expert: int, view: View) -> View:
         """The round as an expert sees it: by its own model."""
-        costs_at = view.costs_at
-        if costs_at is None:
+        if view.model is None:
             return view
-        own = costs_at([_vector(view.context)], expert=expert)
+        assert isinstance(view.model, ExpertCosts)  # as `asks` says
+        own = view.model.of_expert(expert)
         if own is None:  # a model that must be shown the costs: they are the ones in the view
-            return replace(view, costs_at=None)
-        costs = np.where(view.allowed, own[0], np.inf)
+            return replace(view, model=None)
+        costs = np.where(view.allowed, own.costs_at([_vector(view.context)])[0], np.inf)
         if not np.isfinite(costs).any():
             return view
-        return replace(view, costs=costs, allowed=np.isfinite(costs), costs_at=partial(costs_at, expert=expert))
+        return replace(view, costs=costs, allowed=np.isfinite(costs), model=own)
 
     def _expected(self, view: View) -> Array:
         """What the first expert's model expects of every action."""
-        expected = None if view.costs_at is None else view.costs_at([_vector(view.context)], expert=0, optimism=0.0)
+        if view.model is None:
+            return view.costs
+        assert isinstance(view.model, ExpertCosts)
+        expected = view.model.expected_at([_vector(view.context)])
         return view.costs if expected is None else np.asarray(expected[0])
 
     def _states(self, state: RuleState) -> list[RuleState]:
@@ -212,6 +230,12 @@ class Panel:
     def __init__(self, models: Sequence[CostModel], seats: Sequence[tuple[int, float]] | None = None) -> None:
         self.models = list(models)
         self.seats = [(j, 1.0) for j in range(len(self.models))] if seats is None else list(seats)
+        for place, share in self.seats:
+            if share != 1.0 and not isinstance(self.models[place], OptimisticCosts):
+                raise InvalidInput(
+                    f"a share of {share:g} of the optimism of {type(self.models[place]).__name__} cannot be asked for: "
+                    "it has no costs_at_optimism; share all of it"
+                )
 
     @property
     def needs_costs(self) -> bool:
@@ -228,15 +252,31 @@ class Panel:
         judge = next((model for model in self.models if model.needs_costs), self.models[0])
         return judge.estimate(context, shown if judge.needs_costs else None)
 
-    def costs_at(self, contexts: ArrayLike, optimism: float = 1.0, expert: int = 0, **options: Any) -> Array:
-        """Costs by the model of one expert, which may take more options; None where it must be shown them."""
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs by the first expert's model."""
+        return self._seat(0).costs_at(contexts)
+
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """Costs by the first expert's model, at another optimism."""
+        place, share = self.seats[0]
+        return costs_with_optimism(self.models[place], contexts, optimism * share)
+
+    def of_expert(self, expert: int) -> Costs | None:
+        """The costs as an expert sees them; None where its model must be shown them."""
+        return None if self.models[self.seats[expert][0]].needs_costs else self._seat(expert)
+
+    def expected_at(self, contexts: ArrayLike) -> Array | None:
+        """What the first expert's model expects; None where it must be shown the costs."""
+        judge = self.models[self.seats[0][0]]
+        return None if judge.needs_costs else costs_with_optimism(judge, contexts, 0.0)
+
+    def _seat(self, expert: int) -> Costs:
         place, share = self.seats[expert]
-        model, optimism = self.models[place], optimism * share
-        if model.needs_costs:
-            return None  # type: ignore[return-value]
-        if optimism == 1.0:
-            return model.costs_at(contexts, **options)
-        return _expected_costs(model, contexts, optimism, **options)
+        model = self.models[place]
+        if share == 1.0:
+            return model
+        assert isinstance(model, OptimisticCosts)  # checked when the panel was made
+        return LessOptimistic(model, share)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """All learn; the weight is the first one's."""
@@ -271,11 +311,20 @@ class Panel:
         return {"model": "Panel", "models": [model.describe() for model in self.models], "seats": seats}
 
 
-def _expected_costs(model: CostModel, contexts: ArrayLike, optimism: float, **options: Any) -> Array:
-    """Costs at another optimism, from models that know it; others have one answer."""
-    if "optimism" in inspect.signature(model.costs_at).parameters:
-        return model.costs_at(contexts, optimism=optimism, **options)  # type: ignore[call-arg]
-    return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
+@dataclass(frozen=True, eq=False)
+class LessOptimistic:
+    """The costs of a model, with a share of its optimism."""
+
+    model: OptimisticCosts
+    share: float
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs with the share of the optimism."""
+        return self.model.costs_at_optimism(contexts, self.share)
+
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """Costs with `optimism` times the share."""
+        return self.model.costs_at_optimism(contexts, optimism * self.share)
 
 
 def _vector(context: Any) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import minplus
 from holdcourse.errors import InvalidInput
+from holdcourse.history import History
 from holdcourse.moves import TIE_TOLERANCE, GridMoves, MatrixMoves, Method, Moves, movement, read_only
 from holdcourse.problem import Problem
 
@@ -22,7 +23,9 @@ __all__ = [
     "GridMoves",
     "MatrixMoves",
     "Moves",
-    "Path",
+    "PricedPath",
+    "best_fixed",
+    "best_measured",
     "movement",
     "optimal_path",
     "price_path",
@@ -35,7 +38,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class PricedPath:
     """A sequence of actions and what it cost.
 
     Attributes
@@ -65,7 +68,9 @@ class Path:
         return self.service + self.movement
 
 
-def optimal_path(costs: ArrayLike, problem: Problem, start: int | None = None, *, method: Method = "auto") -> Path:
+def optimal_path(
+    costs: ArrayLike, problem: Problem, start: int | None = None, *, method: Method = "auto"
+) -> PricedPath:
     """The cheapest action sequence when all costs are known in advance.
 
     Parameters
@@ -84,7 +89,7 @@ def optimal_path(costs: ArrayLike, problem: Problem, start: int | None = None, *
 
     Returns
     -------
-    Path
+    PricedPath
         In each round it stays where it is if that is optimal, and else takes the optimal action of lowest index.
         Costs to go within a relative 1e-12 count as equal, so the total is at most a factor 1 + T * 1e-12 above
         the optimum (with each round's smallest cost set to 0). A matrix that breaks the triangle inequality within
@@ -105,7 +110,7 @@ def optimal_path(costs: ArrayLike, problem: Problem, start: int | None = None, *
     return _priced(actions, checked, problem, start)
 
 
-def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: int | None = None) -> Path:
+def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: int | None = None) -> PricedPath:
     """What a given action sequence costs, one action per row of `costs`; arguments as in `optimal_path`.
 
     Examples
@@ -127,7 +132,60 @@ def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: in
     return _priced(np.array(taken, dtype=np.int64), checked, problem, start)
 
 
-def work_function(costs: ArrayLike, problem: Problem, start: int) -> Path:
+def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, episodes: int = 1) -> int | None:
+    """The one action that would have been the cheapest to keep in all rounds, the way there included.
+
+    Parameters
+    ----------
+    costs
+        Service costs, shape (T, n); +inf forbids an action in that round.
+    problem
+        The actions and what moving between them costs.
+    start
+        The action before the first round; None: the way there is free.
+    episodes
+        How often the way from the start is paid: once in every episode that begins there again.
+
+    Returns
+    -------
+    int or None
+        Of equally cheap actions the one of lowest index; None where every action is forbidden at least once.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> line = hc.Problem([0.0, 1.0, 9.0])
+    >>> hc.best_fixed([[3, 1, 0], [1, 2, 0]], line), hc.best_fixed([[3, 1, 0], [1, 2, 0]], line, start=0)
+    (2, 0)
+    """
+    try:
+        table = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"costs must be numbers: {error}") from None
+    if table.ndim != 2 or table.shape[1] != problem.n:
+        raise InvalidInput(
+            f"costs must have shape (T, {problem.n}), a row per round and a column per action, got {table.shape}"
+        )
+    totals = table.sum(axis=0)
+    if start is not None:
+        problem.check_action(start)
+        totals = totals + episodes * problem.move_costs(np.full(problem.n, start), np.arange(problem.n))
+    if np.isnan(totals).any():
+        raise InvalidInput(f"the costs of action {int(np.isnan(totals).argmax())} are not all numbers; leave no NaN")
+    return int(np.argmin(totals)) if np.isfinite(totals).any() else None
+
+
+def best_measured(past: History, problem: Problem, *, maximise: bool = False) -> int | None:
+    """The action of least mean cost in a history, of those that were tried; None where there were none."""
+    past.check(problem, None)
+    sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
+    counts = np.bincount(past.actions, minlength=problem.n)
+    means = np.full(problem.n, np.inf)
+    np.divide(-sums if maximise else sums, counts, out=means, where=counts > 0)
+    return best_fixed(means[None], problem)
+
+
+def work_function(costs: ArrayLike, problem: Problem, start: int) -> PricedPath:
     """The work function algorithm: an online rule that knows each round's costs, and no future ones.
 
     The work function w_t(x) is the cost of the cheapest path that serves rounds 1..t and ends at x:
@@ -206,7 +264,7 @@ def _checked_costs(costs: ArrayLike, problem: Problem) -> tuple[Array, Array]:
     return read_only(checked), lowest
 
 
-def _priced(actions: Indices, costs: Array, problem: Problem, start: int | None) -> Path:
+def _priced(actions: Indices, costs: Array, problem: Problem, start: int | None) -> PricedPath:
     """The bill of a path; the same arithmetic whichever method found it."""
     with np.errstate(over="ignore"):  # noticed below
         service = float(costs[np.arange(len(actions)), actions].sum())
@@ -217,4 +275,4 @@ def _priced(actions: Indices, costs: Array, problem: Problem, start: int | None)
     if not math.isfinite(service + movement):
         raise InvalidInput("the path costs more than a float can hold; scale the costs down")
     actions.setflags(write=False)
-    return Path(actions=actions, service=service, movement=movement)
+    return PricedPath(actions=actions, service=service, movement=movement)

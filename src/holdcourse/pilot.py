@@ -13,7 +13,7 @@ from holdcourse.costs import Estimate
 from holdcourse.errors import NoActionLeft
 from holdcourse.named_arrays import Arrays, prefixed, under
 from holdcourse.policy import Policy
-from holdcourse.rules import Choice, RuleState, View
+from holdcourse.rules import Choice, RuleState, View, resumed
 
 
 class Pilot:
@@ -46,7 +46,7 @@ class Pilot:
             raise NoActionLeft(
                 "no action is left: all that are allowed have infinite cost; allow at least one of finite cost"
             )
-        return estimate, View(costs, context, allowed, forecast, self.model.costs_at)
+        return estimate, View(costs, context, allowed, forecast, self.model)
 
     def decide(self, view: View) -> Choice:
         """The rule's choice; the same as often as it is asked."""
@@ -62,11 +62,7 @@ class Pilot:
 
     def move_to(self, action: int) -> None:
         """Somebody else moved us: start again there, with what has been learned."""
-        resume = getattr(self.rule, "resume", None)  # a rule that learns keeps what it knows
-        if resume is not None:
-            self.state = resume(self.state, action)
-        else:
-            self.state = self.rule.begin(action, self.state.seed, self.state.round)
+        self.state = resumed(self.rule, self.state, action)
 
     def new_episode(self, start: int) -> None:
         """End the episode; the next one begins at `start`."""

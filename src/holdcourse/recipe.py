@@ -6,38 +6,32 @@ History is not part of a recipe; what was learned from it is part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from holdcourse import policy as policies
+from holdcourse import registry
 from holdcourse.confidence import OutlierGuard, TheoryWidth
 from holdcourse.errors import InvalidInput
 from holdcourse.hedge import hedged
 from holdcourse.kernels import Kernel, KernelSum
-from holdcourse.planning import planner, planner_known
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
-from holdcourse.recommendation import recommended
 from holdcourse.tree import Tree
 
 
-def _hedged(problem: Problem, *, policies: Sequence[Mapping[str, Any]], patience: float) -> Policy:
+def hedged_of(problem: Problem, *, policies: Sequence[Mapping[str, Any]], patience: float) -> Policy:
+    """The hedge of a recipe, whose experts are recipes without a problem of their own."""
     return hedged([make({**expert, "problem": problem.describe()}) for expert in policies], patience=patience)
-
-
-MAKERS: dict[str, Callable[..., Policy]] = {
-    name: getattr(policies, name)
-    for name in ("gp_md", "cgp_lcb", "proximal_lcb", "md_known", "minc_known", "stationary", "fixed_at")
-} | {"planner": planner, "planner_known": planner_known, "hedged": _hedged, "recommended": recommended}
 
 
 def describe(policy: Policy) -> dict[str, Any]:
     """The recipe, in JSON values; `InvalidInput` where a part is known to Python only."""
-    if policy.made_by is None or policy.made_by[0] not in MAKERS:
-        raise InvalidInput(f"{policy.name} was not made by one of {sorted(MAKERS)}; only Python can make it again")
+    known = registry.names("problem")
+    if policy.made_by is None or policy.made_by[0] not in known:
+        raise InvalidInput(f"{policy.name} was not made by one of {', '.join(known)}; only Python can make it again")
     name, options = policy.made_by
     given = {key: _encoded(key, value) for key, value in options.items() if key != "history" and value is not None}
     return {"policy": name, "problem": policy.problem.describe(), "options": given}
@@ -45,11 +39,11 @@ def describe(policy: Policy) -> dict[str, Any]:
 
 def make(recipe: Mapping[str, Any], **changes: Any) -> Policy:
     """The policy of a recipe; `changes` replace options."""
-    name = recipe["policy"]
-    if name not in MAKERS:
-        raise InvalidInput(f"policy {name!r} is not known; there are {sorted(MAKERS)}")
+    maker = registry.entry_of(recipe["policy"], "problem").maker()
     options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | changes
-    return MAKERS[name](Problem.from_data(recipe["problem"]), **options)
+    made = maker(Problem.from_data(recipe["problem"]), **options)
+    assert isinstance(made, Policy)
+    return made
 
 
 def _encoded(key: str, value: Any) -> Any:

@@ -33,9 +33,10 @@ from holdcourse.gp.temporal import why_not_temporal
 from holdcourse.hedge import HedgedMaker, Panel
 from holdcourse.history import History
 from holdcourse.kernels import Kernel, KernelSum
+from holdcourse.offline import best_fixed, best_measured
 from holdcourse.planning.lookahead import Lookahead
 from holdcourse.planning.policies import planner
-from holdcourse.policy import Learning, OnTree, Policy, best_measured, fixed_at, lower_bound
+from holdcourse.policy import Learning, OnTree, Policy, fixed_at, lower_bound
 from holdcourse.problem import Problem
 
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
@@ -65,7 +66,8 @@ def recommended(
     time
         Contexts are times that never return. Needs a kernel, or a history to fit one to. Its model predicts the rounds
         to come itself, and `ask` refuses a forecast: to use one, describe the round by contexts that return (the hour
-        of day with ``period=24``) and forecast these, or write a cost model whose `costs_at` takes an `Outlook`.
+        of day with ``period=24``) and forecast these, or write a cost model that has
+        `costs_at_outlook`.
     interval
         Time between two rounds, where contexts are times.
     context_scale, period, max_step
@@ -106,7 +108,7 @@ def recommended(
     model = lead.costs
     assert isinstance(model, LowerBound)
     if fixed_action is None and past is not None and len(past):
-        fixed_action = _best_fixed(problem, past, model, time)
+        fixed_action = _best_in_past(problem, past, model, time)
     experts = [Expert(lead, 1.0)]
     if max_step is None:
         experts.append(Expert(Policy("GP-MD", OnTree(problem), model, problem), _share(model)))
@@ -207,17 +209,17 @@ def _share(model: LowerBound) -> float:
     return GP_MD_WIDTH / model.width
 
 
-def _best_fixed(problem: Problem, past: History, model: LowerBound, time: bool) -> int | None:
+def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool) -> int | None:
     """The action of least cost in the history's contexts: by the model, or by what was measured where these are past.
 
     None where a cost follows from measurements of all actions at once, which the history does not hold.
     """
     if not time:
         rows = np.unique(np.linspace(0, len(past) - 1, JUDGED_CONTEXTS).astype(int))
-        return int(np.argmin(model.costs_at(past.contexts[rows], optimism=0.0).mean(axis=0)))
+        return best_fixed(model.costs_at_optimism(past.contexts[rows], 0.0), problem)
     if model.interval_map is not None:
         return None
-    return best_measured(problem, past, maximise=model.maximise)
+    return best_measured(past, problem, maximise=model.maximise)
 
 
 def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_step: float | None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
+from holdcourse.confidence import TheoryWidth
 from holdcourse.errors import InvalidInput
 from holdcourse.run import Run
 
@@ -77,7 +78,7 @@ class TheoremQuantities:
     information_gain
         gamma: the gain realised by the measurements of the run, not the largest possible one of the theorem.
     width
-        beta_N = noise_std / sqrt(lambda) * sqrt(2 ln(1/delta) + 2 gamma) + B.
+        beta_N, as `TheoryWidth` gives it.
     learning_error
         beta_N * sqrt(N H^2 gamma + H log(H / delta)).
 
@@ -137,8 +138,8 @@ def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float =
     if run.learned is not None:
         gain = run.learned.information_gain
         if norm_bound is not None:
-            ratio = run.learned.noise_std / math.sqrt(run.learned.regularisation)
-            width = ratio * math.sqrt(2 * math.log(1 / delta) + 2 * gain) + norm_bound
+            learned = run.learned
+            width = TheoryWidth(norm_bound, delta).after(gain, learned.noise_std, learned.regularisation)
             slack = rounds * math.log(rounds / delta) if rounds else 0.0
             error = width * math.sqrt(episodes * rounds**2 * gain + slack)
     return TheoremQuantities(

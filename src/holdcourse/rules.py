@@ -1,7 +1,11 @@
 """Rules: from a view of the round to an action.
 
 A rule is frozen. What it remembers is a `RuleState`, handed in and out: `begin` and `step` are pure functions, so a
-decision can be taken again, saved, and undone. Rules know nothing of where the costs come from.
+decision can be taken again, saved, and undone. Rules know nothing of where the costs come from; those that plan may
+ask the view's `model` about other contexts, as the protocols in `holdcourse.costs` declare.
+
+A `Rule` is what a policy holds, or a `RuleMaker` where it depends on the run's seed. A rule that keeps what it knows
+when it is moved is a `ResumableRule`; one that cannot work with every cost model says so as a `DemandingRule`.
 
 Examples
 --------
@@ -17,16 +21,16 @@ Examples
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse import coupling, mirror, offline, stream
 from holdcourse.checks import is_finite
+from holdcourse.costs.protocol import Costs
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.problem import Problem
 from holdcourse.tree import Tree
@@ -48,16 +52,15 @@ class View:
         Which actions may be chosen, shape (n,).
     forecast
         Contexts expected in the next rounds, if anybody said so.
-    costs_at
-        ``costs_at(contexts) -> (k, n)``, for rules that plan. Models that learn take ``optimism=`` too; see
-        `LowerBound.costs_at`.
+    model
+        What can be asked about other contexts, for rules that plan; None where there is nothing to ask.
     """
 
     costs: Array
     context: Any
     allowed: NDArray[np.bool_]
     forecast: Any = None
-    costs_at: Callable[..., Array] | None = None
+    model: Costs | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +106,9 @@ class Choice:
         return self.state.action
 
 
+@runtime_checkable
 class Rule(Protocol):
-    """See the module's docstring."""
+    """Decides, round by round. See the module's docstring."""
 
     @property
     def problem(self) -> Problem:
@@ -122,6 +126,45 @@ class Rule(Protocol):
     def describe(self) -> dict[str, Any]:
         """What the rule is, in JSON values."""
         ...
+
+
+@runtime_checkable
+class RuleMaker(Protocol):
+    """Makes the rule of a run from the run's seed; for rules that hold something random, such as a tree."""
+
+    def rule_for(self, seed: int) -> Rule:
+        """The rule of the run with this seed."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What it makes, in JSON values."""
+        ...
+
+
+@runtime_checkable
+class ResumableRule(Rule, Protocol):
+    """A rule that keeps what it knows when somebody moves it, or when an episode begins."""
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """The state elsewhere, with what is known."""
+        ...
+
+
+@runtime_checkable
+class DemandingRule(Protocol):
+    """A rule, or a maker of rules, that needs more of the cost model than `Costs` declares."""
+
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """The protocols of `holdcourse.costs` that the cost model must have."""
+        ...
+
+
+def resumed(rule: Rule, state: RuleState, action: int) -> RuleState:
+    """The state of a rule that somebody moved: with what it knows where it can resume, begun again where not."""
+    if isinstance(rule, ResumableRule):
+        return rule.resume(state, action)
+    return rule.begin(action, state.seed, state.round)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.offline import Path, optimal_path
+from holdcourse.offline import PricedPath, optimal_path
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -133,19 +133,21 @@ class Run:
         return self.service + self.movement
 
     @cached_property
-    def episodes(self) -> tuple[Path, ...]:
+    def episodes(self) -> tuple[PricedPath, ...]:
         """The actions and the bill of each episode."""
         return tuple(
-            Path(self.actions[part], float(self.service_costs[part].sum()), float(self.movement_costs[part].sum()))
+            PricedPath(
+                self.actions[part], float(self.service_costs[part].sum()), float(self.movement_costs[part].sum())
+            )
             for part in self._parts
         )
 
     @cached_property
-    def optima(self) -> tuple[Path, ...]:
+    def optima(self) -> tuple[PricedPath, ...]:
         """The clairvoyant optimum of each episode; computed when first asked for."""
         problem = self.world.problem
         return tuple(
-            optimal_path(self.true_costs(m), problem, int(start)) if length else Path(self.actions[:0], 0.0, 0.0)
+            optimal_path(self.true_costs(m), problem, int(start)) if length else PricedPath(self.actions[:0], 0.0, 0.0)
             for m, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True))
         )
 

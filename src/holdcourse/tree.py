@@ -1,7 +1,7 @@
 """Hierarchically separated trees, and the FRT construction that approximates a metric by one.
 
-See spec section 2: `d_T >= d` for every pair of actions of every tree, and each edge weighs at most
-1/tau of the edge above it.
+`d_T >= d` for every pair of actions of every tree, and each edge weighs at most 1/tau of the edge above it; see
+"A tree for the metric" in docs/theory/movement.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Tree:
     leaf_count
         Number of leaves below each vertex.
     share, rate, shift
-        theta, eta and delta of the mirror descent (spec section 3): a vertex's share of its parent's leaves,
+        theta, eta and delta of the mirror descent (docs/theory/movement.md): a vertex's share of its parent's leaves,
         1 + log(1 / share), and share / rate.
     slot_speed, slot_shift
         rate / weight, and shift, in the order of `children`: what the descent reads.
@@ -171,8 +171,9 @@ class Tree:
 def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     """Draw a random tree whose distances dominate the problem's metric and exceed it by O(log n) on average.
 
-    Fakcharoenphol, Rao and Talwar's clustering, without chains and with tight weights (spec section 2). Needs the
-    distance matrix: about 10,000 actions fit a usual machine. Directed problems use the mean of both directions.
+    Fakcharoenphol, Rao and Talwar's clustering, without chains and with tight weights, as in docs/theory/movement.md.
+    Needs the distance matrix: about 10,000 actions fit a usual machine. Directed problems use the mean of both
+    directions.
 
     Examples
     --------

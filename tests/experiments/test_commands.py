@@ -263,9 +263,9 @@ def test_backtest_of_a_record_is_marked_as_model_based(plant, tmp_path, capsys):
     assert found["held_out"]["useful"] is True
     totals = {line["policy"]: line["total"] for line in found["policies"]}
     assert min(totals, key=totals.get) == "clairvoyant"
-    assert totals["md-known"] < totals["as recorded"]
+    assert totals["md-known"] < totals["as-recorded"]
     # The model agrees with what was measured where it was measured.
-    recorded = next(line for line in found["policies"] if line["policy"] == "as recorded")
+    recorded = next(line for line in found["policies"] if line["policy"] == "as-recorded")
     assert recorded["service"] == pytest.approx(found["measured"], rel=0.01)
     assert recorded["saved"] == 0
 

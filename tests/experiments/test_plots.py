@@ -10,6 +10,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import holdcourse as hc
+from holdcourse import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments import (
     Results,
@@ -25,7 +26,7 @@ from holdcourse.experiments import (
     run_sweep,
 )
 from holdcourse.experiments.figures import synthetic_figures
-from holdcourse.experiments.style import COLOURS, LABELS, line_of, save
+from holdcourse.experiments.style import line_of, save
 from holdcourse.experiments.synthetic import SyntheticConfig
 
 PLAN = SyntheticPlan(
@@ -56,7 +57,7 @@ def test_costs_show_mean_and_standard_error(results):
     band = max(
         (collection.get_paths()[0].vertices[:, 1].max(), collection)
         for collection in ax.collections
-        if tuple(collection.get_facecolor()[0][:3]) == to_rgb(COLOURS["gp-md"])
+        if tuple(collection.get_facecolor()[0][:3]) == to_rgb(registry.colour_of("gp-md"))
     )[0]
     assert band == pytest.approx(totals.mean() + totals.std(ddof=1) / np.sqrt(3), rel=1e-5)
 
@@ -113,7 +114,7 @@ def test_one_colour_per_policy_everywhere(results):
             for label, line in lines_of(ax).items():
                 seen.setdefault(label, set()).add(line.get_color())
     assert all(len(colours) == 1 for colours in seen.values())
-    assert set(COLOURS) == set(LABELS)
+    assert all(entry.colour and entry.label for entry in registry.TABLE.values() if entry.source is None)
     assert line_of("my own") == line_of("my own")
 
 
@@ -135,7 +136,7 @@ def test_colours_can_be_told_apart_without_red_or_green():
     for missing in without.values():
         seen = {
             name: np.linalg.inv(to_lms) @ missing @ to_lms @ np.array(to_rgb(colour)) ** 2.2
-            for name, colour in COLOURS.items()
+            for name, colour in ((name, registry.colour_of(name)) for name in registry.names())
         }
         for one, other in itertools.combinations(seen, 2):
             shades = [np.clip(seen[name], 0, 1) ** (1 / 2.2) for name in (one, other)]

@@ -116,7 +116,7 @@ def test_representatives_stay_bounded_and_count_every_round(seed, capacity, dime
     chain = Chain.empty(dimension)
     for t in range(30):
         context = rng.random(dimension) if rng.random() < 0.7 else np.full(dimension, 0.5)
-        seen = chain.sees(context, closeness, capacity)
+        seen = chain.extended(context, closeness, capacity)
         chain = seen.chain
         assert len(chain) <= capacity
         assert chain.visits.sum() == t + 1

@@ -26,7 +26,7 @@ QUICK = {  # nothing is fitted, so a round takes about as long as its commit
     "actions": [0.0, 1.0, 2.0, 3.0],
     "scale": 0.1,
     "seed": 3,
-    "policy": "gp_md",
+    "policy": "gp-md",
     "options": {"kernel": KERNEL.to_json(), "noise_std": 0.1, "context_bounds": [[0.0, 1.0]]},
 }
 

@@ -54,7 +54,7 @@ def test_limits_begin_a_new_epoch_and_what_is_not_named_stays(client, name):
 
 
 def test_other_actions_keep_what_was_learned(client, name):
-    client.create(id=name, history=[[3, 0.5, 4.0]] * 3, policy="proximal_lcb", start=3)
+    client.create(id=name, history=[[3, 0.5, 4.0]] * 3, policy="proximal-lcb", start=3)
     for _ in range(5):
         client.round(name, 0.5, 4.0, applied=3)
     state = client.change(name, actions=[0.0, 1.5, 3.1])
@@ -69,7 +69,7 @@ def test_other_actions_keep_what_was_learned(client, name):
 
 
 def test_a_pending_decision_is_carried_over(client, name):
-    client.create(id=name, policy="fixed_at", options={"action": 3}, deadline_s=100.0)
+    client.create(id=name, policy="fixed-at", options={"action": 3}, deadline_s=100.0)
     asked = client.do(name, "ask", context=0.5, key="k")
     state = client.change(name, actions=[1.0, 3.0], policy="stationary", options={"action": None})
     (pending,) = state["pending"]
@@ -154,8 +154,8 @@ def test_an_epoch_that_does_not_continue_the_one_before_is_refused(folder):
 
 def test_another_policy_begins_with_its_own_options(client, name):
     client.create(id=name)
-    state = client.change(name, policy="fixed_at", options={"action": 2})
-    assert (state["policy"], state["epoch"]) == ("fixed_at", 2)
+    state = client.change(name, policy="fixed-at", options={"action": 2})
+    assert (state["policy"], state["epoch"]) == ("fixed-at", 2)
     assert client.round(name, 0.5, 1.0)["action"] == 2
     assert client.change(name, policy="stationary")["epoch"] == 3
     client.change(name, policy="stationary", options={"tau": 5.0}, status=422)
@@ -164,20 +164,20 @@ def test_another_policy_begins_with_its_own_options(client, name):
 
 
 def test_what_is_measured_keeps_its_meaning_under_another_policy(client, name):
-    client.create(id=name, policy="proximal_lcb", options={"maximise": True})
+    client.create(id=name, policy="proximal-lcb", options={"maximise": True})
     client.round(name, 0.5, 2.0)
     for policy in ("stationary", "recommended"):
         client.change(name, policy=policy)
         assert client.see(name, "config")["options"]["maximise"] is True
     client.round(name, 0.5, 3.0)
     assert client.see(name, "state")["service"] == -5.0
-    client.change(name, policy="fixed_at", options={"action": 1, "maximise": False})
+    client.change(name, policy="fixed-at", options={"action": 1, "maximise": False})
     assert client.see(name, "config")["options"]["maximise"] is False
 
 
 def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):
     guard = {"threshold": 5.0, "revert_to": 1, "cool_down": 3}
-    client.create(id=name, policy="fixed_at", options={"action": 3}, guard=guard)
+    client.create(id=name, policy="fixed-at", options={"action": 3}, guard=guard)
     client.round(name, 0.5, 9.0)
     client.change(name, limits={"min_dwell": 2}, actions=[1.0, 3.0, 5.0])
     asked = [client.round(name, 0.5, 1.0)["value"] for _ in range(5)]
@@ -187,7 +187,7 @@ def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):
 
 def test_a_late_tell_trips_the_guard(client, name):
     guard = {"threshold": 5.0, "revert_to": 0, "cool_down": 1}
-    client.create(id=name, policy="fixed_at", options={"action": 3}, guard=guard)
+    client.create(id=name, policy="fixed-at", options={"action": 3}, guard=guard)
     client.do(name, "ask", context=0.5)
     client.change(name, max_pending=2)
     client.do(name, "tell", decision="r0", measurement=9.0)
@@ -196,7 +196,7 @@ def test_a_late_tell_trips_the_guard(client, name):
 
 
 def test_a_late_tell_from_elsewhere_keeps_the_moves_that_limits_count(client, name):
-    client.create(id=name, policy="fixed_at", options={"action": 3}, limits={"max_moves": 2, "window": 50})
+    client.create(id=name, policy="fixed-at", options={"action": 3}, limits={"max_moves": 2, "window": 50})
     client.round(name, 0.5, 1.0, applied=1)
     client.do(name, "ask", context=0.5)
     client.change(name, max_pending=2)
@@ -206,7 +206,7 @@ def test_a_late_tell_from_elsewhere_keeps_the_moves_that_limits_count(client, na
 
 
 def test_actions_that_a_change_names_are_new_ones_and_the_others_follow(client, name):
-    fixed = {"policy": "fixed_at", "options": {"action": 2}, "fallback": 3}
+    fixed = {"policy": "fixed-at", "options": {"action": 2}, "fallback": 3}
     client.create(id=name, guard={"threshold": 9.0, "revert_to": 1}, **fixed)
     client.change(name, actions=[3.0, 2.0, 1.0, 0.0], fallback=3, guard={"threshold": 9.0, "revert_to": 1})
     config = client.see(name, "config")

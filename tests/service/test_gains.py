@@ -12,7 +12,7 @@ import holdcourse as hc
 COSTS = np.array([3.0, 2.0, 1.0, 2.5])
 BEST, HOME, SCALE = 2, 0, 0.1
 SURE = {  # the model knows the costs, and nothing that is measured changes that
-    "policy": "proximal_lcb",
+    "policy": "proximal-lcb",
     "options": {
         "kernel": hc.Kernel(RBF(1.0), RBF(0.5), variance=1e-12).to_json(),
         "noise_std": 10.0,
@@ -71,7 +71,7 @@ def test_the_gain_is_near_the_truth_where_the_model_learns(client, name):
     rng = np.random.default_rng(1)
     history = [[k % 4, 0.5, COSTS[k % 4] + rng.normal(0.0, 2.0)] for k in range(400)]
     options = {"kernel": KERNEL.to_json(), "noise_std": 2.0, "prior_mean": 2.0, "context_bounds": [[0.0, 1.0]]}
-    client.create(id=name, start=HOME, scale=SCALE, history=history, policy="proximal_lcb", options=options)
+    client.create(id=name, start=HOME, scale=SCALE, history=history, policy="proximal-lcb", options=options)
     world = World(client, name, rng.normal(0.0, 2.0, 100))
     staying, fixed = world.run()
     assert world.staying > 100.0

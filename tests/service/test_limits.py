@@ -6,7 +6,7 @@ import pytest
 from service.limited import LATE, Operated
 from service.running import wait_for
 
-STAYS = {"policy": "fixed_at", "options": {"action": 0}, "start": 0}  # actions 0, 1, 2, 3; neighbours are 0.1 apart
+STAYS = {"policy": "fixed-at", "options": {"action": 0}, "start": 0}  # actions 0, 1, 2, 3; neighbours are 0.1 apart
 NEAR = {"limits": {"max_step": 0.15}}
 ONLY = [True, True, False, True]  # 2 is forbidden
 

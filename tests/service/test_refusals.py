@@ -45,7 +45,7 @@ def ready(url):
         ({"scale": 0.0}, "scale"),
         ({"scale": [1.0, 2.0]}, "scale must be one number"),
         ({"rho": -1.0}, "rho"),
-        ({"policy": "md_known"}, "policy"),
+        ({"policy": "md-known"}, "policy"),
         ({"policy": "os.system"}, "policy"),
         ({"options": {"width": "wide"}}, "options.width"),
         ({"options": {"import": "os"}}, "options.import"),

@@ -207,11 +207,11 @@ def test_the_learned_field(client, name):
     [
         ("recommended", {}),
         ("planner", {"noise_std": 0.2, "forecasts": "trust", "period": 24.0}),
-        ("gp_md", {"tau": 6.0, "width": 1.0, **QUICK["options"]}),
-        ("cgp_lcb", {"maximise": True, **QUICK["options"]}),
-        ("proximal_lcb", {"weight": 0.5, **QUICK["options"]}),
+        ("gp-md", {"tau": 6.0, "width": 1.0, **QUICK["options"]}),
+        ("cgp-lcb", {"maximise": True, **QUICK["options"]}),
+        ("proximal-lcb", {"weight": 0.5, **QUICK["options"]}),
         ("stationary", {}),
-        ("fixed_at", {"action": 2}),
+        ("fixed-at", {"action": 2}),
     ],
 )
 def test_every_policy(client, name, policy, options):
@@ -221,7 +221,7 @@ def test_every_policy(client, name, policy, options):
     state = client.see(name, "state")
     assert state["policy"] == policy
     assert state["explains_itself"]
-    assert state["service"] == (-6.0 if policy == "cgp_lcb" else 6.0)
+    assert state["service"] == (-6.0 if policy == "cgp-lcb" else 6.0)
     assert client.see(name, "verify", full=True)["ok"]
     assert len(client.see(name, "field")["values"]) == 4
 
@@ -244,7 +244,7 @@ def test_every_kind_of_action(client, name, actions, more, values):
 
 
 def test_rho_weighs_the_service_cost_against_movement(client, name):
-    client.create(id=name, rho=4.0, scale=2.0, limits={"max_step": 2.0}, policy="fixed_at", options={"action": 3})
+    client.create(id=name, rho=4.0, scale=2.0, limits={"max_step": 2.0}, policy="fixed-at", options={"action": 3})
     decision = client.round(name, 0.5, 1.0)
     assert decision["action"] == 1  # a step costs 2, in units of what is measured a half
     assert client.see(name, "state")["movement"] == pytest.approx(0.5)
@@ -268,7 +268,7 @@ def test_what_was_fitted_to_the_history_is_told_for_good(tmp_path):
 
 def test_gain_against_staying_and_against_the_best_of_the_history(client, name):
     history = [[0, 0.5, 5.0], [2, 0.5, 1.0]] * 5
-    client.create(id=name, history=history, policy="proximal_lcb")
+    client.create(id=name, history=history, policy="proximal-lcb")
     for _ in range(5):
         client.round(name, 0.5, 1.0)
     state = client.see(name, "state")
@@ -277,14 +277,14 @@ def test_gain_against_staying_and_against_the_best_of_the_history(client, name):
 
 
 def test_gains_count_what_was_measured_and_only_rounds_that_can_be_compared(client, name):
-    client.create(id=name, policy="fixed_at", options={"action": 0})
+    client.create(id=name, policy="fixed-at", options={"action": 0})
     assert client.see(name, "state")["against_staying"] is None
     client.round(name, 0.5, 7.0)  # it stayed: what it measured is what staying costs
     assert client.see(name, "state")["against_staying"] == 0.0
     client.round(name, 0.5, 1.0, applied=2)  # nobody knows what staying would have cost
     state = client.see(name, "state")
     assert (state["against_staying"], state["against_fixed"], state["service"]) == (0.0, None, 8.0)
-    client.change(name, policy="proximal_lcb", options=QUICK["options"])
+    client.change(name, policy="proximal-lcb", options=QUICK["options"])
     client.round(name, 0.5, 1.0, applied=2)
     assert client.see(name, "state")["against_staying"] == pytest.approx(6.0, abs=1.0)
 

@@ -64,7 +64,7 @@ def test_a_kernel_of_many_parts_counts_each(client, name):
 
 
 def test_policies_that_do_not_learn_take_as_many_actions_as_the_service_does():
-    config = {"actions": [0.0] * 5000, "metric": "euclidean", "policy": "fixed_at", "options": {"kernel": None}}
+    config = {"actions": [0.0] * 5000, "metric": "euclidean", "policy": "fixed-at", "options": {"kernel": None}}
     sizes.require_room(config)
     with pytest.raises(TooLarge, match="at most 3663"):
         sizes.require_room(config | {"policy": "planner"})

@@ -27,7 +27,7 @@ EXAMPLES = int(os.environ.get("HOLDCOURSE_EXAMPLES", "100"))  # of schemathesis,
 BODIES = int(os.environ.get("HOLDCOURSE_BODIES", "10000"))
 CONNECTIONS = 4
 OPTIONS = {"kernel": KERNEL.to_json(), "noise_std": 0.1, "context_bounds": [[0.0, 1.0]]}
-CONFIG = {"actions": [0.0, 1.0, 2.0, 3.0], "scale": 0.1, "policy": "gp_md", "options": OPTIONS}
+CONFIG = {"actions": [0.0, 1.0, 2.0, 3.0], "scale": 0.1, "policy": "gp-md", "options": OPTIONS}
 
 
 class Guarded:
@@ -140,7 +140,7 @@ class Fuzzer:
         new = f"fuzz{self.seed}" if chance.random() < 0.7 else f"new{self.seed}-{self.count}"
         create = CONFIG | {"id": new, "start": 1, "limits": {"min_dwell": 2}, "history": [[0, 0.5, 1.0], [1, 0.2, 2.0]]}
         if chance.random() < 0.3:
-            create |= {"policy": chance.choice(("stationary", "recommended", "fixed_at", "cgp_lcb")), "options": {}}
+            create |= {"policy": chance.choice(("stationary", "recommended", "fixed-at", "cgp-lcb")), "options": {}}
         changes = chance.choice(
             (
                 {"limits": {"max_step": 0.2}},

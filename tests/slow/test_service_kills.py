@@ -39,12 +39,12 @@ PROBLEM = hc.Problem(ACTIONS, scale=SCALE)
 
 # Policy, its options, limits, and how many decisions may be pending.
 KINDS = {
-    "mirror": ("gp_md", {}, {}, 1),
+    "mirror": ("gp-md", {}, {}, 1),
     "planner": ("planner", {}, {}, 1),
-    "proximal": ("proximal_lcb", {"weight": 2.0}, {}, 1),
-    "limited": ("gp_md", {}, {"min_dwell": 2, "max_step": 0.25}, 1),
-    "twins": ("gp_md", {}, {}, 1),
-    "shared": ("gp_md", {}, {}, 2),
+    "proximal": ("proximal-lcb", {"weight": 2.0}, {}, 1),
+    "limited": ("gp-md", {}, {"min_dwell": 2, "max_step": 0.25}, 1),
+    "twins": ("gp-md", {}, {}, 1),
+    "shared": ("gp-md", {}, {}, 2),
 }
 CLIENTS = ["mirror", "planner", "proximal", "limited", "twins", "twins", "shared", "shared"]
 

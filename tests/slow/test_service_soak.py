@@ -31,7 +31,7 @@ ACTIONS = [float(k) for k in range(12)]
 CONTEXTS = [[float(k)] for k in range(24)]
 KNOWN = {"kernel": KERNEL.to_json(), "noise_std": 0.2, "contexts": CONTEXTS}
 KINDS = {
-    "known kernel": ({"policy": "gp_md", "options": KNOWN}, 100_000),
+    "known kernel": ({"policy": "gp-md", "options": KNOWN}, 100_000),
     "recommended": ({"policy": "recommended", "options": {"period": 24.0}}, 10_000),
 }
 

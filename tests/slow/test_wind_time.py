@@ -1,4 +1,4 @@
-"""What the recommended wind policy must be worth: the half year after its history, another year, another site.
+"""What the wind planner must be worth: the half year after its history, another year, another site.
 
 docs/theory/wind-in-time.md says what had been seen of them when the policy was made.
 """
@@ -32,38 +32,38 @@ def next_half_year():
 
 def test_with_history(next_half_year, record_property):
     flown, past = next_half_year
-    names = ("fixed", "recommended", "gp-md")
+    names = ("fixed", "wind-planner", "gp-md")
     found = measured(record_property, "wind", wind_time.shares(flown, past, names, wind_time.STARTS))
-    gain = found["recommended"] - found["fixed"]
+    gain = found["wind-planner"] - found["fixed"]
     assert (gain >= 0).all()
     assert (gain[PHYSICAL] >= 4).all()
-    assert (found["recommended"] > found["gp-md"]).all()
+    assert (found["wind-planner"] > found["gp-md"]).all()
 
 
 def test_without_history(next_half_year, record_property):
     flown, _ = next_half_year
-    names = ("recommended", "gp-md")
+    names = ("wind-planner", "gp-md")
     found = measured(record_property, "wind, no history", wind_time.shares(flown, None, names, wind_time.STARTS))
-    assert (found["recommended"] - found["gp-md"])[WITHOUT_HISTORY].min() >= 3
+    assert (found["wind-planner"] - found["gp-md"])[WITHOUT_HISTORY].min() >= 3
 
 
 def test_another_year(record_property):
     """One of the half years that choices were made on, so no fresh check: the physical bar is what it reaches."""
     flown, past = wind_time.other_year()
-    names = ("fixed", "recommended", "gp-md")
+    names = ("fixed", "wind-planner", "gp-md")
     found = measured(record_property, "wind, 2008", wind_time.shares(flown, past, names, wind_time.STARTS))
-    gain = found["recommended"] - found["fixed"]
+    gain = found["wind-planner"] - found["fixed"]
     assert (gain >= 0).all()
     assert (gain[PHYSICAL] >= 3.5).all()
-    assert (found["recommended"] > found["gp-md"]).all()
+    assert (found["wind-planner"] > found["gp-md"]).all()
 
 
 def test_another_site(shared_data, record_property):
     """Two weeks of history only: no worse than fixed, and better where moving is cheap."""
     flown, past = wind_time.other_site(str(shared_data / "wind" / "wrf_foxes_200901_10min.csv"))
-    names = ("fixed", "recommended", "gp-md")
+    names = ("fixed", "wind-planner", "gp-md")
     found = measured(record_property, "wind, January 2009", wind_time.shares(flown, past, names, wind_time.STARTS))
-    gain = found["recommended"] - found["fixed"]
+    gain = found["wind-planner"] - found["fixed"]
     assert (gain >= 0).all()
     assert (gain[PHYSICAL] >= 4).all()
-    assert (found["recommended"] > found["gp-md"]).all()
+    assert (found["wind-planner"] > found["gp-md"]).all()

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdcourse as hc
+from holdcourse import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind import WindRecord, bundled
 from holdcourse.wind.backtest import backtest
-from holdcourse.wind.policies import REGISTRY, VARIANCE, Past, Setting, flown_by_default
+from holdcourse.wind.policies import VARIANCE, Past, Setting, flown_by_default, policy_of
 from holdcourse.wind.power import paper_curve
 from holdcourse.wind.result import BOOTSTRAP_DRAWS, Backtest, Flight
 from holdcourse.wind.run import Plan, run_backtest
@@ -65,13 +66,14 @@ def test_reference_figures(north_sea, rho, record_property):
 
 
 def test_a_policy_that_maximises_is_shown_gains(monkeypatch):
-    monkeypatch.setitem(REGISTRY, "gains", lambda setting: hc.minc_known(setting.world.problem, maximise=True))
+    makers = {"wind": lambda setting: hc.minc_known(setting.world.problem, maximise=True)}
+    monkeypatch.setitem(registry.TABLE, "gains", registry.Entry("gains", "gains", "", makers=makers))
     flights = backtest(Setting(small_world()), ["minc-known", "gains"]).flights
     np.testing.assert_array_equal(flights["gains"].actions, flights["minc-known"].actions)
 
 
 def test_some_policies_wait_for_a_request():
-    assert "planner" in REGISTRY
+    assert "planner" in registry.names("wind")
     assert "planner" not in flown_by_default()
     assert "planner" in backtest(Setting(small_world()), ["planner"]).flights
 
@@ -142,7 +144,7 @@ def test_reasons_are_what_the_policy_believed(north_sea):
     world = wind_world(north_sea[0][:100], ALTITUDES, north_sea[1][:100])
     setting = Setting(world, prior_mean=8.5)
     found = backtest(setting, ["gp-md", "md-known"], start=12)
-    plain = hc.simulate(REGISTRY["gp-md"](setting), world, world.hours, start=12)
+    plain = hc.simulate(policy_of("gp-md")(setting), world, world.hours, start=12)
     flight = found.flights["gp-md"]
     assert flight.actions.tolist() == plain.actions.tolist()  # noting changes nothing
     assert flight.probabilities.tolist() == plain.probabilities.tolist()
@@ -156,7 +158,8 @@ def test_reasons_are_what_the_policy_believed(north_sea):
 
 
 def test_the_registry_is_open(monkeypatch):
-    monkeypatch.setitem(REGISTRY, "lowest", lambda setting: hc.fixed_at(setting.world.problem, 0))
+    makers = {"wind": lambda setting: hc.fixed_at(setting.world.problem, 0)}
+    monkeypatch.setitem(registry.TABLE, "lowest", registry.Entry("lowest", "lowest", "", makers=makers))
     world = small_world()
     found = backtest(Setting(world, past_of(world)))
     assert set(found.flights["lowest"].actions.tolist()) == {0}
@@ -233,35 +236,35 @@ def test_conclusions(ours, verdict, words):
     assert any(("nothing about a year" if verdict == "too few" else "seasons") in text for text in found.warnings)
 
 
-def test_the_answer_is_about_the_recommended_policy():
+def test_the_answer_is_about_the_wind_planner():
     found = made([100.0] * 10, [110.0] * 10)
-    ours = replace(found.flights["gp-md"], policy="recommended", gross=np.full(1680, 105 / 168))
-    both = replace(found, flights=found.flights | {"recommended": ours})
-    assert both.judged.policy == "recommended"
+    ours = replace(found.flights["gp-md"], policy="wind-planner", gross=np.full(1680, 105 / 168))
+    both = replace(found, flights=found.flights | {"wind-planner": ours})
+    assert both.judged.policy == "wind-planner"
     assert both.flyable[0].policy == "gp-md"
-    assert both.conclusion.startswith("recommended would have made 5.0 % more")
+    assert both.conclusion.startswith("wind-planner would have made 5.0 % more")
     assert "; gp-md: +10.0 %)" in both.conclusion
 
 
 def test_a_controller_that_stays_has_an_answer_of_its_own():
     found = made([100.0] * 10, [110.0] * 10)
     home, rounds = found.flights["fixed"], len(found.world.time)
-    stayed = replace(found, flights=found.flights | {"recommended": replace(home, policy="recommended")})
+    stayed = replace(found, flights=found.flights | {"wind-planner": replace(home, policy="wind-planner")})
     assert stayed.stayed
     assert stayed.verdict == "stayed"
     assert stayed.conclusion == (
-        "recommended found nothing worth a move and stayed at 100 m, the altitude chosen on history (+0.00 % against "
+        "wind-planner found nothing worth a move and stayed at 100 m, the altitude chosen on history (+0.00 % against "
         "it; gp-md: +10.0 %); perfect hindsight would have made 10.0 % more."
     )
     for late, verdict in ((5, "stayed"), (200, "undecided")):  # hours on the way there, in the second piece
         actions = np.where((np.arange(rounds) >= 168) & (np.arange(rounds) < 168 + late), 1, home.actions)
-        flight = replace(home, policy="recommended", actions=actions)
-        pieces = replace(found, flights=found.flights | {"recommended": flight}, lengths=(168, rounds - 168))
+        flight = replace(home, policy="wind-planner", actions=actions)
+        pieces = replace(found, flights=found.flights | {"wind-planner": flight}, lengths=(168, rounds - 168))
         assert pieces.verdict == verdict
     few = made([100.0] * 3, [110.0] * 3)
-    few = replace(few, flights=few.flights | {"recommended": replace(few.flights["fixed"], policy="recommended")})
+    few = replace(few, flights=few.flights | {"wind-planner": replace(few.flights["fixed"], policy="wind-planner")})
     assert few.verdict == "too few"
-    assert few.conclusion.startswith("recommended found nothing worth a move and stayed at 100 m")
+    assert few.conclusion.startswith("wind-planner found nothing worth a move and stayed at 100 m")
 
 
 def test_a_gain_over_a_poor_altitude_is_said_to_be_one():
@@ -311,8 +314,8 @@ QUICK = Plan(count=4, policies=("fixed", "cgp-lcb"), what_if=())
 
 
 @pytest.mark.parametrize("start", [20.0, 300.0])
-def test_in_wind_that_nothing_can_be_predicted_of_the_recommended_policy_stays(start):
-    plan = replace(QUICK, policies=("fixed", "recommended"), start_altitude=start)
+def test_in_wind_that_nothing_can_be_predicted_of_the_wind_planner_stays(start):
+    plan = replace(QUICK, policies=("fixed", "wind-planner"), start_altitude=start)
     found = run_backtest(record(hours=24 * 90), plan=plan)
     assert found.notes[-1].endswith("so it stays.")
     assert found.backtest.verdict == "stayed"
@@ -331,9 +334,9 @@ def test_altitudes_that_few_machines_reach_are_warned_of():
 
 def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
     """With the past that they were made from; a record of one is verified from Python."""
-    found = run_backtest(record(), plan=replace(QUICK, policies=("fixed", "recommended")))
-    policy = found.policy("recommended")
-    flown = found.backtest.flights["recommended"]
+    found = run_backtest(record(), plan=replace(QUICK, policies=("fixed", "wind-planner")))
+    policy = found.policy("wind-planner")
+    flown = found.backtest.flights["wind-planner"]
     assert policy.explanation == flown.explanation
     assert "There is no history" not in policy.explanation
     world, path = found.backtest.world, tmp_path / "turbine.log"
@@ -345,10 +348,10 @@ def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
         InvalidInput, match=r"only Python can make it again\); make it there .*audit\.verify\(path, policy"
     ):
         hc.audit.verify(path)
-    again = run_backtest(record(), plan=QUICK).policy("recommended")  # as another program would
+    again = run_backtest(record(), plan=QUICK).policy("wind-planner")  # as another program would
     verified = hc.audit.verify(path, again)
     assert (verified.decisions, verified.differences) == (24, ())
-    with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, recommended"):
+    with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, wind-planner"):
         found.policy("magic")
 
 

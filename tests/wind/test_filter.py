@@ -136,7 +136,7 @@ def flown(rounds=40):
 
 def test_a_forecast_that_was_right_is_believed():
     model, values = flown(), np.array([4.0, 5.0, 11.5, 6.0])
-    costs = model.costs_at([[145.0]], outlook=outlook_of(values, errors=[0.01] * 40, model=model))[0]
+    costs = model.costs_at_outlook([[145.0]], outlook_of(values, errors=[0.01] * 40, model=model))[0]
     assert int(np.argmin(costs)) == 2
     sure = paper_curve().power(values)
     assert costs[1] == pytest.approx(sure.max() - sure[1], rel=0.15)
@@ -145,14 +145,14 @@ def test_a_forecast_that_was_right_is_believed():
 def test_a_forecast_that_was_wrong_is_ignored():
     model = flown()
     wrong = outlook_of([4.0, 5.0, 11.5, 6.0], errors=[9.0, -9.0] * 20, model=model)
-    np.testing.assert_allclose(model.costs_at([[145.0]], outlook=wrong), model.costs_at([[145.0]]))
+    np.testing.assert_allclose(model.costs_at_outlook([[145.0]], wrong), model.costs_at([[145.0]]))
 
 
 def test_before_any_comparison_it_is_believed_as_far_as_it_claims():
     model, plain = flown(), flown().costs_at([[145.0]])[0]
     values = [4.0, 5.0, 11.5, 6.0]
     sure, unsure, silent = (
-        model.costs_at([[145.0]], outlook=outlook_of(values, std=std))[0] for std in (0.1, 50.0, np.nan)
+        model.costs_at_outlook([[145.0]], outlook_of(values, std=std))[0] for std in (0.1, 50.0, np.nan)
     )
     np.testing.assert_allclose(unsure, plain)
     assert np.abs(sure - plain).max() > np.abs(silent - plain).max() > 1.0
@@ -162,5 +162,5 @@ def test_other_actions_than_the_one_forecast_are_not_compared():
     model = flown()
     outlook = outlook_of([4.0, 5.0, 11.5, 6.0], errors=[0.01] * 40, model=model)
     outlook.said[:, 1] = 2.0
-    silent = model.costs_at([[145.0]], outlook=outlook_of([4.0, 5.0, 11.5, 6.0]))
-    np.testing.assert_allclose(model.costs_at([[145.0]], outlook=outlook), silent)
+    silent = model.costs_at_outlook([[145.0]], outlook_of([4.0, 5.0, 11.5, 6.0]))
+    np.testing.assert_allclose(model.costs_at_outlook([[145.0]], outlook), silent)

@@ -20,20 +20,36 @@ from __future__ import annotations
 from holdcourse.confidence import OutlierGuard, TheoryWidth
 from holdcourse.costs.known import KnownCosts
 from holdcourse.costs.lower_bound import REPORTED_OUTLIERS, Every, IntervalMap, LowerBound, Mapped
-from holdcourse.costs.protocol import CostModel, Estimate, maximises
+from holdcourse.costs.protocol import (
+    CostModel,
+    Costs,
+    Estimate,
+    ExpertCosts,
+    ForecastCosts,
+    Gains,
+    OptimisticCosts,
+    costs_with_optimism,
+    maximises,
+)
 from holdcourse.named_arrays import Arrays
 
 __all__ = [
     "REPORTED_OUTLIERS",
     "Arrays",
     "CostModel",
+    "Costs",
     "Estimate",
     "Every",
+    "ExpertCosts",
+    "ForecastCosts",
+    "Gains",
     "IntervalMap",
     "KnownCosts",
     "LowerBound",
     "Mapped",
+    "OptimisticCosts",
     "OutlierGuard",
     "TheoryWidth",
+    "costs_with_optimism",
     "maximises",
 ]

@@ -94,8 +94,12 @@ class LowerBound:
         mean, std = self._predict(check_context(context, None))
         return Estimate(self._bounds(mean, std), self._least_costs(mean, mean), mean, std)
 
-    def costs_at(self, contexts: ArrayLike, optimism: float = 1.0) -> Array:
-        """Lower bounds in each of k contexts, shape (k, n), with `optimism` times the width; 0 gives expected costs."""
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Lower bounds in each of k contexts, shape (k, n)."""
+        return self.costs_at_optimism(contexts, 1.0)
+
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """Lower bounds with `optimism` times the width, shape (k, n); 0 gives expected costs."""
         rows = check_contexts(contexts, None)
         bounds = [self._bounds(*self._predict(row), optimism) for row in rows]
         return np.array(bounds).reshape(len(rows), self.posterior.prior.problem.n)

@@ -6,7 +6,7 @@ the number of its landscape: all policies meet the same landscapes, contexts, st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from holdcourse import registry
 from holdcourse.experiments.policies import make_policy
 from holdcourse.experiments.runs import Frozen, Played, PolicyConfig, RunConfig, Scene, WorldConfig
 from holdcourse.hedge import hedged
@@ -37,17 +38,14 @@ FORECAST_ROUNDS = 12
 START, ADVERSARY_LANE, FORECAST_LANE = 5, 29, 23  # what the random numbers of a seed are for
 
 
-def _planner_and_gp_md(problem: Problem, **learning: Any) -> Policy:
-    return hedged([planner(problem, **learning), gp_md(problem, width=1.0, **learning)])
+def narrow_gp_md(problem: Problem, **learning: Any) -> Policy:
+    """GP-MD with bounds of width 1; that of the paper has width 2."""
+    return gp_md(problem, width=1.0, **learning)
 
 
-# Beside those of `experiments.policies`. GP-MD is the paper's, with width 2, unless its name says another one.
-VARIANTS: Mapping[str, Callable[..., Policy]] = {
-    "gp-md-1": lambda problem, **learning: gp_md(problem, width=1.0, **learning),
-    "hedged": _planner_and_gp_md,
-    "planner-forecast": planner,
-    "planner-shuffled": planner,
-}
+def planner_and_gp_md(problem: Problem, **learning: Any) -> Policy:
+    """The hedge of the comparison."""
+    return hedged([planner(problem, **learning), narrow_gp_md(problem, **learning)])
 
 
 class Forecast(Frozen):
@@ -101,8 +99,9 @@ class CellConfig(WorldConfig):
         assert isinstance(world, SyntheticWorld)
         knows: dict[str, Any] = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
         knows["contexts"] = world.contexts
-        if config.source is None and config.name in VARIANTS:
-            return VARIANTS[config.name](world.problem, **knows, **config.options)
+        if config.source is None and config.name in registry.names("cells"):
+            made: Policy = registry.TABLE[config.name].maker("cells")(world.problem, **knows, **config.options)
+            return made
         return make_policy(config.name, world.problem, knows, config.options, config.source)
 
     def seed_of(self, run: RunConfig) -> int:

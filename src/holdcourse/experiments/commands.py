@@ -18,7 +18,7 @@ from holdcourse.arguments import Json, names_of, names_option
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.example import EXAMPLE
 from holdcourse.experiments.explain import explain
-from holdcourse.experiments.policies import KNOWING, LEARNING, check_policy_name
+from holdcourse.experiments.policies import check_policy_name, policy_names
 from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
 from holdcourse.experiments.results import Results
 from holdcourse.experiments.runner import Report, run_sweep
@@ -54,7 +54,7 @@ def reproduce_paper(
     ] = None,
     policies: Annotated[
         Numbers,
-        names_option("--policies", "Which policies, e.g. gp-md,cgp-lcb.", [*LEARNING, *KNOWING]),
+        names_option("--policies", "Which policies, e.g. gp-md,cgp-lcb.", policy_names()),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     data: Annotated[

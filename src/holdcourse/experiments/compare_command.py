@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from holdcourse import archive
+from holdcourse import archive, registry
 from holdcourse.arguments import Json, names_of, names_option
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.experiments.cells import EASY, HARD, VARIANTS
+from holdcourse.experiments.cells import EASY, HARD
 from holdcourse.experiments.commands import (
     Dask,
     Fresh,
@@ -33,9 +33,10 @@ from holdcourse.experiments.commands import (
 )
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan
 from holdcourse.experiments.explain import explain
-from holdcourse.experiments.policies import KNOWING, LEARNING
+from holdcourse.experiments.policies import policy_names
 from holdcourse.experiments.runner import run_sweep
-from holdcourse.experiments.style import SETTINGS, blank, drawing, label_of, line_of, save, shared_legend
+from holdcourse.experiments.style import SETTINGS, blank, drawing, line_of, save, shared_legend
+from holdcourse.registry import label_of
 from holdcourse.spreadsheet import write_rows
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def compare(
         names_option(
             "--policies",
             "Which policies, the one to beat first; your own as mine=mine.py:mine.",
-            [*LEARNING, *KNOWING, *VARIANTS],
+            [*policy_names(), *registry.names("cells")],
         ),
     ] = None,
     processes: Annotated[

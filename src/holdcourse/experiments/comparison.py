@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from holdcourse.experiments.cells import EASY, HARD, HARD_RHOS, RHOS, VARIANTS, CellConfig
+from holdcourse import registry
+from holdcourse.experiments.cells import EASY, HARD, HARD_RHOS, RHOS, CellConfig
 from holdcourse.experiments.own import file_hash
 from holdcourse.experiments.policies import check_policy_name
 from holdcourse.experiments.results import standard_error
@@ -85,7 +86,7 @@ class ComparisonPlan(Frozen):
         """Raise unless there are such policies."""
         for text in self.policies:
             policy = policy_of(text)
-            if policy.source is not None or policy.name not in VARIANTS:
+            if policy.source is not None or policy.name not in registry.names("cells"):
                 check_policy_name(policy.name, policy.source)
 
     def sweep(self) -> Sweep:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from holdcourse.experiments.runs import CLAIRVOYANT, RunConfig, Scene
-from holdcourse.offline import Path, optimal_path
+from holdcourse.offline import PricedPath, optimal_path
 from holdcourse.policy import Policy
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -71,7 +71,7 @@ def _stay_on_one_thread() -> None:
 
 
 def _one(
-    run: RunConfig, scene: Scene, costs: NDArray[np.float64], best: Path | None, made: dict[str, Policy]
+    run: RunConfig, scene: Scene, costs: NDArray[np.float64], best: PricedPath | None, made: dict[str, Policy]
 ) -> Outcome:
     problem = scene.world.problem
     optimum = None if best is None else best.total

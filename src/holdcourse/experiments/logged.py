@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
-from holdcourse.experiments.policies import KNOWING, make_policy
+from holdcourse.experiments.policies import make_policy
 from holdcourse.history import History
-from holdcourse.offline import optimal_path
+from holdcourse.offline import best_fixed, optimal_path
 from holdcourse.problem import Problem
 from holdcourse.simulation import simulate
 from holdcourse.worlds.logged import LoggedWorld
@@ -26,8 +27,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 MOST_ACTIONS = 60
 POLICIES = ("recommended", "gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
-RECORDED, BEST_FIXED, CLAIRVOYANT = "as recorded", "best fixed", "clairvoyant"
-HINDSIGHT = (RECORDED, BEST_FIXED, CLAIRVOYANT)  # no policies, but what was done and what might have been
+RECORDED, BEST_FIXED, CLAIRVOYANT = "as-recorded", "best-fixed", "clairvoyant"  # what was done, and might have been
 MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
 
 
@@ -79,7 +79,7 @@ class LoggedBacktest:
     @property
     def judged(self) -> Line | None:
         """The policy that the answer is about: the recommended one, or else the best that could be run at a plant."""
-        able = [line for line in self.lines if line.policy not in (*HINDSIGHT, *KNOWING)]
+        able = [line for line in self.lines if not registry.entry_of(line.policy).knowing]
         return next((line for line in able if line.policy == "recommended"), next(iter(able), None))
 
     @property
@@ -172,7 +172,7 @@ def backtest_record(
     world = LoggedWorld.fit(problem, record, rho=rho, seed=seed)
     contexts, start = world.contexts, int(record.actions[0])
     costs = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
-    taken = {RECORDED: record.actions, BEST_FIXED: np.full(len(costs), _best_fixed(costs, problem, start))}
+    taken = {RECORDED: record.actions, BEST_FIXED: np.full(len(costs), best_fixed(costs, problem, start))}
     taken[CLAIRVOYANT] = optimal_path(costs, problem, start).actions
     fitted: Any = world.fitted
     knows = {"kernel": _scaled(fitted.kernel, rho), "noise_std": world.noise_std, "prior_mean": rho * fitted.prior_mean}
@@ -256,10 +256,6 @@ def _binned(numbers: Array, bins: int | None, name: str) -> tuple[Array, Indices
         raise InvalidInput(f"--bins must be 2 or more, got {bins}")
     values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
     return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)
-
-
-def _best_fixed(costs: Array, problem: Problem, start: int) -> int:
-    return int(np.argmin(costs.sum(axis=0) + problem.distances[start]))
 
 
 def _bill(actions: Indices, costs: Array, problem: Problem, start: int) -> tuple[float, float]:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from holdcourse import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
-from holdcourse.experiments.policies import find, make_policy
+from holdcourse.experiments.policies import make_policy
 from holdcourse.experiments.runs import PolicyConfig, RunConfig, Scene, WorldConfig, digest
 from holdcourse.experiments.sections import Actions, Contexts, Costs, KernelOfCosts, Learner, Movement
 from holdcourse.kernels import Kernel
@@ -100,7 +101,7 @@ class OwnWorld(WorldConfig):
         elif movement.file is not None:
             metric = Csv.read(self.base / movement.file).numbers()
         elif movement.function is not None:
-            cost, named = find(self.located(movement.function)), Problem(points, labels=actions.labels)
+            cost, named = registry.load(self.located(movement.function)), Problem(points, labels=actions.labels)
             values = [named.value(action) for action in range(named.n)]
             metric = [[0.0 if a is b else float(cost(a, b)) for b in values] for a in values]
         if movement.close and not isinstance(metric, str):
@@ -163,7 +164,10 @@ def _build(config: OwnWorld, run: RunConfig) -> SyntheticWorld:
         )
         return world if costs.noise_std is None else _with(world, noise_std=costs.noise_std)
     if costs.function is not None:
-        cost, values = find(config.located(costs.function)), [problem.value(action) for action in range(problem.n)]
+        cost, values = (
+            registry.load(config.located(costs.function)),
+            [problem.value(action) for action in range(problem.n)],
+        )
         seen = [context[0] if len(context) == 1 else tuple(context) for context in contexts.tolist()]
         table = np.array([[float(cost(value, context)) for value in values] for context in seen])
     else:

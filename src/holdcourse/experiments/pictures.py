@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.style import blank, drawing, label_of, line_of
+from holdcourse.experiments.style import blank, drawing, line_of
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
+from holdcourse.registry import label_of
 from holdcourse.simulation import Run, World, measurement_noise, shown_costs
 from holdcourse.tree import Tree
 

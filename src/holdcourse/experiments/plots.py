@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.results import Quantity, Results, standard_error
 from holdcourse.experiments.runs import CLAIRVOYANT
-from holdcourse.experiments.style import blank, drawing, in_order, label_of, line_of
+from holdcourse.experiments.style import blank, drawing, in_order, line_of
+from holdcourse.registry import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ from holdcourse.arguments import Directed, Json, Matrix, check_out, names_of, na
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.logged import POLICIES, backtest_record, read_record
-from holdcourse.experiments.policies import KNOWING, LEARNING, check_policy_name
-from holdcourse.experiments.style import label_of
+from holdcourse.experiments.policies import check_policy_name, policy_names
 from holdcourse.experiments.tables import digits_of
 from holdcourse.problem import Problem
+from holdcourse.registry import label_of
 
 
 def _csv(path: Path) -> Path:
@@ -43,7 +43,7 @@ def backtest_log(
     directed: Directed = False,
     policies: Annotated[
         list[str] | None,
-        names_option("--policies", "Which policies, e.g. recommended,gp-md.", [*LEARNING, *KNOWING]),
+        names_option("--policies", "Which policies, e.g. recommended,gp-md.", policy_names()),
     ] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,

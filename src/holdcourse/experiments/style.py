@@ -1,13 +1,13 @@
-"""How figures look: one colour per policy everywhere, safe for the colour-blind, and readable from the back row."""
+"""How figures look: the colours of the table of policies, and readable from the back row."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdcourse import registry
 from holdcourse.arguments import writing
 from holdcourse.errors import MissingExtra
 
@@ -15,47 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LABELS = {
-    "gp-md": "GP-MD",
-    "cgp-lcb": "CGP-LCB",
-    "md-known": "MD-Known",
-    "minc-known": "MinC-Known",
-    "stationary": "Stationary",
-    "proximal-lcb": "Proximal-LCB",
-    "planner": "Planner",
-    "planner-known": "Planner-Known",
-    "recommended": "Recommended",
-    "gp-md-1": "GP-MD, width 1",
-    "clairvoyant": "Clairvoyant",
-}
-# Okabe and Ito's palette; the line styles tell policies apart where colours fail altogether.
-COLOURS = {
-    "gp-md": "#0072B2",
-    "cgp-lcb": "#D55E00",
-    "md-known": "#009E73",
-    "minc-known": "#E69F00",
-    "stationary": "#777777",
-    "proximal-lcb": "#CC79A7",
-    "planner": "#56B4E9",
-    "planner-known": "#44AA99",
-    "recommended": "#882255",
-    "gp-md-1": "#332288",
-    "clairvoyant": "#000000",
-}
-DASHES: dict[str, Any] = {
-    "md-known": (0, (5, 1.5)),
-    "minc-known": (0, (3, 1, 1, 1)),
-    "stationary": (0, (1, 1)),
-    "clairvoyant": (0, (6, 2, 1, 2)),
-    "planner-known": (0, (5, 1.5)),
-}
 # The two learners of the paper often do the same: where they do, a thin line is seen on a wide and lighter one.
 WIDTHS: dict[str, dict[str, float]] = {
     "cgp-lcb": {"linewidth": 5.5, "alpha": 0.55, "zorder": 1.9},
     "gp-md": {"linewidth": 1.8, "zorder": 2.1},
 }
-OTHERS = ("#117733", "#AA4499", "#661100", "#DDCC77", "#999933")
-LEGEND_ORDER = tuple(LABELS)
 
 SETTINGS: dict[Any, Any] = {
     "font.size": 14,
@@ -72,22 +36,17 @@ SETTINGS: dict[Any, Any] = {
 PANEL = (4.8, 3.6)  # inches
 
 
-def label_of(policy: str) -> str:
-    """The name of a policy in figures and tables."""
-    return LABELS.get(policy, policy)
-
-
 def line_of(policy: str) -> dict[str, Any]:
-    """Colour, dashes and width of a policy; those of a user's own follow from its name."""
-    place = int(hashlib.sha256(policy.encode()).hexdigest(), 16)
-    colour = COLOURS.get(policy, OTHERS[place % len(OTHERS)])
-    return {"color": colour, "linestyle": DASHES.get(policy, "-"), **WIDTHS.get(policy, {})}
+    """Colour, dashes and width of a policy, as the table of policies says."""
+    dash = registry.TABLE[policy].dash if policy in registry.TABLE else ()
+    style: Any = (0, dash) if dash else "-"
+    return {"color": registry.colour_of(policy), "linestyle": style, **WIDTHS.get(policy, {})}
 
 
 def in_order(policies: Sequence[str]) -> list[str]:
-    """Ours first, in the order of legends, then others by name."""
-    known = [name for name in LEGEND_ORDER if name in policies]
-    return known + sorted(name for name in policies if name not in LEGEND_ORDER)
+    """Ours first, in the order of the table, then others by name."""
+    known = [name for name in registry.names() if name in policies]
+    return known + sorted(name for name in policies if name not in known)
 
 
 @contextmanager
@@ -120,7 +79,7 @@ def shared_legend(figure: Figure, axes: Sequence[Axes]) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    order = [LABELS[name] for name in LEGEND_ORDER if LABELS[name] in entries]
+    order = [label for label in map(registry.label_of, registry.names()) if label in entries]
     order += [label for label in entries if label not in order]
     figure.legend([entries[label] for label in order], order, loc="outside lower center", ncols=6, frameon=False)
 

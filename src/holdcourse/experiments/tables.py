@@ -10,7 +10,8 @@ import numpy as np
 from rich.table import Table
 
 from holdcourse.experiments.results import Results, standard_error
-from holdcourse.experiments.style import in_order, label_of
+from holdcourse.experiments.style import in_order
+from holdcourse.registry import label_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdcourse.history import check_context
 from holdcourse.planning.chain import Chain
-from holdcourse.planning.foresight import Record
+from holdcourse.planning.foresight import ForecastScores
 from holdcourse.rules import RuleState, View
 
 Array: TypeAlias = NDArray[np.float64]
@@ -67,7 +67,7 @@ class Memory:
     chain: Chain
     table: Table
     available: Array
-    record: Record
+    scores: ForecastScores
 
     @classmethod
     def of(cls, state: RuleState, view: View, n: int) -> Memory:
@@ -77,17 +77,17 @@ class Memory:
             dimension = len(check_context(view.context, None))
             none = np.zeros((0, n))
             table = Table(none, none, none, np.zeros(0))
-            return cls(Chain.empty(dimension), table, np.ones(n), Record.empty(dimension))
+            return cls(Chain.empty(dimension), table, np.ones(n), ForecastScores.empty(dimension))
         return cls(
             Chain(a["contexts"], a["counts"], a["visits"], int(a["here"][0])),
             Table(a["expected"], a["spread"], a["values"], a["refreshed"]),
             a["available"],
-            Record(a["forecasts"], a["past"], a["closeness"]),
+            ForecastScores(a["forecasts"], a["past"], a["closeness"]),
         )
 
     def arrays(self) -> dict[str, Array]:
         """As a rule's state holds it."""
-        chain, table, record = self.chain, self.table, self.record
+        chain, table, scores = self.chain, self.table, self.scores
         return {
             "contexts": chain.points,
             "counts": chain.counts,
@@ -98,7 +98,7 @@ class Memory:
             "values": table.values,
             "refreshed": table.refreshed,
             "available": self.available,
-            "forecasts": record.forecasts,
-            "past": record.contexts,
-            "closeness": record.closeness,
+            "forecasts": scores.forecasts,
+            "past": scores.contexts,
+            "closeness": scores.closeness,
         }

@@ -111,24 +111,24 @@ class Chain:
     def __len__(self) -> int:
         return len(self.points)
 
-    def sees(self, context: Array, closeness: Closeness, capacity: int) -> Seen:
+    def extended(self, context: Array, closeness: Closeness, capacity: int) -> Extended:
         """The chain after one more round."""
         k = len(self)
         seen = np.vstack([self.points, context])
         away = closeness.distances(context[None], self.points, seen)[0]
         nearest = int(np.argmin(away)) if k else -1
         if k and (away[nearest] < SAME or capacity == 1):
-            return Seen(self._moved_to(nearest), nearest, False)
+            return Extended(self._moved_to(nearest), nearest, False)
         if k < capacity:
             counts = np.zeros((k + 1, k + 1))
             counts[:k, :k] = self.counts
             grown = Chain(seen, counts, np.append(self.visits, 0.0), self.here)
-            return Seen(grown._moved_to(k), nearest, True)
+            return Extended(grown._moved_to(k), nearest, True)
         apart = closeness.distances(self.points, self.points, seen)
         np.fill_diagonal(apart, np.inf)
         a, b = (int(i) for i in np.unravel_index(np.argmin(apart), apart.shape))
         if away[nearest] <= apart[a, b]:
-            return Seen(self._moved_to(nearest), nearest, False)
+            return Extended(self._moved_to(nearest), nearest, False)
         kept, freed = (a, b) if self.visits[a] >= self.visits[b] else (b, a)
         points, counts, visits = self.points.copy(), self.counts.copy(), self.visits.copy()
         counts[kept] += counts[freed]
@@ -137,7 +137,9 @@ class Chain:
         visits[kept] += visits[freed]
         visits[freed], points[freed] = 0.0, context
         here = kept if self.here == freed else self.here
-        return Seen(Chain(points, counts, visits, here)._moved_to(freed), kept if nearest == freed else nearest, True)
+        return Extended(
+            Chain(points, counts, visits, here)._moved_to(freed), kept if nearest == freed else nearest, True
+        )
 
     def transitions(self, apart: Array, stay: float) -> Array:
         """Probabilities of what follows each representative, (k, k), given their distances `apart`."""
@@ -154,7 +156,7 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class Extended:
     """What one more context did to a chain: the chain after it, the nearest representative before it (-1: there was
     none), and whether `chain.here` is a new one.
     """  # noqa: D205 - one sentence

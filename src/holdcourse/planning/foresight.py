@@ -25,7 +25,7 @@ from holdcourse.history import check_contexts
 Array: TypeAlias = NDArray[np.float64]
 
 LEADS = 16  # rounds ahead that a plan looks into a forecast
-FADING = 0.98  # of a round's weight in the record, per round
+FADING = 0.98  # of a round's weight in the scores, per round
 # Trust begins as if so many rounds had been seen, with this closeness of forecast and chain: nearly full, since
 # somebody thought the forecast worth passing on. It must be: trust in twelve steps is a product of twelve numbers.
 PRIOR_ROUNDS = 2.0
@@ -52,7 +52,7 @@ def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class ForecastScores:
     """How past forecasts did.
 
     Attributes
@@ -71,15 +71,15 @@ class Record:
     closeness: Array
 
     @classmethod
-    def empty(cls, dimension: int) -> Record:
+    def empty(cls, dimension: int) -> ForecastScores:
         """Nothing forecast yet."""
         unknown = np.full((LEADS, LEADS, dimension), np.nan)
         return cls(unknown, unknown[0].copy(), np.zeros((LEADS, 3)))
 
     def checked(
         self, context: Array, closeness: Callable[[Array], Array], chain_closeness: Callable[[], Array]
-    ) -> Record:
-        """The record after the context of this round became known.
+    ) -> ForecastScores:
+        """The scores after the context of this round became known.
 
         Parameters
         ----------
@@ -91,20 +91,20 @@ class Record:
         """
         said = self.forecasts[np.arange(LEADS), np.arange(LEADS)]  # about this round, by lead
         known = np.isfinite(said).all(axis=1).reshape(-1)
-        scores = self.closeness
+        sums = self.closeness
         if known.any():
             gained = np.zeros((LEADS, 3))
             gained[known, 0] = 1.0
             gained[known, 1] = closeness(said[known])
             gained[known, 2] = chain_closeness()[known]
-            scores = np.where(known[:, None], FADING * scores + gained, scores)
-        return Record(self.forecasts, np.vstack([context[None], self.contexts[:-1]]), scores)
+            sums = np.where(known[:, None], FADING * sums + gained, sums)
+        return ForecastScores(self.forecasts, np.vstack([context[None], self.contexts[:-1]]), sums)
 
-    def told(self, forecast: Array) -> Record:
-        """The record after this round's forecast, (h, d)."""
+    def told(self, forecast: Array) -> ForecastScores:
+        """The scores after this round's forecast, (h, d)."""
         newest = np.full((1, *self.forecasts.shape[1:]), np.nan)
         newest[0, : len(forecast)] = forecast
-        return Record(np.concatenate([newest, self.forecasts[:-1]]), self.contexts, self.closeness)
+        return ForecastScores(np.concatenate([newest, self.forecasts[:-1]]), self.contexts, self.closeness)
 
     def trust(self) -> Array:
         """How far to believe each lead, (LEADS,)."""

@@ -10,7 +10,7 @@ predictions fade to what is usual the farther ahead they are; the hope of learni
 the plan, except as far as the model's own costs are hopeful.
 
 **Forecasts** are predictions of what will be measured, for every action in the next rounds; see
-`holdcourse.planning.outlook`. They are handed to models whose `costs_at` takes ``outlook=``.
+`holdcourse.planning.outlook`. They are handed to models that are `ForecastCosts`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import whole_number
+from holdcourse.costs import ForecastCosts, OptimisticCosts
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.history import check_context
-from holdcourse.planning.outlook import Heard
+from holdcourse.planning.outlook import IssuedForecasts
 from holdcourse.planning.steps import Steps, available_after, out_of_plan
 from holdcourse.problem import Problem
 from holdcourse.rules import Choice, RuleState, View
@@ -51,13 +52,13 @@ class Lookahead:
     discount
         Weight of each further round.
     optimism
-        Of the costs planned with, in units of the model's own width; needs a cost model whose `costs_at` takes
-        ``optimism=``. None: costs as the model gives them.
+        Of the costs planned with, in units of the model's own width; needs a cost model that is `OptimisticCosts`.
+        None: costs as the model gives them.
     ending
         What standing at each action is worth less at the end of the plan than at the best one, (n,); default nothing.
         It keeps a plan from ending where it would have to come back from.
     takes_forecasts
-        The cost model's `costs_at` takes ``outlook=``.
+        Forecasts are taken and handed to the cost model, which must be `ForecastCosts`; not together with `optimism`.
 
     Examples
     --------
@@ -90,25 +91,32 @@ class Lookahead:
         ):
             if not sound:
                 raise InvalidInput(f"{name} must be {said}, got {plain(getattr(self, name))!r}")
+        if self.optimism is not None and self.takes_forecasts:
+            raise InvalidInput("a cost model is asked with an optimism or with forecasts, not with both; leave one out")
         ending = np.zeros(self.problem.n) if self.ending is None else np.array(self.ending, dtype=np.float64)
         if ending.shape != (self.problem.n,) or not np.isfinite(ending).all():
             raise InvalidInput(f"ending must be {self.problem.n} numbers, one per action, got {plain(self.ending)!r}")
         object.__setattr__(self, "ending", ending - ending.min())
+
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """What the cost model must be able to answer."""
+        return (OptimisticCosts,) * (self.optimism is not None) + (ForecastCosts,) * self.takes_forecasts
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Nothing to remember but the place."""
         return RuleState(int(action), round, seed, {"available": np.ones(self.problem.n)})
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Somebody moved us, or a new episode begins: elsewhere, with the forecasts heard."""
+        """Somebody moved us, or a new episode begins: elsewhere, with the forecasts issued."""
         return RuleState(int(action), state.round, state.seed, state.arrays)
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Look ahead, plan, go."""
         now = float(check_context(view.context, 1)[0])
-        heard = self._heard(state, view, now)
+        issued = self._issued(state, view, now)
         available = available_after(state.arrays["available"], view.allowed)
-        table = self._costs(view, now, heard)
+        table = self._costs(view, now, issued)
         out = out_of_plan(available)
         if out is not None:
             table[1:, out] += 10.0 * (self._steps.reach + float(np.ptp(table)))
@@ -116,8 +124,8 @@ class Lookahead:
         action = self._steps.best(state.action, onward, view.allowed)
 
         arrays = {"available": available}
-        if heard is not None:
-            arrays |= heard.taken(now, action, self.interval).arrays()
+        if issued is not None:
+            arrays |= issued.taken(now, action, self.interval).arrays()
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
         words = self._in_words(state.action, action, onward, bool(view.allowed[state.action]))
@@ -137,26 +145,27 @@ class Lookahead:
             "takes_forecasts": bool(self.takes_forecasts),
         }
 
-    def _heard(self, state: RuleState, view: View, now: float) -> Heard | None:
-        heard = Heard.of(state.arrays)
+    def _issued(self, state: RuleState, view: View, now: float) -> IssuedForecasts | None:
+        issued = IssuedForecasts.of(state.arrays)
         if view.forecast is None or np.size(view.forecast) == 0:
-            return heard
+            return issued
         if not self.takes_forecasts:
             raise InvalidInput("this policy's contexts are times and its model takes no forecast; leave it out")
-        return (heard or Heard.nothing(self.problem.n)).with_forecast(now, view.forecast)
+        return (issued or IssuedForecasts.nothing(self.problem.n)).with_forecast(now, view.forecast)
 
-    def _costs(self, view: View, now: float, heard: Heard | None) -> Array:
+    def _costs(self, view: View, now: float, issued: IssuedForecasts | None) -> Array:
         """What every action is predicted to cost in each round of the plan, (horizon, n)."""
         times = np.asarray(now + self.interval * np.arange(self.horizon))
-        options: dict[str, Any] = {} if self.optimism is None else {"optimism": self.optimism}
-        if heard is not None:
-            options["outlook"] = heard.about(times, self.interval)
-        if view.costs_at is None:  # costs that are shown are known for the present round only
+        if view.model is None:  # costs that are shown are known for the present round only
             table = np.repeat(view.costs[None], self.horizon, axis=0)
-        elif options:
-            table = np.array(view.costs_at(times[:, None], **options))
+        elif issued is not None:
+            assert isinstance(view.model, ForecastCosts)  # as `asks` says
+            table = np.array(view.model.costs_at_outlook(times[:, None], issued.about(times, self.interval)))
+        elif self.optimism is not None:
+            assert isinstance(view.model, OptimisticCosts)
+            table = np.array(view.model.costs_at_optimism(times[:, None], self.optimism))
         else:
-            table = np.vstack([view.costs[None], view.costs_at(times[1:, None])])
+            table = np.vstack([view.costs[None], view.model.costs_at(times[1:, None])])
         # An action that is forbidden now, by the model or the mask, is kept out of this round by `view.allowed`.
         usable = np.isfinite(table)
         worst = float(table[usable].max(initial=0.0)) + 10.0 * self._steps.reach

@@ -59,43 +59,43 @@ class Outlook:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class IssuedForecasts:
     """The forecasts of the last rounds.
 
     Attributes
     ----------
     issued
         When each was made, newest first; (LEADS,), NaN before the first.
-    heard
-        ``heard[a, l]``: the a-th newest one's row for l + 1 rounds later, and the deviation; (LEADS, LEADS, n + 1).
+    tables
+        ``tables[a, l]``: the a-th newest one's row for l + 1 rounds later, and the deviation; (LEADS, LEADS, n + 1).
     said
         As in `Outlook`.
     """
 
     issued: Array
-    heard: Array
+    tables: Array
     said: Array
 
     @classmethod
-    def nothing(cls, n: int) -> Heard:
+    def nothing(cls, n: int) -> IssuedForecasts:
         """No forecast yet."""
         unknown = np.full((LEADS, LEADS, n + 1), np.nan)
         return cls(unknown[0, :, 0].copy(), unknown, np.full((REMEMBERED, 2 + LEADS), np.nan))
 
     @classmethod
-    def of(cls, arrays: dict[str, Array]) -> Heard | None:
+    def of(cls, arrays: dict[str, Array]) -> IssuedForecasts | None:
         """Read from a rule's state; None where there was never a forecast."""
         return cls(*(arrays[name] for name in NAMES)) if NAMES[0] in arrays else None
 
     def arrays(self) -> dict[str, Array]:
         """As a rule's state holds it."""
-        return dict(zip(NAMES, (self.issued, self.heard, self.said), strict=True))
+        return dict(zip(NAMES, (self.issued, self.tables, self.said), strict=True))
 
-    def with_forecast(self, now: float, forecast: Any) -> Heard:
+    def with_forecast(self, now: float, forecast: Any) -> IssuedForecasts:
         """After one more forecast, or none."""
         if forecast is None or np.size(forecast) == 0:
             return self
-        n = self.heard.shape[2] - 1
+        n = self.tables.shape[2] - 1
         rows = check_contexts(forecast, None, "forecast")[:LEADS]
         if rows.shape[1] not in (n, n + 1):
             raise InvalidInput(
@@ -107,26 +107,26 @@ class Heard:
         if rows.shape[1] == n + 1 and not (rows[:, -1] >= 0).all():
             i = int(np.argmin(rows[:, -1] >= 0))
             raise InvalidInput(f"the deviation of forecast row {i} is {rows[i, -1]:g}; it must be 0 or more")
-        return Heard(np.append(now, self.issued[:-1]), np.concatenate([newest, self.heard[:-1]]), self.said)
+        return IssuedForecasts(np.append(now, self.issued[:-1]), np.concatenate([newest, self.tables[:-1]]), self.said)
 
     def about(self, times: Array, interval: float) -> Outlook:
         """The newest word on each of k times, (k,)."""
         leads = np.zeros(len(times), dtype=np.int64)
-        rows = np.full((len(times), self.heard.shape[2]), np.nan)
+        rows = np.full((len(times), self.tables.shape[2]), np.nan)
         for k, time in enumerate(times.tolist()):
             for age, lead in self._leads(time, interval):
-                if np.isfinite(self.heard[age, lead - 1, 0]):
-                    leads[k], rows[k] = lead, self.heard[age, lead - 1]
+                if np.isfinite(self.tables[age, lead - 1, 0]):
+                    leads[k], rows[k] = lead, self.tables[age, lead - 1]
                     break
         return Outlook(rows[:, :-1], leads, rows[:, -1], self.said)
 
-    def taken(self, now: float, action: int, interval: float) -> Heard:
+    def taken(self, now: float, action: int, interval: float) -> IssuedForecasts:
         """After an action was chosen: what had been forecast for it, by lead."""
         row = np.full(2 + LEADS, np.nan)
         row[:2] = now, action
         for age, lead in self._leads(now, interval):
-            row[1 + lead] = self.heard[age, lead - 1, action]
-        return Heard(self.issued, self.heard, np.vstack([row, self.said[:-1]]))
+            row[1 + lead] = self.tables[age, lead - 1, action]
+        return IssuedForecasts(self.issued, self.tables, np.vstack([row, self.said[:-1]]))
 
     def _leads(self, time: float, interval: float) -> list[tuple[int, int]]:
         """Each forecast that covers a time: how old it is in the list, and by how many rounds it was ahead."""

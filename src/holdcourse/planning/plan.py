@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import whole_number
+from holdcourse.costs import OptimisticCosts
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.history import check_context
 from holdcourse.planning.beliefs import Memory, Table
@@ -69,8 +70,8 @@ class Plan:
     sweeps
         Value sweeps per round.
     shared
-        Share optimism over contexts. Needs a cost model whose `costs_at` takes ``optimism=``; without it the plan
-        believes the bounds as they are.
+        Share optimism over contexts, with cost models that are `OptimisticCosts`; with others, and without it, the plan
+        believes the costs as they are.
     shown
         Costs are remembered as they were shown, for models that know only those of the present round.
     forecasts
@@ -118,21 +119,21 @@ class Plan:
         known = Memory.of(state, view, self.problem.n)
         context = check_context(view.context, known.chain.points.shape[1])
         contexts, confidence = read_forecast(None if self.forecasts == "ignore" else view.forecast, len(context))
-        seen = known.chain.sees(context, self.closeness, self.capacity)
+        seen = known.chain.extended(context, self.closeness, self.capacity)
         chain = seen.chain
         apart = self.closeness.distances(chain.points, chain.points, chain.points)
         chances = chain.transitions(apart, self.stay)
         away = apart[chain.here] if seen.new else self._apart(chain, context[None])[:, 0]
-        record = known.record.checked(
+        scores = known.scores.checked(
             context,
             lambda said: alikeness(self._apart(chain, said, context)[0]),
             lambda: self._chain_closeness(known, chain, chances, away),
         )
-        trust = confidence * (record.trust()[: len(contexts)] if self.forecasts == "robust" else 1.0)
+        trust = confidence * (scores.trust()[: len(contexts)] if self.forecasts == "robust" else 1.0)
 
         table = known.table.with_row(chain.here, seen.nearest, seen.new)
         table = self._asked_anew(table, chain, known.chain.here, apart, state.round, view)
-        now = self._row(view, context) if view.costs_at is not None and not self.shown else table.row(chain.here)
+        now = self._row(view, context) if view.model is not None and not self.shown else table.row(chain.here)
         stops = np.argmin(self._apart(chain, contexts), axis=0) if len(contexts) else np.zeros(0, dtype=np.int64)
         part = self._hope(table, alikeness(apart, 1.0), self._occupancy(chances, chain.here, stops, trust))
 
@@ -151,7 +152,7 @@ class Plan:
         total = now[0] - part[chain.here] * now[1] + self.discount * onward
         action = self._steps.best(state.action, total, view.allowed)
 
-        arrays = Memory(chain, replace(table, values=values), available, record.told(contexts)).arrays()
+        arrays = Memory(chain, replace(table, values=values), available, scores.told(contexts)).arrays()
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
@@ -176,14 +177,14 @@ class Plan:
 
     def _row(self, view: View, context: Array) -> tuple[Array, Array]:
         """Expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
-        assert view.costs_at is not None
-        low = view.costs_at(context[None])[0]
+        assert view.model is not None
+        low = view.model.costs_at(context[None])[0]
         usable = np.isfinite(low)
         # A model may forbid actions.
         low = np.where(usable, low, low[usable].max(initial=0.0) + 10.0 * self._steps.reach)
-        if not self.shared:
+        if not (self.shared and isinstance(view.model, OptimisticCosts)):
             return low, np.zeros_like(low)
-        expected = np.where(usable, view.costs_at(context[None], optimism=0.0)[0], low)
+        expected = np.where(usable, view.model.costs_at_optimism(context[None], 0.0)[0], low)
         return expected, expected - low
 
     def _asked_anew(
@@ -192,7 +193,7 @@ class Plan:
         """The table with its most important rows made current."""
         here, refreshed = chain.here, table.refreshed.copy()
         expected, spread = table.expected.copy(), table.spread.copy()
-        if self.shown or view.costs_at is None:
+        if self.shown or view.model is None:
             finite = np.isfinite(view.costs)
             unknown = np.where(refreshed[here] >= 0, expected[here], view.costs[finite].mean())
             expected[here] = np.where(finite, view.costs, unknown)
@@ -250,7 +251,7 @@ class Plan:
         after = chances[stops[-1]] @ values
         for step in range(len(contexts) - 1, -1, -1):
             stop = stops[step]
-            if self.shown or view.costs_at is None or away[stop, step] < CLOSE_ENOUGH:
+            if self.shown or view.model is None or away[stop, step] < CLOSE_ENOUGH:
                 expected, spread = table.row(int(stop))
             else:
                 expected, spread = self._row(view, contexts[step])
@@ -274,7 +275,7 @@ class Plan:
         """How close the chain's own predictions made 1, 2, ... rounds ago come to the present context, (LEADS,)."""
         likeness = alikeness(away)
         reached, scores = likeness, np.zeros(LEADS)
-        past = known.record.contexts
+        past = known.scores.contexts
         there = np.isfinite(past).all(axis=1).reshape(-1)
         nearest = np.argmin(self._apart(chain, np.where(there[:, None], past, 0.0)), axis=0)
         for lead in range(LEADS):

@@ -119,7 +119,7 @@ def planner_known(
         max_step=max_step,
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), "maximise": maximise}
-    return Policy("Planner-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("planner_known", options))
+    return Policy("Planner-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("planner-known", options))
 
 
 def _options_of(rule: Plan) -> dict[str, Any]:

@@ -17,10 +17,9 @@ A `Policy` is frozen and can be run many times. A `Pilot` is a policy at work, d
 
 from __future__ import annotations
 
-from holdcourse.policy.definition import Policy, RuleMaker
+from holdcourse.policy.definition import Policy
 from holdcourse.policy.learning import Learning, lower_bound
 from holdcourse.policy.named import (
-    best_measured,
     cgp_lcb,
     fixed,
     fixed_at,
@@ -36,8 +35,6 @@ __all__ = [
     "Learning",
     "OnTree",
     "Policy",
-    "RuleMaker",
-    "best_measured",
     "cgp_lcb",
     "fixed",
     "fixed_at",

@@ -7,23 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from holdcourse.costs import CostModel
+from holdcourse.errors import InvalidInput
 from holdcourse.problem import Problem
-from holdcourse.rules import Rule
-
-
-class RuleMaker(Protocol):
-    """Makes the rule of a run from the run's seed; for rules that hold something random, such as a tree."""
-
-    def __call__(self, seed: int) -> Rule:
-        """The rule of the run with this seed."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """What it makes, in JSON values."""
-        ...
+from holdcourse.rules import DemandingRule, Rule, RuleMaker
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +48,18 @@ class Policy:
     made_by: tuple[str, Mapping[str, Any]] | None = None
     explanation: str = ""
 
+    def __post_init__(self) -> None:
+        asked = self.rule.asks if isinstance(self.rule, DemandingRule) else ()
+        missing = [protocol.__name__ for protocol in asked if not isinstance(self.costs, protocol)]
+        if missing:
+            raise InvalidInput(
+                f"the rule of {self.name} needs a cost model that has {missing[0]}, and {type(self.costs).__name__} "
+                f"has not; see holdcourse.costs.{missing[0]} for what is missing"
+            )
+
     def rule_for(self, seed: int) -> Rule:
         """The rule of the run with this seed."""
-        return self.rule(seed) if callable(self.rule) else self.rule
+        return self.rule.rule_for(seed) if isinstance(self.rule, RuleMaker) else self.rule
 
     @cached_property
     def fingerprint(self) -> str:

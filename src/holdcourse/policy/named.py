@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from holdcourse.costs import KnownCosts
 from holdcourse.errors import InvalidInput
 from holdcourse.history import History
+from holdcourse.offline import best_measured
 from holdcourse.policy.definition import Policy
 from holdcourse.policy.learning import Learning, lower_bound
 from holdcourse.policy.on_tree import OnTree
@@ -53,7 +54,7 @@ def gp_md(
     """
     rule = OnTree(problem, tau, kappa, tree, tree_seed)
     options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, **learning}
-    return Policy("GP-MD", rule, lower_bound(problem, learning), problem, ("gp_md", options))
+    return Policy("GP-MD", rule, lower_bound(problem, learning), problem, ("gp-md", options))
 
 
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
@@ -66,7 +67,7 @@ def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
     >>> hc.Controller(policy).ask(context=0.3).value
     0.5
     """
-    return Policy("CGP-LCB", Greedy(problem), lower_bound(problem, learning), problem, ("cgp_lcb", dict(learning)))
+    return Policy("CGP-LCB", Greedy(problem), lower_bound(problem, learning), problem, ("cgp-lcb", dict(learning)))
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
@@ -80,7 +81,7 @@ def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Le
     >>> hc.Controller(policy, start=0).ask(context=0.3).value  # the way is too dear
     0.0
     """
-    made_by = ("proximal_lcb", {"weight": weight, **learning})
+    made_by = ("proximal-lcb", {"weight": weight, **learning})
     return Policy("Proximal-LCB", Proximal(problem, weight), lower_bound(problem, learning), problem, made_by)
 
 
@@ -105,7 +106,7 @@ def md_known(
     """
     rule = OnTree(problem, tau, kappa, tree, tree_seed)
     options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, "maximise": maximise}
-    return Policy("MD-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("md_known", options))
+    return Policy("MD-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("md-known", options))
 
 
 def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
@@ -117,7 +118,7 @@ def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
     >>> hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))).ask(costs=[1.0, 2.0, 0.5]).value
     1.0
     """
-    made_by = ("minc_known", {"maximise": maximise})
+    made_by = ("minc-known", {"maximise": maximise})
     return Policy("MinC-Known", Greedy(problem), KnownCosts(problem, maximise=maximise), problem, made_by)
 
 
@@ -144,20 +145,10 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
     >>> hc.fixed(hc.Problem([0.0, 0.5, 1.0]), past).name
     'fixed at 0.5'
     """
-    past = History.of(history)
-    past.check(problem, None)
-    if len(past) == 0:
+    best = best_measured(History.of(history), problem, maximise=maximise)
+    if best is None:
         raise InvalidInput("fixed chooses its action on history, and the history is empty")
-    return fixed_at(problem, best_measured(problem, past, maximise=maximise), maximise=maximise)
-
-
-def best_measured(problem: Problem, past: History, *, maximise: bool) -> int:
-    """The action of least mean cost in a history, of those that were tried."""
-    sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
-    counts = np.bincount(past.actions, minlength=problem.n)
-    means = np.full(problem.n, np.inf)
-    np.divide(-sums if maximise else sums, counts, out=means, where=counts > 0)
-    return int(np.argmin(means))
+    return fixed_at(problem, best, maximise=maximise)
 
 
 def fixed_at(problem: Problem, action: int, *, maximise: bool = False) -> Policy:
@@ -171,7 +162,7 @@ def fixed_at(problem: Problem, action: int, *, maximise: bool = False) -> Policy
     """
     problem.check_action(action)
     name, nothing = f"fixed at {problem.value(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
-    made_by = ("fixed_at", {"action": int(action), "maximise": maximise})
+    made_by = ("fixed-at", {"action": int(action), "maximise": maximise})
     return Policy(name, Stay(problem, int(action)), nothing, problem, made_by)
 
 

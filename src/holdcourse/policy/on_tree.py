@@ -36,7 +36,7 @@ class OnTree:
         if self.tree_seed is not None:
             object.__setattr__(self, "tree_seed", checked_seed(self.tree_seed, "tree_seed"))
 
-    def __call__(self, seed: int) -> MirrorDescent:
+    def rule_for(self, seed: int) -> MirrorDescent:
         """The rule of the run with this seed."""
         tree = self.tree
         if tree is None:

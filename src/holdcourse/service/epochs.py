@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from holdcourse import recipe
+from holdcourse import recipe, registry
 from holdcourse.controller import Controller
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.history import History
 from holdcourse.limits import Guard, Limits
 from holdcourse.log import Log
-from holdcourse.policy import Learning, Policy, fixed
+from holdcourse.offline import best_measured
+from holdcourse.policy import Learning, Policy
 from holdcourse.problem import Problem, grid
 from holdcourse.service import sizes
 from holdcourse.service.ledger import Ledger
@@ -63,7 +64,7 @@ def begin(
         "history": history,
         "start": config["start"],
         "home": config["start"],
-        "fixed": None if past is None else _best_fixed(problem, past, config),
+        "fixed": None if past is None else best_measured(past, problem, maximise=maximises(config)),
         "explanation": policy.explanation,
         **_signature(author),
     }
@@ -238,10 +239,7 @@ def limits_of(config: Mapping[str, Any]) -> Limits:
 def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None) -> Policy:
     """What decides; `past` is learned before the first round."""
     name = config["policy"]
-    maker = recipe.MAKERS.get(name)
-    if maker is None:
-        raise InvalidInput(f"policy {name!r} is not known here; there are {sorted(recipe.MAKERS)}")
-    parameters = inspect.signature(maker).parameters
+    parameters = inspect.signature(registry.entry_of(name, "problem").maker()).parameters
     learns = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     taken = {*parameters, *(Learning.__annotations__ if learns else ())} - {"problem", "learning", "history"}
     options = {key: value for key, value in config["options"].items() if value is not None}
@@ -271,12 +269,6 @@ def _past(records: list[Measured]) -> History | None:
 def maximises(config: Mapping[str, Any]) -> bool:
     """Whether measurements are gains."""
     return bool(config["options"]["maximise"])
-
-
-def _best_fixed(problem: Problem, past: History, config: Mapping[str, Any]) -> int:
-    chosen = fixed(problem, past, maximise=maximises(config)).made_by
-    assert chosen is not None
-    return int(chosen[1]["action"])
 
 
 def nearest_actions(old: Problem, new: Problem) -> list[int]:

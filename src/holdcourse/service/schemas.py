@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from holdcourse import registry
 
 MAX_ACTIONS = 5000
 MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
@@ -40,7 +42,15 @@ Point = Annotated[list[Number], Field(min_length=1, max_length=64)]
 Row = Annotated[list[Number], Field(max_length=MAX_ACTIONS)]
 Context: TypeAlias = Annotated[Number | Annotated[list[Number], Field(max_length=MAX_CONTEXT)] | None, Field()]
 Mode: TypeAlias = Literal["observe", "shadow", "advise", "act"]
-PolicyName: TypeAlias = Literal["recommended", "planner", "gp_md", "cgp_lcb", "proximal_lcb", "stationary", "fixed_at"]
+POLICIES = tuple(
+    name
+    for name in registry.names("problem", shown=("measurements", "nothing"))
+    if set(registry.TABLE[name].required) <= {"action"}  # the one that a request can give
+)
+if TYPE_CHECKING:
+    PolicyName: TypeAlias = str
+else:
+    PolicyName = Literal[POLICIES]  # so that the error and the schema list them
 
 
 class Request(BaseModel):
@@ -99,7 +109,7 @@ class Options(Request):
     discount: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
     time: bool | None = None
     interval: Positive | None = None
-    action: Action | None = Field(None, description="Of `fixed_at`.")
+    action: Action | None = Field(None, description="Of `fixed-at`.")
 
 
 class Settings(Request):

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from holdcourse import registry
 from holdcourse.action_grid import said
 from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.kernels import Kernel
 from holdcourse.service.schemas import MAX_ACTIONS
 
 MAX_BYTES = 2**30
-MATRICES = 9  # (n, n) matrices that making a policy that learns holds at once at most, beside one for each part ...
-UNLEARNED = ("stationary", "fixed_at")  # ... of its kernel; these make none
+MATRICES = 9  # (n, n) matrices that making a policy that learns holds at once at most, beside one for each kernel part
 
 
 def action_count(actions: Any, metric: Any) -> int:
@@ -32,7 +32,7 @@ def action_count(actions: Any, metric: Any) -> int:
 def require_room(config: Mapping[str, Any]) -> None:
     """Raise where the matrices over all pairs of actions would take more than a request may."""
     n, kernel = action_count(config["actions"], config["metric"]), config["options"]["kernel"]
-    if config["policy"] in UNLEARNED:
+    if registry.entry_of(config["policy"]).shown == "nothing":  # it makes no matrix
         return
     matrices = MATRICES + (1 if kernel is None else len(Kernel.from_json(kernel).parts))
     if 8 * n * n * matrices > MAX_BYTES:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from holdcourse import recipe
+from holdcourse import registry
 from holdcourse.controller import Controller
 from holdcourse.policy import Policy
 from holdcourse.service import watchdog
@@ -221,12 +220,11 @@ def _explained(ledger: Ledger, policy: str) -> str:
 
 def of_epoch(name: str, epoch: int, archived: list[int], policy: Policy) -> dict[str, Any]:
     """The part of the state that stays the same within an epoch; there may be thousands of actions."""
-    maker = "" if policy.made_by is None else policy.made_by[0]
-    described = inspect.getdoc(recipe.MAKERS[maker]) or ""
+    sentence = "" if policy.made_by is None else registry.entry_of(policy.made_by[0]).sentence
     return {
         "id": name,
         "epoch": epoch,
         "archived_epochs": archived,
-        "explains_itself": policy.explanation or described.partition("\n\n")[0].replace("\n", " "),
+        "explains_itself": policy.explanation or sentence,
         "actions": [plain_value(policy.problem.value(action)) for action in range(policy.problem.n)],
     }

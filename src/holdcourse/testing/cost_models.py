@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdcourse.costs import CostModel
+from holdcourse.costs import CostModel, ForecastCosts, OptimisticCosts
 from holdcourse.history import check_contexts
+from holdcourse.planning.outlook import LEADS, Outlook
 from holdcourse.problem import Problem
 
 SAME = 1e-9  # relative: what may differ between two ways of computing the same
@@ -29,7 +30,9 @@ def check_cost_model(
     Costs have the right shape and are finite or +inf; asking changes nothing; a copy goes its own way; a state brings
     everything back to the last bit, also in the middle of an episode; wrong input is refused with `InvalidInput` (or
     another `ValueError`) and changes nothing; `costs_at` says the same as `estimate`; `learn` returns a weight from 0
-    to 1; the description is JSON, is equal for equal models, and does not depend on what was learned.
+    to 1; the description is JSON, is equal for equal models, and does not depend on what was learned. What only some
+    models can do is checked where the model has the method: `costs_at_optimism` gives the costs of `costs_at` at 1 and
+    expected costs at 0, and `costs_at_outlook` those of `costs_at` where no forecast says anything.
 
     Parameters
     ----------
@@ -49,8 +52,10 @@ def check_cost_model(
     if len(rows) < 4:
         raise ValueError(f"give at least 4 contexts, got {len(rows)}")
     trial = _Trial(factory, problem, rows, measure, seed)
+    trial.check_protocol()
     trial.check_description()
     trial.check_estimates()
+    trial.check_abilities()
     trial.check_copy()
     trial.check_state()
     trial.check_wrong_input()
@@ -80,6 +85,29 @@ class _Trial:
         self.early, self.late = records[: len(records) // 2], records[len(records) // 2 :]
 
     # -- what is checked -----------------------------------------------------------------------------------------------
+
+    def check_protocol(self) -> None:
+        model: Any = self.factory()
+        names = [name for name in dir(CostModel) if not name.startswith("_")]
+        missing = [name for name in names if not hasattr(model, name)]
+        if missing:
+            raise AssertionError(f"a cost model has {', '.join(names)}; {type(model).__name__} has no {missing[0]}")
+
+    def check_abilities(self) -> None:
+        model = self.told()
+        if model.needs_costs:
+            return
+        expected = [[estimate[1]] for estimate in self.ask(model)]
+        usual = [[row] for row in model.costs_at(self.probes)]
+        if isinstance(model, OptimisticCosts):
+            for optimism, costs, what in ((1.0, usual, "costs_at"), (0.0, expected, "the expected costs")):
+                table = [[row] for row in model.costs_at_optimism(self.probes, optimism)]
+                self.require_same(table, costs, f"costs_at_optimism with {optimism:g} differs from {what}", SAME)
+        if isinstance(model, ForecastCosts):
+            k, silent = len(self.probes), np.full((len(self.probes), self.problem.n), np.nan)
+            none = Outlook(silent, np.zeros(k, dtype=np.int64), np.full(k, np.nan), np.full((0, 2 + LEADS), np.nan))
+            table = [[row] for row in model.costs_at_outlook(self.probes, none)]
+            self.require_same(table, usual, "costs_at_outlook without any forecast differs from costs_at", SAME)
 
     def check_description(self) -> None:
         model = self.factory()

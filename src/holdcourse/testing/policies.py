@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.controller import Controller
+from holdcourse.costs import CostModel
 from holdcourse.decision import Decision
 from holdcourse.errors import HoldcourseError
 from holdcourse.history import check_contexts
 from holdcourse.policy import Policy
+from holdcourse.rules import Rule
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -25,7 +27,8 @@ FASTEST_GROWTH = 4.5  # of the saved state when the rounds double: an exact post
 def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: int = 0, seed: int = 0) -> None:
     """Check that a policy is fit for a `Controller`.
 
-    Decisions are the same for the same seed; a run that is saved and loaded at a random round goes on bit-identically;
+    Rule and cost model have what their protocols declare; decisions are the same for the same seed; a run that is saved
+    and loaded at a random round goes on bit-identically;
     masks are respected; bad input changes nothing; equal policies have equal fingerprints; and the saved state does not
     grow beyond what an exact posterior needs.
 
@@ -94,11 +97,17 @@ class _Rounds:
 
 def _check_identity(factory: Callable[[], Policy]) -> None:
     one, other = factory(), factory()
-    for part in (one.rule.describe(), one.costs.describe()):
+    rule, costs = one.rule_for(0), one.costs  # of whatever types: somebody wrote them
+    for part, protocol in ((rule, Rule), (costs, CostModel)):
+        if not isinstance(part, protocol):
+            names = [name for name in dir(protocol) if not name.startswith("_")]
+            missing = [name for name in names if not hasattr(part, name)]
+            raise AssertionError(f"a {protocol.__name__} has {', '.join(names)}; {part!r} has no {missing[0]}")
+    for described in (one.rule.describe(), one.costs.describe()):
         try:
-            json.dumps(part)
+            json.dumps(described)
         except TypeError as error:
-            raise AssertionError(f"describe() must hold JSON values only, got {part!r}: {error}") from None
+            raise AssertionError(f"describe() must hold JSON values only, got {described!r}: {error}") from None
     if one.fingerprint != other.fingerprint:
         raise AssertionError("two policies of the same factory have different fingerprints; describe() must not vary")
 

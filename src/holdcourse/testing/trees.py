@@ -9,7 +9,7 @@ from holdcourse.tree import Tree
 
 
 def check_tree(tree: Tree, problem: Problem) -> None:
-    """Check that a tree may stand for the problem's metric (spec section 2).
+    """Check that a tree may stand for the problem's metric (docs/theory/movement.md).
 
     Its leaves are the actions; its distances are nowhere below the metric's (the mean of both directions for directed
     costs); every edge weighs at most 1/tau of the edge above it. Whether the arrays form a tree at all is checked by

@@ -12,13 +12,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from holdcourse import registry
 from holdcourse.arguments import Json, check_out, names_of, names_option
 from holdcourse.errors import MissingExtra
 from holdcourse.wind import backtest_options as options
 from holdcourse.wind.backtest_options import SiteFiles
 from holdcourse.wind.bundled import bundled
 from holdcourse.wind.pictures import check_pictures
-from holdcourse.wind.policies import REGISTRY
 from holdcourse.wind.report import write_report
 from holdcourse.wind.run import Plan, SiteResult, run_backtest
 from holdcourse.wind.tables import as_data, screen_tables
@@ -76,7 +76,7 @@ def backtest(
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
     policies: Annotated[
         list[str] | None,
-        names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", REGISTRY, FLYING),
+        names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", registry.names("wind"), FLYING),
     ] = None,
     start: Annotated[
         float | None, typer.Option(help="Altitude before the first hour, m; default middle.", rich_help_panel=FLYING)

@@ -93,13 +93,18 @@ class ExpectedEnergy:
         costs = self._costs(mean, std)
         return Estimate(costs, costs, mean, std)
 
-    def costs_at(self, contexts: ArrayLike, outlook: hc.Outlook | None = None) -> Array:
-        """Costs at each of k hours, (k, n); `outlook` is what forecasts say of them."""
-        watch = self.posterior.watch(contexts)  # all hours at once
-        mean, std = watch.mean + self.wind(watch.contexts[:, 0]), watch.std
-        if outlook is not None:
-            mean, std = self._blended(mean, std, outlook)
-        return self._costs(mean, std)
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs at each of k hours, (k, n)."""
+        return self._costs(*self._predicted(contexts))
+
+    def costs_at_outlook(self, contexts: ArrayLike, outlook: hc.Outlook) -> Array:
+        """Costs at each of k hours, (k, n), given what forecasts say of them."""
+        return self._costs(*self._blended(*self._predicted(contexts), outlook))
+
+    def _predicted(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and deviation of the wind at each of k hours, all at once."""
+        watch = self.posterior.watch(contexts)
+        return watch.mean + self.wind(watch.contexts[:, 0]), watch.std
 
     def _costs(self, mean: Array, std: Array) -> Array:
         made = expected_power(self.curve, mean, std)

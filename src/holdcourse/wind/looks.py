@@ -1,30 +1,11 @@
-"""How policies look and what they are called, the same in every table, picture and page."""
+"""How the policies of a backtest look, as the table of policies says, and which of them a page shows at first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdcourse.wind.policies import REGISTRY
-from holdcourse.wind.result import KNOWING, Backtest
-
-# After Okabe and Ito, for people who see colours differently. All lie between 3:1 contrast on white and on the dark
-# background, so that one colour serves both; dashes tell apart those that know what no gauge could tell.
-_COLOURS = {
-    "fixed": "#737a82",
-    "stationary": "#4a96a3",
-    "recommended": "#c4455d",
-    "gp-md": "#0077bb",
-    "cgp-lcb": "#d55e00",
-    "md-known": "#cc6f9e",
-    "minc-known": "#8a6cc0",
-    "best-fixed": "#a07020",
-    "clairvoyant": "#009e73",
-}
-_OTHERS = ("#5f8f00", "#3f78d8", "#b06000", "#9a5bd0", "#2f9a88")
-_HINDSIGHT_SAYS = {
-    "best-fixed": "The one altitude that would have made most; known only afterwards.",
-    "clairvoyant": "Perfect hindsight: the best way through all the wind, known in advance.",
-}
+from holdcourse import registry
+from holdcourse.wind.result import Backtest
 
 
 @dataclass(frozen=True)
@@ -38,13 +19,9 @@ class Look:
 
 
 def look(policy: str) -> Look:
-    """How a policy looks; later ones in the registry get colours in their order."""
-    colour = _COLOURS.get(policy)
-    if colour is None:
-        later = [name for name in REGISTRY if name not in _COLOURS]
-        colour = _OTHERS[(later.index(policy) if policy in later else 0) % len(_OTHERS)]
-    says = _HINDSIGHT_SAYS.get(policy) or (getattr(REGISTRY.get(policy), "__doc__", "") or "").strip()
-    return Look(policy, colour, policy in KNOWING, says.splitlines()[0] if says else "")
+    """How a policy looks."""
+    entry = registry.TABLE.get(policy) or registry.Entry(policy, policy, "")
+    return Look(policy, registry.colour_of(policy), entry.knowing, entry.sentence)
 
 
 def worth_showing(found: Backtest) -> list[str]:

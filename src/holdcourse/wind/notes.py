@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
-from holdcourse.costs import CostModel, Estimate, maximises
+from holdcourse.costs import CostModel, Costs, Estimate, ExpertCosts, ForecastCosts, OptimisticCosts, maximises
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -90,9 +90,9 @@ class Noted:
         self._notebook.add(estimate)
         return estimate
 
-    def costs_at(self, contexts: ArrayLike, **options: Any) -> Array:
+    def costs_at(self, contexts: ArrayLike) -> Array:
         """As the model."""
-        return self._model.costs_at(contexts, **options)
+        return self._model.costs_at(contexts)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """As the model."""
@@ -104,7 +104,7 @@ class Noted:
 
     def copy(self) -> Noted:
         """An independent twin that writes into the same notebook: a run works on a copy."""
-        return Noted(self._model.copy(), self._notebook)
+        return type(self)(self._model.copy(), self._notebook)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """As the model."""
@@ -120,7 +120,43 @@ class Noted:
         return self._model.describe()
 
 
+class _Optimistic(Noted):
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """As the model."""
+        assert isinstance(self._model, OptimisticCosts)
+        return self._model.costs_at_optimism(contexts, optimism)
+
+
+class _Forecast(Noted):
+    def costs_at_outlook(self, contexts: ArrayLike, outlook: hc.Outlook) -> Array:
+        """As the model."""
+        assert isinstance(self._model, ForecastCosts)
+        return self._model.costs_at_outlook(contexts, outlook)
+
+
+class _Experts(Noted):
+    def of_expert(self, expert: int) -> Costs | None:
+        """As the model."""
+        assert isinstance(self._model, ExpertCosts)
+        return self._model.of_expert(expert)
+
+    def expected_at(self, contexts: ArrayLike) -> Array | None:
+        """As the model."""
+        assert isinstance(self._model, ExpertCosts)
+        return self._model.expected_at(contexts)
+
+
+# What only some models can do: the one that notes can do it exactly where the model can.
+_ABILITIES: dict[type, type[Noted]] = {
+    OptimisticCosts: _Optimistic,
+    ForecastCosts: _Forecast,
+    ExpertCosts: _Experts,
+}
+
+
 def noted(policy: hc.Policy) -> tuple[hc.Policy, Notebook]:
     """The same policy, and the notebook that its next run will fill."""
     notebook = Notebook()
-    return replace(policy, costs=Noted(policy.costs, notebook)), notebook
+    able = [wrapper for ability, wrapper in _ABILITIES.items() if isinstance(policy.costs, ability)]
+    wrapper: type[Noted] = type("Noted", (*able, Noted), {})
+    return replace(policy, costs=wrapper(policy.costs, notebook)), notebook

@@ -1,4 +1,4 @@
-"""The policies of a wind backtest, by name. The registry is open: what is registered here appears everywhere."""
+"""What a wind backtest makes of the table of policies: the setting that they are made for, and their makers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import holdcourse as hc
+from holdcourse import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.world import HOURS_OF_DAY, WindWorld
 
 Array: TypeAlias = NDArray[np.float64]
 
-# The paper's hyperparameters (spec section 7): on z-scored altitude and hour.
+# The paper's hyperparameters (its section 5.1), on z-scored altitude and hour.
 LENGTH_SCALE, VARIANCE, NOISE_VARIANCE = 3.67, 6.85, 2.73
 FALLBACK_MEAN = 8.5  # m/s, where there is no past
 FITTED_RECORDS = 4000  # so many measurements of the past are enough to fit a kernel to
@@ -123,14 +124,12 @@ class Setting:
 
 
 Maker: TypeAlias = Callable[[Setting], hc.Policy]
-ContextKind: TypeAlias = Literal["hour", "time"]
-REGISTRY: dict[str, Maker] = {}
-_CONTEXTS: dict[str, ContextKind] = {}
-_ON_REQUEST: set[str] = set()
 
 
-def register(name: str, *, context: ContextKind = "hour", on_request: bool = False) -> Callable[[Maker], Maker]:
-    """Add a policy to every backtest, under this name.
+def register(
+    name: str, *, context: Literal["hour", "time"] = "hour", on_request: bool = False
+) -> Callable[[Maker], Maker]:
+    """Add a policy to every backtest, under this name: an entry of the table of policies.
 
     Parameters
     ----------
@@ -141,9 +140,10 @@ def register(name: str, *, context: ContextKind = "hour", on_request: bool = Fal
     """
 
     def add(maker: Maker) -> Maker:
-        REGISTRY[name] = maker
-        _CONTEXTS[name] = context
-        (_ON_REQUEST.add if on_request else _ON_REQUEST.discard)(name)
+        sentence = (maker.__doc__ or "").strip().partition("\n")[0]
+        known = registry.TABLE.get(name) or registry.Entry(name, name, sentence, "measurements")
+        makers = {**known.makers, "wind": maker}
+        registry.add(replace(known, makers=makers, context=context, on_request=on_request))
         return maker
 
     return add
@@ -151,70 +151,65 @@ def register(name: str, *, context: ContextKind = "hour", on_request: bool = Fal
 
 def policy_of(name: str) -> Maker:
     """What makes the policy of this name."""
-    if name not in REGISTRY:
-        raise InvalidInput(f"policy {name!r} is not known; there are {', '.join(REGISTRY)}")
-    return REGISTRY[name]
+    return registry.entry_of(name, "wind").maker("wind")
 
 
 def flown_by_default() -> list[str]:
-    """The policies of a backtest where nobody names any, in the order of the registry."""
-    return [name for name in REGISTRY if name not in _ON_REQUEST]
+    """The policies of a backtest where nobody names any, in the order of the table."""
+    return [name for name in registry.names("wind") if not registry.TABLE[name].on_request]
 
 
 def contexts_of(name: str, world: WindWorld) -> Array:
-    """What a policy of the registry is shown in each round, (t,)."""
-    return world.moments if _CONTEXTS.get(name) == "time" else world.hours
+    """What a policy of the table is shown in each round, (t,)."""
+    return world.moments if registry.entry_of(name, "wind").context == "time" else world.hours
 
 
-@register("fixed")
 def fixed(setting: Setting) -> hc.Policy:
     """The altitude that would have made most in the past: what an engineer would choose without a controller."""
     if setting.past is None:
         raise InvalidInput("the fixed altitude is chosen on history; give a history file or period")
-    world = setting.world
-    made = world.curve.power(setting.past.speed).mean(axis=0)
-    return hc.fixed_at(world.problem, int(np.argmax(made)))
+    return hc.fixed_at(setting.world.problem, best_altitude(setting.world, setting.past.speed))
 
 
-@register("recommended", context="time")
-def recommended(setting: Setting) -> hc.Policy:
-    """A wind filter with a 12-hour plan: moves for what the wind of the next hours promises, and comes back."""
-    from holdcourse.wind.recommended import recommended as make  # compiled code that only this policy needs
+def best_altitude(world: WindWorld, speed: Array) -> int:
+    """The altitude (index) at which wind of this speed, (t, n), makes most."""
+    best = hc.best_fixed(-world.curve.power(speed), world.problem)
+    assert best is not None  # power is finite
+    return best
+
+
+def wind_planner(setting: Setting) -> hc.Policy:
+    """A wind filter with a 12-hour plan, and caution chosen on history."""
+    from holdcourse.wind.planner import wind_planner as make  # compiled code that only this policy needs
 
     return make(setting)
 
 
-@register("stationary")
 def stationary(setting: Setting) -> hc.Policy:
     """Stay at the altitude where the run begins."""
     return hc.stationary(setting.world.problem)
 
 
-@register("gp-md")
 def gp_md(setting: Setting) -> hc.Policy:
     """The paper's algorithm: learns the wind where it flies, and moves when that promises more than the way costs."""
     return hc.gp_md(setting.world.problem, **setting.learning())
 
 
-@register("cgp-lcb")
 def cgp_lcb(setting: Setting) -> hc.Policy:
     """Flies where the bounds learned promise most, whatever the way costs."""
     return hc.cgp_lcb(setting.world.problem, **setting.learning())
 
 
-@register("planner", on_request=True)  # slow, and the hour of the day says little about the wind
 def planner(setting: Setting) -> hc.Policy:
     """Plans on what it has learned of every hour of the day."""
     return hc.planner(setting.world.problem, period=24.0, **setting.learning())
 
 
-@register("md-known")
 def md_known(setting: Setting) -> hc.Policy:
     """Mirror descent that sees this hour's wind at every altitude."""
     return hc.md_known(setting.world.problem)
 
 
-@register("minc-known")
 def minc_known(setting: Setting) -> hc.Policy:
     """The best altitude of every hour, whatever the way costs."""
     return hc.minc_known(setting.world.problem)

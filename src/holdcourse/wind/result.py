@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse import registry
 from holdcourse.wind.notes import Reasons
 from holdcourse.wind.world import WindWorld
 
@@ -21,8 +22,8 @@ Indices: TypeAlias = NDArray[np.int64]
 Verdict: TypeAlias = Literal["yes", "no", "stayed", "undecided", "too few", "no comparison"]
 
 HINDSIGHT = ("best-fixed", "clairvoyant")
-KNOWING = ("md-known", "minc-known", *HINDSIGHT)  # they see wind that no gauge on the machine could tell them
-RECOMMENDED, REFERENCE = "recommended", "gp-md"  # what we would fly, and the paper's algorithm beside it
+KNOWING = tuple(registry.names(shown=("costs", "hindsight")))  # they see what no gauge on the machine could tell them
+OURS, REFERENCE = "wind-planner", "gp-md"  # what we would fly, and the paper's algorithm beside it
 HOURS_PER_WEEK = 168
 WEEKS_PER_YEAR = 52
 BOOTSTRAP_DRAWS = 2000
@@ -162,8 +163,8 @@ class Backtest:
 
     @property
     def judged(self) -> Line | None:
-        """The controller that the answer is about: the recommended one, or else the best that could be flown."""
-        return next((row for row in self.flyable if row.policy == RECOMMENDED), next(iter(self.flyable), None))
+        """The controller that the answer is about: ours, or else the best that could be flown."""
+        return next((row for row in self.flyable if row.policy == OURS), next(iter(self.flyable), None))
 
     @property
     def stayed(self) -> bool:
@@ -210,7 +211,7 @@ class Backtest:
                 + (too_few if self.verdict == "too few" else ": this machine does not suit the wind of this record.")
             )
         tried = len(self.flyable)
-        chosen = tried == 1 or best.policy == RECOMMENDED  # beforehand, not for having come out best
+        chosen = tried == 1 or best.policy == OURS  # beforehand, not for having come out best
         who = best.policy if chosen else f"{best.policy}, the best of {tried} controllers tried,"
         more = f"{abs(best.gain):.1f} % {'more' if best.gain >= 0 else 'less'} net energy"
         sentence = f"{who} would have made {more} than staying at {altitude}, the altitude chosen on history"

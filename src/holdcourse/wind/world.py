@@ -26,7 +26,7 @@ HOURS_OF_DAY = np.arange(24.0)
 class EnergyCosts:
     """From bounds on the wind speed to lower bounds of the cost: max over x' of E_low(x') minus E_high(x).
 
-    The power curve is not monotone, so the extremes over the interval are taken, not its ends (spec section 7).
+    The power curve is not monotone, so the extremes over the interval are taken, not its ends.
     """
 
     curve: PowerCurve

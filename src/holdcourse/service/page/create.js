@@ -10,13 +10,14 @@ const MOST_FROM_RANGE = 5000;
 const HOW_TO_WRITE = "Numbers with commas, or a range: 50 to 300 step 25.";
 const BEYOND = "Also further limits, a history to start from, and options of the policy. The fields are described in /openapi.json.";
 
+// As in the table of policies, holdcourse/registry.py; a test compares them.
 const POLICIES = [
-  ["recommended", "What we would run. It does best with a history to start from (give it as JSON)."],
-  ["planner", "Learns what each setting costs and plans ahead."],
-  ["gp_md", "Learns what each setting costs and moves with care, by mirror descent."],
-  ["cgp_lcb", "Learns what each setting costs and ignores what moving costs."],
-  ["proximal_lcb", "Learns what each setting costs and prefers to stay near."],
-  ["stationary", "Always stays: to compare with."],
+  ["recommended", "What we would run: it looks at what it is given, picks a plan with others beside it, and says what it picked."],
+  ["planner", "Learns what each setting costs and which contexts follow which, and plans moves that pay."],
+  ["gp-md", "The paper's algorithm: learns what each setting costs and moves with care, by mirror descent on a tree."],
+  ["cgp-lcb", "Learns what each setting costs and ignores what moving costs."],
+  ["proximal-lcb", "Learns what each setting costs and goes where cost and way together promise least."],
+  ["stationary", "Stays at the setting where the run begins: to compare with."],
 ];
 
 /** "50, 75, 100", or "50 to 300 step 25", or words separated by commas. */

@@ -1,4 +1,4 @@
-"""The recommended wind policy: its replay against the real thing, its caution, its promises, and forecasts."""
+"""The wind planner: its replay against the real thing, its caution, its promises, and forecasts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import holdcourse as hc
 from holdcourse.wind.backtest import backtest
 from holdcourse.wind.climate import learn_climate
 from holdcourse.wind.filter import ExpectedEnergy
-from holdcourse.wind.policies import REGISTRY, Past, Setting, contexts_of
+from holdcourse.wind.planner import ANCHOR, STAY, Replayed, _windows, choose_caution, plan_rounds, wind_planner
+from holdcourse.wind.policies import Past, Setting, contexts_of, flown_by_default
 from holdcourse.wind.power import table_curve
-from holdcourse.wind.recommended import ANCHOR, STAY, Replayed, _windows, choose_caution, plan_rounds, recommended
 from holdcourse.wind.world import wind_world
 
 ALTITUDES = np.linspace(50.0, 450.0, 6)
@@ -60,9 +60,9 @@ def test_the_replay_is_the_policy(options):
 
 
 def test_it_beats_staying_where_the_tilt_can_be_followed():
-    flown = backtest(Setting(world_of(wind(700, seed=2)), PAST), ["fixed", "recommended", "gp-md"])
-    assert flown.line("recommended").net > 1.03 * flown.line("fixed").net
-    assert flown.line("recommended").net > flown.line("gp-md").net
+    flown = backtest(Setting(world_of(wind(700, seed=2)), PAST), ["fixed", "wind-planner", "gp-md"])
+    assert flown.line("wind-planner").net > 1.03 * flown.line("fixed").net
+    assert flown.line("wind-planner").net > flown.line("gp-md").net
 
 
 def test_it_stays_where_following_does_not_pay():
@@ -71,14 +71,14 @@ def test_it_stays_where_following_does_not_pay():
     trial = choose_caution(world, PAST.moments, noise)
     assert trial.caution == STAY
     assert "so it stays" in trial.words
-    flown = backtest(Setting(world, past_of(noise)), ["fixed", "recommended"])
-    np.testing.assert_array_equal(flown.flights["recommended"].actions, flown.flights["fixed"].actions)
+    flown = backtest(Setting(world, past_of(noise)), ["fixed", "wind-planner"])
+    np.testing.assert_array_equal(flown.flights["wind-planner"].actions, flown.flights["fixed"].actions)
 
 
 def test_caution_is_chosen_on_history_and_said():
-    policy = recommended(Setting(world_of(wind(100)), PAST))
+    policy = wind_planner(Setting(world_of(wind(100)), PAST))
     assert "Replayed over" in policy.explanation
-    assert repr(policy).startswith("Policy(Recommended: a wind filter learned from 2014-07-11 to 2014-10-18")
+    assert repr(policy).startswith("Policy(Wind planner: a wind filter learned from 2014-07-11 to 2014-10-18")
     trial = choose_caution(world_of(wind(100)), PAST.moments, PAST.speed)
     assert trial.caution == max(trial.gains, key=trial.gains.get)
     assert trial.rounds == 2400
@@ -86,13 +86,13 @@ def test_caution_is_chosen_on_history_and_said():
 
 def test_a_short_history_gives_a_profile_only():
     setting = Setting(world_of(wind(60)), past_of(wind(50, seed=9)))
-    assert "mean profile" in recommended(setting).explanation
-    two_weeks = recommended(Setting(world_of(wind(60)), past_of(wind(200, seed=9))))
+    assert "mean profile" in wind_planner(setting).explanation
+    two_weeks = wind_planner(Setting(world_of(wind(60)), past_of(wind(200, seed=9))))
     assert "too short to try" in two_weeks.explanation
     constant = past_of(np.full((400, len(ALTITUDES)), 8.0))
-    assert "mean profile" in recommended(Setting(world_of(wind(60)), constant)).explanation
+    assert "mean profile" in wind_planner(Setting(world_of(wind(60)), constant)).explanation
     undated = Past(np.full(300, 3.0), wind(300))
-    assert "mean profile" in recommended(Setting(world_of(wind(60)), undated)).explanation
+    assert "mean profile" in wind_planner(Setting(world_of(wind(60)), undated)).explanation
 
 
 def test_hours_of_the_day_alone_are_taken_to_follow_each_other():
@@ -103,17 +103,17 @@ def test_hours_of_the_day_alone_are_taken_to_follow_each_other():
 
 def test_without_history():
     world = world_of(wind(300))
-    policy = recommended(Setting(world, prior_mean=7.0))
+    policy = wind_planner(Setting(world, prior_mean=7.0))
     assert "about 7.0 m/s is expected" in policy.explanation
-    flown = backtest(Setting(world), ["recommended"])
-    assert np.isfinite(flown.line("recommended").net)
+    flown = backtest(Setting(world), ["wind-planner"])
+    assert np.isfinite(flown.line("wind-planner").net)
 
 
 @pytest.mark.parametrize("past", [PAST, None], ids=["history", "none"])
 def test_conformance(past):
     world = world_of(wind(48))
     hours = world.moments[:40]
-    hc.testing.check_policy(lambda: recommended(Setting(world, past)), hours[[*range(12), *range(15, 40)]])
+    hc.testing.check_policy(lambda: wind_planner(Setting(world, past)), hours[[*range(12), *range(15, 40)]])
 
 
 def test_other_steps_have_other_plans():
@@ -122,7 +122,7 @@ def test_other_steps_have_other_plans():
 
 def test_policies_get_the_context_they_want():
     world = world_of(wind(30))
-    assert contexts_of("recommended", world)[0] == world.time[0].astype(np.int64) / 3600
+    assert contexts_of("wind-planner", world)[0] == world.time[0].astype(np.int64) / 3600
     np.testing.assert_array_equal(contexts_of("gp-md", world), world.hours)
     np.testing.assert_array_equal(contexts_of("planner", world), world.hours)
 
@@ -131,19 +131,19 @@ def test_segments_keep_their_true_times():
     speed = wind(120)
     time = EPOCH + np.r_[0:48, 500:572] * np.timedelta64(3600, "s")
     world = wind_world(time, ALTITUDES, speed, movement="physical")
-    found = backtest(Setting(world, PAST), ["recommended"], lengths=[48, 72])
-    assert np.diff(contexts_of("recommended", world)).max() == 453.0
-    assert len(found.flights["recommended"].actions) == 120
+    found = backtest(Setting(world, PAST), ["wind-planner"], lengths=[48, 72])
+    assert np.diff(contexts_of("wind-planner", world)).max() == 453.0
+    assert len(found.flights["wind-planner"].actions) == 120
 
 
 def test_it_comes_first_after_fixed():
-    assert list(REGISTRY)[:2] == ["fixed", "recommended"]
+    assert flown_by_default()[:2] == ["fixed", "wind-planner"]
 
 
 def test_any_power_table():
     curve = table_curve([3, 10, 13, 25], [0, 60, 100, 100])
-    flown = backtest(Setting(world_of(wind(200), curve=curve), PAST), ["fixed", "recommended"])
-    assert flown.line("recommended").net > 0
+    flown = backtest(Setting(world_of(wind(200), curve=curve), PAST), ["fixed", "wind-planner"])
+    assert flown.line("wind-planner").net > 0
 
 
 def test_windows_are_gapless_and_spread():
@@ -157,9 +157,9 @@ def test_windows_are_gapless_and_spread():
 
 
 def flown_with(forecast_of, rounds=240):
-    """Net energy of the recommended policy with a forecast of 12 hours each round."""
+    """Net energy of the wind planner with a forecast of 12 hours each round."""
     world = world_of(wind(rounds + 24, seed=5))
-    controller = hc.Controller(recommended(Setting(world, PAST)), start=2)
+    controller = hc.Controller(wind_planner(Setting(world, PAST)), start=2)
     before, net = 2, 0.0
     for t in range(rounds):
         decision = controller.ask(float(world.moments[t]), forecast=forecast_of(world, t))

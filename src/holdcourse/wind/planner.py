@@ -1,4 +1,4 @@
-"""The policy that we would fly: a wind filter, a plan over its predictions, and caution chosen on history.
+"""The policy that we would fly, `wind-planner`: a wind filter, a plan on its predictions, caution chosen on history.
 
 **With history** the wind model is learned from it (`Climate`), and the plan has to be back at the altitude that made
 most in the past by its end: it leaves only for what pays the whole way within the plan. How much more than the way a
@@ -24,8 +24,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.wind.climate import SHORTEST_HISTORY, Climate, learn_climate
 from holdcourse.wind.filter import POINTS, WEIGHTS, ExpectedEnergy, WindModel
 from holdcourse.wind.general import GeneralWind
-from holdcourse.wind.policies import FALLBACK_MEAN, Past, Setting
-from holdcourse.wind.power import PowerCurve
+from holdcourse.wind.policies import FALLBACK_MEAN, Past, Setting, best_altitude
 from holdcourse.wind.replay import PER_METRE_PER_SECOND, replay
 from holdcourse.wind.world import WindWorld
 
@@ -43,7 +42,7 @@ REPLAYED_ROUNDS = 8640  # at most, evenly spread over the history
 FASTEST = 80.0  # m/s, end of the power table
 
 
-def recommended(setting: Setting) -> hc.Policy:
+def wind_planner(setting: Setting) -> hc.Policy:
     """The policy for a setting; contexts are hours since 1970."""
     world, past = setting.world, setting.past
     times = None if past is None else past.moments
@@ -53,13 +52,13 @@ def recommended(setting: Setting) -> hc.Policy:
         climate = _climate(past, tuple(world.altitudes.tolist()))
     except InvalidInput:  # a history that no climate can be learned from, such as one of single hours
         return _without_history(setting)
-    home = best_altitude(world.curve, past.speed)
+    home = best_altitude(world, past.speed)
     trial = choose_caution(world, times, past.speed)
     ending = ANCHOR * trial.caution * world.problem.distances[:, home]
     policy = _policy(world, climate, trial.caution, ending)
     begin, end = climate.describe()["from"][:10], climate.describe()["to"][:10]
     words = (
-        f"Recommended: a wind filter learned from {begin} to {end} with a {PLAN_HOURS:g}-hour plan around "
+        f"Wind planner: a wind filter learned from {begin} to {end} with a {PLAN_HOURS:g}-hour plan around "
         f"{world.altitudes[home]:.0f} m. {climate.words} {trial.words}"
     )
     return hc.Policy(policy.name, policy.rule, policy.costs, policy.problem, explanation=words)
@@ -71,12 +70,12 @@ def _without_history(setting: Setting) -> hc.Policy:
     known = f"wind of about {mean:.1f} m/s is expected at first"
     ending: Array | None = None
     if past is not None:
-        mean, home = past.speed.mean(axis=0), best_altitude(world.curve, past.speed)
+        mean, home = past.speed.mean(axis=0), best_altitude(world, past.speed)
         known = "what there is gives its mean profile and where to begin"
         ending = ANCHOR * GENERAL_CAUTION * world.problem.distances[:, home]
     policy = _policy(world, GeneralWind(world.altitudes, mean), GENERAL_CAUTION, ending)
     words = (
-        f"Recommended: a wind filter that learns the site as it goes, with a {PLAN_HOURS:g}-hour plan. There is no "
+        f"Wind planner: a wind filter that learns the site as it goes, with a {PLAN_HOURS:g}-hour plan. There is no "
         f"history that a climate could be learned from: {known}. A move has to promise {GENERAL_CAUTION:g} times what "
         "the way costs."
     )
@@ -93,17 +92,12 @@ def _policy(world: WindWorld, wind: WindModel, caution: float, ending: Array | N
         takes_forecasts=True,
     )
     costs = ExpectedEnergy(wind, world.problem, world.curve, world.rho * world.step_hours)
-    return hc.Policy("Recommended", rule, costs, world.problem)
+    return hc.Policy("Wind planner", rule, costs, world.problem)
 
 
 def plan_rounds(step_hours: float) -> int:
     """Rounds of a plan."""
     return int(np.clip(round(PLAN_HOURS / step_hours), FEWEST_ROUNDS, MOST_ROUNDS))
-
-
-def best_altitude(curve: PowerCurve, speed: Array) -> int:
-    """The altitude (index) that made most in the past; speed has shape (t, n)."""
-    return int(np.argmax(curve.power(speed).mean(axis=0)))
 
 
 @lru_cache(maxsize=4)  # a backtest asks again for every rho
@@ -158,7 +152,7 @@ def choose_caution(world: WindWorld, hours: Array, speed: Array) -> Trial:
             climate = learn_climate(hours[rest], speed[rest], world.altitudes)
         except InvalidInput:  # two thirds are too little to learn from
             return Trial(GENERAL_CAUTION, {}, 0.0, 0)
-        home = best_altitude(world.curve, speed[rest])
+        home = best_altitude(world, speed[rest])
         for part in _windows(hours[a:b], step, REPLAYED_ROUNDS // FOLDS):
             wind, begin = speed[a:b][part], float(hours[a:b][part][0])
             flown = Replayed(world, climate, wind, begin, step, home)
