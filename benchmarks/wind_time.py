@@ -21,7 +21,7 @@ from rich.table import Table
 
 import holdcourse as hc
 from benchmarks.timing import Row
-from holdcourse.wind import WindRecord, bundled, load
+from holdcourse.wind import WindData, bundled, load
 from holdcourse.wind.backtest import backtest
 from holdcourse.wind.period import past_of
 from holdcourse.wind.policies import Past, Setting, contexts_of, policy_of
@@ -49,7 +49,7 @@ def measure() -> list[Row]:
 
 
 def shares(
-    world_of: Sequence[WindRecord], past: Past | None, policies: Sequence[str], starts: Sequence[int]
+    world_of: Sequence[WindData], past: Past | None, policies: Sequence[str], starts: Sequence[int]
 ) -> dict[str, NDArray[np.float64]]:
     """Percent of the clairvoyant's net energy, mean over windows and starts; one entry per column of `COLUMNS`."""
     found: dict[str, list[float]] = {name: [] for name in (*policies, "best fixed in hindsight")}
@@ -75,29 +75,29 @@ def net(world: WindWorld, cost: float) -> float:
     return float(world.energy.max(axis=1).sum()) - cost
 
 
-def windows(record: WindRecord, count: int = WINDOWS, rounds: int = HOURS) -> list[WindRecord]:
+def windows(record: WindData, count: int = WINDOWS, rounds: int = HOURS) -> list[WindData]:
     """Stretches of a record, one after the other."""
     return [record.between(record.time[k * rounds], _end(record, (k + 1) * rounds)) for k in range(count)]
 
 
-def _end(record: WindRecord, row: int) -> np.datetime64 | None:
+def _end(record: WindData, row: int) -> np.datetime64 | None:
     return record.time[row] if row < len(record) else None
 
 
-def next_half_year() -> tuple[list[WindRecord], Past]:
+def next_half_year() -> tuple[list[WindData], Past]:
     """The half year after the bundled history."""
     altitudes = np.linspace(10.0, 750.0, 25)
     return windows(bundled("test").onto(altitudes)), past_of(bundled("history"), altitudes)
 
 
-def other_year() -> tuple[list[WindRecord], Past]:
+def other_year() -> tuple[list[WindData], Past]:
     """The second half of 2008, with what came after it as history."""
     altitudes, record = np.linspace(10.0, 750.0, 25), bundled("history")
     flown = record.between("2008-07-01", "2009-01-01").onto(altitudes)
     return windows(flown), past_of(record.between("2009-01-01", None), altitudes)
 
 
-def other_site(path: str) -> tuple[list[WindRecord], Past]:
+def other_site(path: str) -> tuple[list[WindData], Past]:
     """All but the first two weeks of a record, hourly, with those as history."""
     record = load(path).hourly()
     altitudes = np.linspace(record.heights[0], record.heights[-1], 25)

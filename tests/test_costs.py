@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from oracles.rkhs import largest_ratios, table_of_norm
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
+from holdcourse import history
 from holdcourse.costs import REPORTED_OUTLIERS, KnownCosts, LowerBound, Mapped, OutlierGuard, TheoryWidth
 from holdcourse.errors import InvalidInput
 from holdcourse.gp import History, posterior
@@ -165,7 +168,7 @@ def test_bounds_are_frozen_until_the_episode_ends(name, width):
         assert not np.allclose(following.estimate(1.3).costs, before.costs)
         frozen.new_episode()
         following.new_episode()
-        conditioned.posterior.condition_on(History.from_records(episode))
+        conditioned.posterior.condition_on(History.from_triples(episode))
         np.testing.assert_array_equal(frozen.estimate(1.3).costs, conditioned.estimate(1.3).costs)
         if name != "fitted":  # it fits at the end of the episode; round by round it has fitted earlier
             np.testing.assert_allclose(frozen.estimate(1.3).costs, following.estimate(1.3).costs, atol=1e-9)
@@ -542,3 +545,49 @@ def test_a_measurement_too_large_to_be_learned_is_refused_at_once_or_tamed(every
     assert model.posterior.observations == 0
     guarded = LowerBound(posterior(LINE, "auto"), every=every, guard=OutlierGuard())
     assert guarded.learn(0, 0.1, 1e200) < 1e-190
+
+
+def context_checks(act):
+    """How often contexts are checked while something is done."""
+    checks, found = (history.check_context.__code__, history.check_contexts.__code__), 0
+
+    def count(frame, event, argument):
+        nonlocal found
+        found += event == "call" and frame.f_code in checks
+
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_contexts_are_checked_at_the_gate_and_where_they_are_predicted_first():
+    """A question at the gate and by the posterior; contexts that a plan looks at again and again, once each."""
+    known = np.linspace(0.0, 1.0, 6)
+    learning = {"kernel": SMOOTH, "noise_std": NOISE}
+    for policy, asking in (
+        (hc.gp_md(LINE, **learning, context_bounds=(0, 1)), 2),
+        (hc.planner(LINE, **learning, contexts=known), 2 + len(known)),
+    ):
+        controller = hc.Controller(policy, start=0)
+        for context in (*known, 0.2):
+            decision = controller.ask(context)
+            assert context_checks(partial(controller.tell, decision.id, 1.0)) == 1
+        assert context_checks(partial(controller.ask, 0.4)) == asking
+
+
+@every_posterior
+def test_what_was_predicted_before_does_not_let_others_through(name):
+    model = LowerBound(POSTERIORS[name]())
+    model.learn(2, 0.3, 1.0)
+    model.costs_at([0.4, 0.5])
+    for wrong in (np.nan, [0.4, np.inf], [[0.4], [0.5]], "noon"):
+        with pytest.raises(InvalidInput):
+            model.estimate(wrong)
+        with pytest.raises(InvalidInput):
+            model.costs_at([0.4, wrong])
+        with pytest.raises(InvalidInput):
+            model.learn(0, wrong, 1.0)
+    assert model.posterior.observations == 1

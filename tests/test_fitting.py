@@ -487,10 +487,10 @@ def test_refits_follow_the_schedule_with_bounded_memory_and_work():
     records = History(*smooth(9, points=420))
     refitter = Refitter(LINE, first=10, longest=80, capacity=60, evaluations=15)
     assert feed(refitter, records, 0, 420) == [10, 20, 40, 80, 160, 240, 320, 400]
-    assert len(refitter.records) == refitter.fit.points_used == 60
+    assert len(refitter.kept) == refitter.fit.points_used == 60
     assert refitter.fit.evaluations <= 15 + 12  # a line search in progress is finished
     assert refitter.fit.noise_std == pytest.approx(0.05, rel=0.4)
-    fresh = fit_kernel(LINE, *(getattr(refitter.records, name) for name in ("actions", "contexts", "measurements")))
+    fresh = fit_kernel(LINE, *(getattr(refitter.kept, name) for name in ("actions", "contexts", "measurements")))
     feed(refitter, records, 420, 420)
     refit = refitter.refit()
     assert refit.log_marginal_likelihood == pytest.approx(fresh.log_marginal_likelihood, abs=0.3)
@@ -502,7 +502,7 @@ def test_refitter_keeps_the_newest_and_a_fair_sample_of_the_rest():
         refitter = Refitter(LINE, capacity=40, first=10**6, seed=seed)
         for t in range(200):
             refitter.add(t % 11, t / 200, float(t))
-        times = np.sort(refitter.records.measurements).astype(int)
+        times = np.sort(refitter.kept.measurements).astype(int)
         assert len(np.unique(times)) == 40
         assert_array_equal(times[20:], np.arange(180, 200))
         kept[times] += 1

@@ -155,18 +155,18 @@ def test_zscore_of_nothing():
 
 
 def test_history_checks_its_records():
-    past = History.from_records([(0, 0.1, 3.0), (2, [0.7], 4.0)])
+    past = History.from_triples([(0, 0.1, 3.0), (2, [0.7], 4.0)])
     assert past.contexts.tolist() == [[0.1], [0.7]]
-    assert len(History.from_records([])) == 0
-    assert History.from_records([(0, None, 3.0), (1, None, 2.0)]).contexts.shape == (2, 0)
+    assert len(History.from_triples([])) == 0
+    assert History.from_triples([(0, None, 3.0), (1, None, 2.0)]).contexts.shape == (2, 0)
     assert History.of(past) is past
     assert len(History.of([(0, 0.1, 3.0)])) == 1
-    with pytest.raises(InvalidInput, match=r"record 1 of the history must be \(action, context, measurement\)"):
-        History.from_records([(0, 0.1, 3.0), (0, 0.1)])
-    with pytest.raises(InvalidInput, match="record 0 of the history must be"):
+    with pytest.raises(InvalidInput, match=r"measurement 1 of the history must be \(action, context, measurement\)"):
+        History.from_triples([(0, 0.1, 3.0), (0, 0.1)])
+    with pytest.raises(InvalidInput, match="measurement 0 of the history must be"):
         History.of([3, 4])
     with pytest.raises(InvalidInput, match="a context must be"):
-        History.from_records([(0, 0.1, 3.0), (0, [0.1, 0.2], 3.0)])
+        History.from_triples([(0, 0.1, 3.0), (0, [0.1, 0.2], 3.0)])
     for actions, contexts, measurements in [
         ([0, 1], [0.1], [1.0, 2.0]),
         ([0.5], [0.1], [1.0]),

@@ -67,6 +67,46 @@ print(np.random.random() == expected)
     assert python(code).strip() == "True"
 
 
+# What wind takes besides exported names: helpers that know nothing of policies, and what an outside user would write.
+BESIDES_EXPORTS = {
+    "holdcourse.arguments": "options that all commands share, the folder of reports, files that were mixed up",
+    "holdcourse.backtest.verdict": "what judging wind and plants has in common",
+    "holdcourse.spreadsheet": "cells that a spreadsheet does not take for formulas",
+    "holdcourse._numeric.wind_replay": "all of numba lives in one place, also what only wind needs",
+}
+
+
+def imports_of(path):
+    """The modules of ours that a file imports, each with the names it takes; None where it takes the module itself."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            if (node.module or "").split(".")[0] == "holdcourse":
+                yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names if alias.name.split(".")[0] == "holdcourse")
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "wind").rglob("*.py")), ids=lambda path: path.stem)
+def test_wind_is_an_outside_user(path):
+    """Wind takes what anybody can take: exported names, its own modules, and the few listed above."""
+    for module, name in imports_of(path):
+        if module == "holdcourse":
+            assert name is None or name in hc.__all__, f"{name} is not exported"
+        elif module.split(".")[1] == "wind" or module == "holdcourse.errors" or module in BESIDES_EXPORTS:
+            continue
+        else:
+            exported = module.removeprefix("holdcourse.")
+            assert exported in hc.__all__, f"{module} is not exported; use holdcourse's own names"
+            assert name in getattr(hc, exported).__all__, f"{module} does not export {name}"
+    used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if _is_of_ours(node)}
+    assert used <= set(hc.__all__)
+
+
+def _is_of_ours(node):
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "hc"
+
+
 def test_docstring_examples():
     """Every example in a docstring runs as printed."""
     import doctest

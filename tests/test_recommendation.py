@@ -192,7 +192,7 @@ def test_decisions_say_which_expert_was_followed(tmp_path):
 def test_errors():
     with pytest.raises(InvalidInput, match="option 'colour' is not known"):
         recommended(LINE, colour="red")
-    with pytest.raises(InvalidInput, match="record 0 of the history is about action 9"):
+    with pytest.raises(InvalidInput, match="measurement 0 of the history is about action 9"):
         recommended(LINE, [(9, 0.0, 1.0)])
     with pytest.raises(InvalidInput, match="action 9 is not an index"):
         recommended(LINE, fixed_action=9)

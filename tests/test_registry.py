@@ -83,7 +83,7 @@ def test_a_users_own_policy_becomes_an_entry(tmp_path, monkeypatch):
     file.write_text("import holdcourse as hc\n\n\ndef mine(problem):\n    return hc.fixed_at(problem, 1)\n")
     source = f"{file}:mine"
     assert make_policy("a name", LINE, {}, {}, source).name == "fixed at 0.5"
-    assert registry.TABLE[source].source == source
+    assert registry.entry_of(source).source == source
     added = registry.add(registry.Entry("mine", "Mine", "My own.", makers={"problem": hc.minc_known}))
     assert registry.entry_of("mine") is added
     assert registry.colour_of("mine") in registry.OTHER_COLOURS

@@ -18,7 +18,7 @@ from holdcourse.pilot import Pilot
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem, grid
 from holdcourse.rules import Greedy
-from holdcourse.simulation import Learned, measurement_noise, simulate
+from holdcourse.simulation import LearningSummary, measurement_noise, simulate
 from holdcourse.stream import uniform
 from holdcourse.worlds import SyntheticWorld
 
@@ -203,7 +203,7 @@ def test_what_was_learned_counts_the_last_episode_too():
         run = simulate(learner(every=every), WORLD, CONTEXTS, seed=2, episodes=2)
         among = WORLD.kernel.covariance(WORLD.problem, run.actions, run.contexts)
         gain = 0.5 * np.linalg.slogdet(np.eye(24) + among / WORLD.noise_std**2)[1]
-        assert isinstance(run.learned, Learned)
+        assert isinstance(run.learned, LearningSummary)
         assert_allclose(run.learned.information_gain, gain, rtol=1e-6)
         assert_allclose(run.learned.regularisation, WORLD.noise_std**2)
 

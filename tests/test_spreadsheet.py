@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdcourse
-from holdcourse.experiments.csvfile import Csv
+from holdcourse.backtest.csvfile import Csv
 from holdcourse.experiments.store import Folder, Row, read_summary
 from holdcourse.spreadsheet import STARTS, neutral, original, write_rows
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdcourse import archive, recipe, registry
 from holdcourse.costs import maximises
@@ -35,8 +36,10 @@ from holdcourse.log import Event, Log
 from holdcourse.offline import PricedPath, optimal_path, price_path
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Learning, Policy
+from holdcourse.problem import Problem
 from holdcourse.request import Request
 from holdcourse.session import LAST_DIGITS, Difference, Session
+from holdcourse.simulation import Question, run_rounds
 from holdcourse.threads import one_thread, versions
 from holdcourse.witness import contradictions as contradictions_of
 from holdcourse.witness import read_key
@@ -283,13 +286,9 @@ def replay(path: str | Path, maker: str) -> Replay:
         other = Pilot(_other(log, maker), first.action, first.seed)
         # Estimates are costs; who measures gains is told gains.
         told = -expected if maximises(other.model) else expected
-        chosen = []
-        for t, request in enumerate(requests):
-            _, view = other.look(request.context, request.mask(problem.n), request.forecast, told[t])
-            choice = other.decide(view)
-            other.accept(choice)
-            other.learn(choice.action, request.context, float(told[t, choice.action]))
-            chosen.append(choice.action)
+        questions = (Question(request.context, request.mask(problem.n), request.forecast) for request in requests)
+        world = _Estimated(problem, expected, told)
+        chosen = [one.choice.action for one in run_rounds(other, world, questions, first.seed)]
         return Replay(
             len(requests),
             price_path(list(ran.values()), expected, problem, first.action),
@@ -299,6 +298,24 @@ def replay(path: str | Path, maker: str) -> Replay:
         )
     finally:
         log.close()
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimated:
+    """The world as the record's own model believes it to be: its estimates, (T, n), are what costs and is measured."""
+
+    problem: Problem
+    expected: NDArray[np.float64]
+    told: NDArray[np.float64]
+
+    def costs(self, round: int, context: Any) -> NDArray[np.float64]:  # noqa: A002
+        """Estimated cost of every action in a round."""
+        costs: NDArray[np.float64] = self.expected[round]
+        return costs
+
+    def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
+        """The estimate itself, without noise: a cost, or a gain for who measures gains."""
+        return float(self.told[round, action])
 
 
 def _from_beginning(log: Log, policy: Policy | None) -> Session:

@@ -25,10 +25,10 @@ from typer.core import TyperCommand
 import holdcourse as hc
 from holdcourse import audit, registry
 from holdcourse.arguments import Directed, Json, Matrix, completing
+from holdcourse.backtest.csvfile import Csv
 from holdcourse.errors import HoldcourseError
 from holdcourse.experiments.commands import reproduce_paper, sweep
 from holdcourse.experiments.compare_command import compare
-from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.record_command import backtest_log
 from holdcourse.service.commands import serve, token_app
 from holdcourse.wind import commands as wind_commands

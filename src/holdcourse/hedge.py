@@ -129,7 +129,7 @@ class Hedged:
     names: tuple[str, ...] = ()
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """All experts at the action; the first one is followed."""
+        """Start with all experts at the action, following the first one."""
         states = [rule.begin(action, _seed_of(seed, j), round) for j, rule in enumerate(self.experts)]
         return RuleState(int(action), round, seed, self._arrays(mirror.start(self.star, 0), 0, states))
 
@@ -162,7 +162,7 @@ class Hedged:
         return f"Follows {self.names[followed]} (weights: {shares}). {said}".strip()
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Somebody moved us: all experts are there now, with what they know."""
+        """Move all experts there, with what they know: somebody moved us."""
         before = self._states(state)
         states = [resumed(rule, old, action) for rule, old in zip(self.experts, before, strict=True)]
         arrays = self._arrays(state.arrays["q"], int(state.arrays["followed"][0]), states)
@@ -279,12 +279,12 @@ class Panel:
         return LessOptimistic(model, share)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
-        """All learn; the weight is the first one's."""
+        """Let all models learn; the weight returned is the first one's."""
         weights = [model.learn(action, context, measurement) for model in self.models]
         return weights[0]
 
     def new_episode(self) -> None:
-        """An episode has ended, for all."""
+        """Tell all models that an episode has ended."""
         for model in self.models:
             model.new_episode()
 

@@ -1,4 +1,4 @@
-"""Records of the past: which action was measured in which context, and the checks that every record passes."""
+"""Past measurements: which action was measured in which context, and the checks that contexts and measurements pass."""
 
 from __future__ import annotations
 
@@ -74,32 +74,33 @@ class History:
     @classmethod
     def of(cls, past: History | Iterable[tuple[int, ArrayLike, float]]) -> History:
         """The history itself, or one of (action, context, measurement) triples."""
-        return past if isinstance(past, History) else cls.from_records(past)
+        return past if isinstance(past, History) else cls.from_triples(past)
 
     @classmethod
-    def from_records(cls, records: Iterable[tuple[int, ArrayLike, float]]) -> History:
+    def from_triples(cls, triples: Iterable[tuple[int, ArrayLike, float]]) -> History:
         """Collect (action, context, measurement) triples; a context of None is the empty one."""
-        if not isinstance(records, Iterable):
-            raise InvalidInput(f"history must be (action, context, measurement) triples, got {records!r}")
-        rows = list(records)
+        if not isinstance(triples, Iterable):
+            raise InvalidInput(f"history must be (action, context, measurement) triples, got {triples!r}")
+        rows = list(triples)
         if not rows:
             return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
         wrong = next((k for k, row in enumerate(rows) if not isinstance(row, Sequence) or len(row) != 3), None)
         if wrong is not None:
             raise InvalidInput(
-                f"record {wrong} of the history must be (action, context, measurement), got {rows[wrong]!r}"
+                f"measurement {wrong} of the history must be (action, context, measurement), got {rows[wrong]!r}"
             )
         actions, contexts, measurements = zip(*rows, strict=True)
         dimension = len(check_context(contexts[0], None))
         return cls(actions, np.array([check_context(context, dimension) for context in contexts]), measurements)
 
     def check(self, problem: Problem, dimension: int | None) -> None:
-        """Raise unless every record is about an action of `problem` and contexts of this dimension."""
+        """Raise unless every measurement is about an action of `problem` and contexts of this dimension."""
         actions, contexts = self.actions, self.contexts
         bad = np.flatnonzero((actions < 0) | (actions >= problem.n))
         if len(bad):
             raise InvalidInput(
-                f"record {bad[0]} of the history is about action {actions[bad[0]]}; the actions are 0..{problem.n - 1}"
+                f"measurement {bad[0]} of the history is about action {actions[bad[0]]}; "
+                f"the actions are 0..{problem.n - 1}"
             )
         if len(self) and dimension is not None and contexts.shape[1] != dimension:
             raise InvalidInput(f"the contexts of the history have {contexts.shape[1]} numbers, expected {dimension}")
@@ -108,8 +109,8 @@ class History:
         return len(self.actions)
 
 
-def check_context(context: Any, dimension: int | None) -> Array:
-    """One context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
+def context_vector(context: Any) -> Array:
+    """One context as a vector (d,), for those who hand it on to one who checks its length and its numbers."""
     if context is None:
         context = ()
     try:
@@ -118,9 +119,16 @@ def check_context(context: Any, dimension: int | None) -> Array:
         raise InvalidInput(f"a context must be a number or a list of numbers, got {plain(context)!r}") from None
     if vector.ndim == 0:
         vector = vector.reshape(1)
-    if vector.ndim != 1 or (dimension is not None and vector.shape[0] != dimension):
-        expected = "a number or a flat list of numbers" if dimension is None else f"{dimension} numbers"
-        raise InvalidInput(f"a context must be {expected}, got {plain(context)!r} of shape {vector.shape}")
+    if vector.ndim != 1:
+        raise _wrong_shape(context, vector, None)
+    return vector
+
+
+def check_context(context: Any, dimension: int | None) -> Array:
+    """One context as a vector (d,); a plain number is a vector of one, None is the empty vector."""
+    vector = context_vector(context)
+    if dimension is not None and vector.shape[0] != dimension:
+        raise _wrong_shape(context, vector, dimension)
     for value in vector.tolist():
         if not math.isfinite(value):
             raise InvalidInput(
@@ -129,8 +137,13 @@ def check_context(context: Any, dimension: int | None) -> Array:
     return vector
 
 
-def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts") -> Array:
-    """Several contexts as rows (k, d); a flat list is k contexts of one number each."""
+def _wrong_shape(context: Any, vector: Array, dimension: int | None) -> InvalidInput:
+    expected = "a number or a flat list of numbers" if dimension is None else f"{dimension} numbers"
+    return InvalidInput(f"a context must be {expected}, got {plain(context)!r} of shape {vector.shape}")
+
+
+def context_rows(contexts: Any, dimension: int | None = None, what: str = "contexts") -> Array:
+    """Several contexts as rows (k, d), for those who hand them on to one who checks their numbers."""
     try:
         rows = np.array(contexts, dtype=np.float64, order="C")
     except (TypeError, ValueError):
@@ -139,6 +152,12 @@ def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts")
         rows = rows[:, None] if len(rows) or dimension is None else rows.reshape(0, dimension)
     if rows.ndim != 2 or (dimension is not None and rows.shape[1] != dimension):
         raise InvalidInput(f"{what} must have shape (k, {'d' if dimension is None else dimension}), got {rows.shape}")
+    return rows
+
+
+def check_contexts(contexts: Any, dimension: int | None, what: str = "contexts") -> Array:
+    """Several contexts as rows (k, d); a flat list is k contexts of one number each."""
+    rows = context_rows(contexts, dimension, what)
     if not np.isfinite(rows).all():
         i = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
         raise InvalidInput(f"{what} must be finite, but row {i} is {rows[i].tolist()}")

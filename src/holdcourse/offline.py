@@ -137,10 +137,8 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
 
     Parameters
     ----------
-    costs
-        Service costs, shape (T, n); +inf forbids an action in that round.
-    problem
-        The actions and what moving between them costs.
+    costs, problem
+        As in `optimal_path`.
     start
         The action before the first round; None: the way there is free.
     episodes

@@ -61,7 +61,7 @@ class Pilot:
         return self.model.learn(action, context, measurement)
 
     def move_to(self, action: int) -> None:
-        """Somebody else moved us: start again there, with what has been learned."""
+        """Start again at an action where somebody else moved us, with what has been learned."""
         self.state = resumed(self.rule, self.state, action)
 
     def new_episode(self, start: int) -> None:

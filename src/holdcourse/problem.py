@@ -192,7 +192,7 @@ class Problem:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for problems with the same actions and movement costs."""
+        """A hash that is equal for problems with the same actions and movement costs."""
         named = self.metric_name in METRIC_NAMES
         metric = self.metric_name if named else "matrix"  # which is all that is left of a callable
         digest = hashlib.sha256(f"{metric} {self.fixed_cost!r} {self.directed}".encode())

@@ -137,7 +137,7 @@ class Expert:
 def _checked(history: Any, problem: Problem) -> History | None:
     if history is None:
         return None
-    past = history if isinstance(history, History) else History.from_records(history)
+    past = history if isinstance(history, History) else History.from_triples(history)
     past.check(problem, None)
     return past
 

@@ -12,7 +12,7 @@ wind       the `Setting` of a wind backtest
 =========  =======================================================================================================
 
 To register a policy is to add an entry. Entry points in the group ``holdcourse.policies`` and import paths such as
-``my_package.my_module:my_policy`` or ``folder/file.py:my_policy`` become entries when they are asked for.
+``my_package.my_module:my_policy`` or ``folder/file.py:my_policy`` are looked up as if they were entries.
 
 Examples
 --------
@@ -320,20 +320,19 @@ def entry_of(name: str, kind: Kind | None = None) -> Entry:
         The kind of world that it is to be made for.
     """
     found = TABLE.get(name)
-    if found is None and kind in (None, "problem"):
-        if ":" in name:
-            found = add(Entry(name, name, "", makers={"problem": load(name)}, source=name))
-        for point in entry_points(group=ENTRY_POINTS, name=name):
-            source = f"entry point {point.name} = {point.value}"
-            found = add(Entry(name, name, "", makers={"problem": _callable(point.load(), name)}, source=source))
+    if found is None and ":" in name:
+        found = Entry(name, name, "", makers={"problem": load(name)}, source=name)
+    if found is None and is_installed(name):
+        (point, *_) = entry_points(group=ENTRY_POINTS, name=name)
+        found = Entry(name, name, "", makers={"problem": _callable(point.load(), name)}, source=ENTRY_POINTS)
     if found is None or (kind is not None and kind not in found.makers):
         raise unknown(name, names(kind))
     return found
 
 
-def is_ours(name: str) -> bool:
-    """Whether a name is that of a policy of the package."""
-    return name in TABLE and TABLE[name].source is None
+def is_installed(name: str) -> bool:
+    """Whether a policy of this name is an entry point of an installed package, and none of the table."""
+    return name not in TABLE and bool(entry_points(group=ENTRY_POINTS, name=name))
 
 
 def unknown(name: str, known: Collection[str]) -> InvalidInput:

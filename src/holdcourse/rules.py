@@ -176,7 +176,7 @@ class MirrorDescent:
     kappa: float = 1.0
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Certain to be at the action."""
+        """Start with certainty at the action."""
         return RuleState(int(action), round, seed, {"q": mirror.start(self.tree, action)})
 
     def step(self, state: RuleState, view: View) -> Choice:
@@ -199,11 +199,11 @@ class Greedy:
     problem: Problem
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Nothing to remember but the place."""
+        """Start at the action, with nothing else to remember."""
         return RuleState(int(action), round, seed, {})
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Run to the cheapest."""
+        """Choose the cheapest action."""
         return _certain(self.problem.n, state, int(np.argmin(view.costs)))
 
     def describe(self) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Stay:
         return RuleState(int(action), round, seed, {"home": np.array([home], dtype=np.float64)})
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Hold."""
+        """Hold the place, or the nearest one that is allowed."""
         away = self.problem.distances[int(state.arrays["home"][0])]
         return _certain(self.problem.n, state, _least(np.where(view.allowed, away, np.inf), state.action))
 
@@ -252,11 +252,11 @@ class Proximal:
         object.__setattr__(self, "weight", float(self.weight))  # 1 and 1.0 must be described alike
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Nothing to remember but the place."""
+        """Start at the action, with nothing else to remember."""
         return RuleState(int(action), round, seed, {})
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Weigh the cost against the way."""
+        """Choose the least sum of cost and weighted way."""
         return _certain(
             self.problem.n, state, _least(view.costs + self.weight * self.problem.distances[state.action], state.action)
         )
@@ -277,7 +277,7 @@ class WorkFunction:
         return offline.movement(self.problem)
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """The work function of no rounds: the way from the start."""
+        """Start with the work function of no rounds: the way from the action."""
         return RuleState(int(action), round, seed, {"work": self._moves.row(int(action))})
 
     def step(self, state: RuleState, view: View) -> Choice:

@@ -50,8 +50,8 @@ class World(Protocol):
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What a learner's model has to say at the end of a run.
+class LearningSummary:
+    """What a learner's model knows at the end of a run.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Run:
     service_costs: Array
     movement_costs: Array
     measurements: Array
-    learned: Learned | None = None
+    learned: LearningSummary | None = None
 
     @property
     def service(self) -> float:
@@ -186,7 +186,15 @@ class Run:
         return f"Run({self.policy}: {rounds}, {bill})"
 
 
-def true_costs(world: World, t: int, context: Array) -> Array:
+def previous_actions(actions: Indices, starts: Indices, lengths: Indices) -> Indices:
+    """The action before each round, for episodes of these lengths that begin at these starts; shape (T,)."""
+    before = np.concatenate([starts[:1], actions[:-1]])[: len(actions)]
+    first = np.cumsum(lengths) - lengths
+    before[first[lengths > 0]] = starts[lengths > 0]
+    return before
+
+
+def true_costs(world: World, t: int, context: Any) -> Array:
     """What the world says that every action costs in a round, checked; shape (n,)."""
     costs = np.asarray(world.costs(t, context), dtype=np.float64)
     if costs.shape != (world.problem.n,):

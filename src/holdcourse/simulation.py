@@ -1,15 +1,15 @@
 """Run a policy in a world whose true costs are known.
 
-Every round takes the steps of a `Pilot`: look, decide, accept; then a measurement is drawn and learned. The noise comes
-from a stream of its own, keyed by seed and round (`measurement_noise`), so that all policies meet the same noise and a
-loop of one's own can draw the same measurements.
+`run_rounds` is the loop of all that runs in a world: every round takes the steps of a `Pilot` (look, decide, accept),
+then a measurement is drawn and learned. The noise comes from a stream of its own, keyed by seed and round
+(`measurement_noise`), so that all policies meet the same noise and a loop of one's own can draw the same measurements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,15 +22,58 @@ from holdcourse.history import check_contexts
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
-from holdcourse.run import Learned, Run, World, true_costs
+from holdcourse.rules import Choice
+from holdcourse.run import LearningSummary, Run, World, previous_actions, true_costs
 from holdcourse.threads import one_thread
 
-__all__ = ["Learned", "Run", "World", "measurement_noise", "shown_costs", "simulate"]
+__all__ = [
+    "LearningSummary",
+    "Question",
+    "Round",
+    "Run",
+    "World",
+    "measurement_noise",
+    "run_rounds",
+    "shown_costs",
+    "simulate",
+]
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
 NORMAL = NormalDist()
+
+
+class Question(NamedTuple):
+    """What a policy is asked in a round: the context, which actions it may choose, and a forecast of what comes."""
+
+    context: Any
+    allowed: NDArray[np.bool_] | None = None
+    forecast: Any = None
+
+
+class Round(NamedTuple):
+    """What happened in a round: the true costs of all actions, the choice, and what was measured there."""
+
+    costs: Array
+    choice: Choice
+    measurement: float
+
+
+def run_rounds(pilot: Pilot, world: World, questions: Iterable[Question], seed: int, first: int = 0) -> Iterator[Round]:
+    """Run a pilot through rounds of a world, from round `first` on; it changes as it goes.
+
+    The next question is taken when the round before it has ended, so it may depend on what the policy did.
+    """
+    for t, question in enumerate(questions, first):
+        context = question.context
+        costs = true_costs(world, t, context)
+        _, view = pilot.look(context, question.allowed, question.forecast, shown_costs(pilot.model, costs))
+        choice = pilot.decide(view)
+        pilot.accept(choice)
+        measurement = float(world.measure(t, context, choice.action, measurement_noise(seed, t)))
+        pilot.learn(choice.action, context, measurement)
+        yield Round(costs, choice, measurement)
 
 
 @one_thread()
@@ -84,20 +127,12 @@ def simulate(
     for episode, length in enumerate(lengths.tolist()):
         if episode > 0:
             pilot.new_episode(int(starts[episode]))
-        for context in rows[t : t + length]:
-            costs = true_costs(world, t, context)
-            _, view = pilot.look(context, shown=shown_costs(pilot.model, costs))
-            choice = pilot.decide(view)
-            pilot.accept(choice)
-            action = choice.action
-            measurements[t] = world.measure(t, context, action, measurement_noise(seed, t))
-            pilot.learn(action, context, float(measurements[t]))
-            actions[t], probabilities[t], service[t] = action, choice.probabilities[action], costs[action]
+        questions = (Question(context) for context in rows[t : t + length])
+        for costs, choice, measurement in run_rounds(pilot, world, questions, seed, t):
+            action = actions[t] = choice.action
+            probabilities[t], service[t], measurements[t] = choice.probabilities[action], costs[action], measurement
             t += 1
     pilot.model.new_episode()  # the last one has ended too: its data belong to what was learned
-    before = np.concatenate([starts[:1], actions[:-1]])[: len(actions)]
-    first = np.cumsum(lengths) - lengths
-    before[first[lengths > 0]] = starts[lengths > 0]
     return Run(
         policy=policy.name,
         world=world,
@@ -108,7 +143,7 @@ def simulate(
         actions=actions,
         probabilities=probabilities,
         service_costs=service,
-        movement_costs=problem.move_costs(before, actions),
+        movement_costs=problem.move_costs(previous_actions(actions, starts, lengths), actions),
         measurements=measurements,
         learned=_learned(pilot.model),
     )
@@ -134,11 +169,11 @@ def shown_costs(model: CostModel, costs: Array) -> Array | None:
     return -costs if maximises(model) else costs
 
 
-def _learned(model: CostModel) -> Learned | None:
+def _learned(model: CostModel) -> LearningSummary | None:
     if not isinstance(model, LowerBound):
         return None
     prior = model.posterior.prior
-    return Learned(float(model.posterior.information_gain), prior.noise_std, prior.noise_variance)
+    return LearningSummary(float(model.posterior.information_gain), prior.noise_std, prior.noise_variance)
 
 
 def _checked_lengths(episodes: int | Sequence[int], rounds: int) -> Indices:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from holdcourse.cli import app
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import Results, policies, run_sweep
+from holdcourse.experiments import Results, run_sweep
 from holdcourse.experiments.example import EXAMPLE
 from holdcourse.experiments.sweepfile import json_schema, load_sweep
 
@@ -105,7 +105,8 @@ def test_code_of_modules_and_entry_points_is_named_too(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match="fly of the module antigravity, which --no-code refuses"):
         load_sweep(path, code=False)
     assert "antigravity" not in sys.modules
-    monkeypatch.setattr(policies, "entry_points", lambda group, name: ["installed"] if name == "theirs" else [])
+    found = {"theirs": ["installed"]}
+    monkeypatch.setattr("holdcourse.registry.entry_points", lambda group, name: found.get(name, []))
     path.write_text(PLAIN.replace('name = "minc-known"', 'name = "theirs"'))
     with pytest.raises(InvalidInput, match="the entry point 'theirs' of an installed package, which --no-code"):
         load_sweep(path, code=False)
@@ -242,7 +243,7 @@ def test_entry_points(load, monkeypatch):
     def entries(group, name):
         return [Entry()] if (group, name) == ("holdcourse.policies", "installed") else []
 
-    monkeypatch.setattr("holdcourse.experiments.policies.entry_points", entries)
+    monkeypatch.setattr("holdcourse.registry.entry_points", entries)
     sweep = load(PLAIN + '\n[[policies]]\nname = "installed"\n')
     run = next(run for run in sweep.runs if run.policy.name == "installed")
     assert run.world.policy(run.policy, run, run.world.scene(run)).name == "Stationary"
@@ -268,7 +269,7 @@ def test_entry_points(load, monkeypatch):
         ("[0.0, 2.0, 5.0]", "[0.0, 2.0, 5.0], [1, 1, 1]", "line 12: costs: the table must have 2 rows"),
         ("values = [0.0, 1.0]\n", 'file = "gap.csv"\n', "line 9: contexts: "),
         ("starts = [0, 2]", "starts = [0, 7]", "line 4: starts: action 7 is not an index 0..2"),
-        ('name = "minc-known"', 'name = "minc"', "line 22: policies[1]: policy 'minc' is not known; there are gp-md"),
+        ('name = "minc-known"', 'name = "minc"', "line 22: policies[1]: policy 'minc' is not known; there are recomm"),
         ('name = "minc-known"', 'name = "gp-md"', "'gp-md' is there twice"),
         ('name = "minc-known"', 'name = "clairvoyant"\nsource = "own.py:broken"', "'clairvoyant' is the optimum"),
         ('name = "minc-known"', 'name = "x"\nsource = "no.py:make"', "policies[1]: there is no file "),

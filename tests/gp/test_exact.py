@@ -126,7 +126,6 @@ def ill_conditioned():
 @pytest.mark.parametrize(("noise_std", "records"), [pytest.param(n, r, id=i) for i, n, r in ill_conditioned()])
 def test_stays_finite_and_positive(method, noise_std, records):
     post = posterior(LINE, Kernel(RBF(0.3), RBF(0.4)), noise_std, method=method, context_bounds=(0, 1))
-    watch = post.watch([0.5, 0.123])
     for action, context, y in records:
         post.condition(action, context, y)
     scale = max(1.0, max(abs(y) for _, _, y in records))
@@ -136,8 +135,9 @@ def test_stays_finite_and_positive(method, noise_std, records):
         assert np.abs(mean).max() < 1e3 * scale
         assert (std > 0).all()
         assert (std <= 1 + 1e-6).all()
-    assert np.isfinite(watch.mean).all()
-    assert (watch.std > 0).all()
+    mean, std = post.predict_at([0.5, 0.123])
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
     assert np.isfinite(post.log_marginal_likelihood)
     assert post.information_gain > 0
 
@@ -188,15 +188,14 @@ def test_jitter_is_logged_when_rounding_eats_the_noise(caplog):
 def test_wrong_input_changes_nothing(method, arguments):
     bounds = None if method == "auto" else (0, 1)
     post = posterior(LINE, KERNELS["product"], method=method, context_bounds=bounds).condition(2, 0.4, 1.0)
-    watch = post.watch([0.4])
-    before, watched = post.state(), watch.mean.copy()
+    before, predicted = post.state(), post.predict_at([0.4])
     with pytest.raises(InvalidInput):
         post.condition(*arguments)
     after = post.state()
     assert before.keys() == after.keys()
     for name in before:
         np.testing.assert_array_equal(before[name], after[name])
-    np.testing.assert_array_equal(watch.mean, watched)
+    np.testing.assert_array_equal(post.predict_at([0.4]), predicted)
 
 
 @pytest.mark.parametrize("method", ["exact", "flat"])
@@ -206,10 +205,7 @@ def test_wrong_questions_are_refused(method):
         with pytest.raises(InvalidInput):
             post.predict(context)
         with pytest.raises(InvalidInput):
-            post.watch([context])
-    for actions, contexts in [([7], [0.1]), ([0, 1], [0.1]), ([0], [np.nan]), ([0], [[0.1, 0.2]])]:
-        with pytest.raises(InvalidInput):
-            post.predict_at(actions, contexts)
+            post.predict_at([context])
     bad = History([0, 9], [0.1, 0.2], [1.0, 2.0])
     with pytest.raises(InvalidInput, match="action 9"):
         post.condition_on(bad)
@@ -276,26 +272,13 @@ def test_a_prior_mean_that_is_not_finite_is_refused_and_changes_nothing():
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_watch_equals_predict(name):
+def test_predict_at_equals_predict(name):
     actions, contexts, y = data(np.random.default_rng(8), 80)
-    post = posterior(LINE, KERNELS[name], 0.2, 1.0, method="exact")
-    early = post.watch([0.0, 0.3, 1.7])
-    told(post, actions[:40], contexts[:40], y[:40])
-    late = post.watch([[0.5]])
-    told(post, actions[40:], contexts[40:], y[40:])
-    for watch in (early, late):
-        for k, context in enumerate(watch.contexts):
-            mean, std = post.predict(context)
-            np.testing.assert_allclose(watch.mean[k], mean, atol=1e-9)
-            np.testing.assert_allclose(watch.std[k], std, atol=1e-9)
-
-
-def test_predict_at_picks_from_predict():
-    actions, contexts, y = data(np.random.default_rng(9), 30)
-    post = told(posterior(LINE, KERNELS["product"], method="exact"), actions, contexts, y)
-    mean, std = post.predict_at([3, 0, 3], [0.2, 0.9, 0.9])
-    np.testing.assert_array_equal(mean, [post.predict(0.2)[0][3], post.predict(0.9)[0][0], post.predict(0.9)[0][3]])
-    np.testing.assert_array_equal(std, [post.predict(0.2)[1][3], post.predict(0.9)[1][0], post.predict(0.9)[1][3]])
+    post = told(posterior(LINE, KERNELS[name], 0.2, 1.0, method="exact"), actions, contexts, y)
+    for ahead in ([0.0, 0.3, 1.7, 0.3], [[0.5]]):
+        means, stds = post.predict_at(ahead)
+        for context, mean, std in zip(ahead, means, stds, strict=True):
+            np.testing.assert_array_equal([mean, std], post.predict(context))
 
 
 def test_copy_and_state_are_independent_and_bit_identical():

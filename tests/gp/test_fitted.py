@@ -57,7 +57,7 @@ def test_units_do_not_matter(scale):
 
 
 def test_history_first_gives_the_same_start_as_a_posterior_of_the_fitted_kernel():
-    past = hc.History.from_records([measured(t) for t in range(60)])
+    past = hc.History.from_triples([measured(t) for t in range(60)])
     post = posterior(PROBLEM, "auto", history=past)
     fit = post.fit
     by_hand = posterior(PROBLEM, fit.kernel, fit.noise_std, fit.prior_mean, history=past)
@@ -84,13 +84,12 @@ def test_resuming_is_bit_identical(trained):
     assert trained.observations == 80
 
 
-def test_watch_follows_through_a_fit(trained):
+def test_predict_at_follows_through_a_fit(trained):
     post = trained.copy()
-    watch = post.watch([0.2, 0.8])
     for t in range(80, 140):
         post.condition(*measured(t))
-    np.testing.assert_allclose(watch.mean[1], post.predict(0.8)[0], rtol=1e-9)
-    np.testing.assert_allclose(watch.std[1], post.predict(0.8)[1], rtol=1e-6)
+    mean, std = post.predict_at([0.2, 0.8])
+    np.testing.assert_array_equal([mean[1], std[1]], post.predict(0.8))
 
 
 def test_bad_input_leaves_it_unchanged(trained):

@@ -104,16 +104,14 @@ def test_history_may_be_triples_and_many_per_round():
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_watch_equals_predict_also_when_the_basis_grows(name):
+def test_predict_at_equals_predict_also_when_the_basis_grows(name):
     rng = np.random.default_rng(4)
     post = posterior(LINE, KERNELS[name], 0.2, 1.0, method="flat", context_bounds=(0, 1))
-    watch = post.watch([0.0, 0.3, 1.7])
     for t in range(60):
         post.condition(int(rng.integers(7)), rng.uniform(0, 1 + (t > 30)), rng.normal())
-    for k, context in enumerate(watch.contexts):
-        mean, std = post.predict(context)
-        np.testing.assert_allclose(watch.mean[k], mean, atol=1e-9)
-        np.testing.assert_allclose(watch.std[k], std, atol=1e-9)
+    contexts = [0.0, 0.3, 1.7]
+    for context, mean, std in zip(contexts, *post.predict_at(contexts), strict=True):
+        np.testing.assert_array_equal([mean, std], post.predict(context))
 
 
 @pytest.mark.parametrize("start", [{"context_bounds": (0, 1)}, {"contexts": [0.0, 0.5, 1.0]}, {}], ids=str)
@@ -169,7 +167,6 @@ def test_forgetting_follows_its_formula():
     rng = np.random.default_rng(7)
     a, problem, kernel = 0.9, Problem([0.0, 1.0, 2.0]), Kernel(np.eye(3) + 0.5)
     post = posterior(problem, kernel, 0.5, forgetting=a)
-    watch = post.watch(np.zeros((1, 1)))
     mean, covariance = np.zeros(3), np.eye(3) + 0.5  # the same recursion over the costs of the three actions
     for _ in range(30):
         action, y = int(rng.integers(3)), rng.normal()
@@ -180,7 +177,7 @@ def test_forgetting_follows_its_formula():
         covariance = covariance - np.outer(gain, covariance[action])
         np.testing.assert_allclose(post.predict(None)[0], mean, atol=1e-12)
         np.testing.assert_allclose(post.predict(None)[1], np.sqrt(np.diag(covariance)), atol=1e-12)
-        np.testing.assert_allclose(watch.mean[0], mean, atol=1e-12)
+        np.testing.assert_allclose(post.predict_at(np.zeros((1, 1)))[0][0], mean, atol=1e-12)
     assert "forgetting 0.9" in repr(post)
 
 
@@ -237,7 +234,6 @@ def test_undeclared_contexts_start_exact_and_become_flat():
     past = measured(LINE, np.random.default_rng(11), 300)
     post = posterior(LINE, SMOOTH, 0.1)
     exact = posterior(LINE, SMOOTH, 0.1, method="exact")
-    watch = post.watch([0.2, 0.9])
     methods = []
     for action, context, y in zip(past.actions, past.contexts, past.measurements, strict=True):
         post.condition(action, context, y)
@@ -246,8 +242,7 @@ def test_undeclared_contexts_start_exact_and_become_flat():
     assert methods == ["exact"] * 255 + ["flat"] * 45
     assert "contexts of the first 256 measurements" in repr(post)
     assert (worst(post, exact, (0.2, 0.9)) < 1e-5).all()
-    np.testing.assert_allclose(watch.mean[1], post.predict(0.9)[0], atol=1e-9)
-    np.testing.assert_allclose(watch.std[1], post.predict(0.9)[1], atol=1e-9)
+    np.testing.assert_array_equal([array[1] for array in post.predict_at([0.2, 0.9])], post.predict(0.9))
     resumed = posterior(LINE, SMOOTH, 0.1).restore(post.state())
     np.testing.assert_array_equal(resumed.predict(0.9), post.predict(0.9))
     np.testing.assert_array_equal(post.copy().predict(0.9), post.predict(0.9))

@@ -110,10 +110,8 @@ def test_a_few_rounds_equal_dense(nu):
     actions, times, y = np.array([0, 1, 1, 2]), np.array([1.0, 1.0, 2.5, 9.0]), np.array([0.3, -1.0, 0.7, 2.0])
     post = told(posterior(kernel, problem), actions, times, y)
     assert_equals_dense(post, actions, times, y, ahead=(0.0, 2.0), tolerance=1e-10)
-    watch = post.watch([9.0, 12.0])
     post.condition(0, 10.0, 0.5)
-    assert np.isnan(watch.mean[0]).all()
-    np.testing.assert_allclose(watch.mean[1], post.predict(12.0)[0], atol=1e-13)
+    np.testing.assert_array_equal(post.predict_at([10.0, 12.0])[0][1], post.predict(12.0)[0])
 
 
 @pytest.mark.kernel
@@ -234,11 +232,10 @@ def test_predicting_does_not_move_the_state():
     [
         lambda post: post.condition(0, 9.0, 1.0),
         lambda post: post.predict(9.0),
-        lambda post: post.predict_at([0, 1], [11.0, 9.0]),
-        lambda post: post.watch([11.0, 9.0]),
+        lambda post: post.predict_at([11.0, 9.0]),
         lambda post: post.condition_on(History([0, 1], [11.0, 9.0], [1.0, 1.0])),
     ],
-    ids=["condition", "predict", "predict_at", "watch", "condition_on"],
+    ids=["condition", "predict", "predict_at", "condition_on"],
 )
 def test_the_past_is_an_error_that_names_the_remedy(act):
     post = posterior().condition(2, 10.0, 1.0)
@@ -283,7 +280,7 @@ def test_prior_mean_that_fails_leaves_the_state_unchanged():
     assert_same_state(post.state(), before)
 
 
-# -- many at once, watches, twins --------------------------------------------------------------------------------------
+# -- many at once, twins ----------------------------------------------------------------------------------------------
 
 
 def test_history_equals_one_by_one_in_any_order():
@@ -307,52 +304,23 @@ def test_history_continues_what_was_told():
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_watch_equals_predict(name):
+def test_predict_at_equals_predict(name):
     actions, times, y = records(LINE.n, t=80)
-    post = posterior(KERNELS[name])
-    ahead = times[-1] + np.array([0.0, 1.0, 7.0])
-    early = post.watch(ahead)
-    told(post, actions[:60], times[:60], y[:60])
-    late = post.watch(ahead)
-    told(post, actions[60:], times[60:], y[60:])
-    for watch in (early, late):
-        for k, time in enumerate(ahead):
-            mean, std = post.predict(time)
-            np.testing.assert_allclose(watch.mean[k], mean, atol=1e-10)
-            np.testing.assert_allclose(watch.std[k], std, atol=1e-10)
-
-
-def test_watched_time_that_has_passed_is_not_a_number():
-    post = posterior()
-    watch = post.watch([1.0, 2.0, 3.0])
-    post.condition(0, 2.0, 1.0)
-    assert np.isnan(watch.mean).all(axis=1).tolist() == [True, False, False]
-    assert np.isnan(watch.std).all(axis=1).tolist() == [True, False, False]
-    post.condition_on(History([1], [2.5], [0.3]))
-    assert np.isnan(watch.std).all(axis=1).tolist() == [True, True, False]
-    np.testing.assert_array_equal(watch.std[2], post.predict(3.0)[1])
-    assert post.watch(np.zeros((0, 1))).mean.shape == (0, LINE.n)
-
-
-def test_pairs_equal_whole_predictions():
-    actions, times, y = records(LINE.n, t=20)
-    post = told(posterior(), actions, times, y)
-    when = times[-1] + np.array([2.0, 0.0, 2.0])
-    mean, std = post.predict_at([1, 5, 7], when)
-    for k, (action, time) in enumerate(zip([1, 5, 7], when, strict=True)):
-        assert mean[k] == post.predict(time)[0][action]
-        assert std[k] == post.predict(time)[1][action]
+    post = told(posterior(KERNELS[name]), actions, times, y)
+    ahead = times[-1] + np.array([2.0, 0.0, 7.0, 2.0])
+    for time, mean, std in zip(ahead, *post.predict_at(ahead), strict=True):
+        np.testing.assert_array_equal([mean, std], post.predict(time))
+    assert post.predict_at(np.zeros((0, 1)))[0].shape == (0, LINE.n)
 
 
 def test_twins_part_ways():
     actions, times, y = records(LINE.n, t=40)
     post = told(posterior(), actions[:20], times[:20], y[:20])
-    watch = post.watch([times[-1]])
     twin = post.copy()
-    before, seen = post.state(), watch.mean.copy()
+    before, seen = post.state(), post.predict_at([times[-1]])
     told(twin, actions[20:], times[20:], y[20:])
     assert_same_state(post.state(), before)
-    np.testing.assert_array_equal(watch.mean, seen)
+    np.testing.assert_array_equal(post.predict_at([times[-1]]), seen)
     assert twin.observations == 40
 
 

@@ -27,13 +27,14 @@ def largest_ratios(
     """
     f = table_of_norm(problem, kernel, contexts, norm, rng)
     post = posterior(problem, kernel, noise_std, method=method, contexts=contexts, regularisation=regularisation)
-    watch, width = post.watch(contexts), TheoryWidth(norm, delta)
+    width = TheoryWidth(norm, delta)
     in_betas = in_deviations = 0.0
     for _ in range(rounds + 1):
-        beta, off = width.of(post), np.abs(watch.mean - f) / watch.std
+        mean, std = post.predict_at(contexts)
+        beta, off = width.of(post), np.abs(mean - f) / std
         in_betas, in_deviations = max(in_betas, off.max() / beta), max(in_deviations, off.max())
         k = int(rng.integers(len(contexts)))
-        bounds = watch.mean[k] - beta * watch.std[k]
+        bounds = mean[k] - beta * std[k]
         action = int(np.argmin(bounds)) if greedy else int(rng.integers(problem.n))
         post.condition(action, contexts[k], f[k, action] + noise_std * rng.normal())
     return in_betas, in_deviations

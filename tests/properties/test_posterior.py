@@ -70,15 +70,14 @@ def test_measuring_never_adds_doubt_and_always_adds_information(triples, kernel,
 
 
 @given(records, kernels, methods)
-def test_history_watch_and_state_agree_with_telling(triples, kernel, method):
+def test_history_predict_at_and_state_agree_with_telling(triples, kernel, method):
     post = made(kernel, method, 0.3)
-    watch = post.watch([0.25, 0.75])
     told(post, triples)
-    from_history = made(kernel, method, 0.3, history=History.from_records(triples))
+    from_history = made(kernel, method, 0.3, history=History.from_triples(triples))
     resumed = made(kernel, method, 0.3).restore(post.state())
     for k, context in enumerate([0.25, 0.75]):
         expected = post.predict(context)
-        np.testing.assert_allclose([watch.mean[k], watch.std[k]], expected, atol=1e-9)
+        np.testing.assert_array_equal([array[k] for array in post.predict_at([0.25, 0.75])], expected)
         np.testing.assert_allclose(from_history.predict(context), expected, atol=1e-9)
         np.testing.assert_array_equal(resumed.predict(context), expected)
 

@@ -67,7 +67,7 @@ def test_the_table_lines_up(run, wind, width):
     assert len(set.intersection(*ends)) >= 5  # net, gross, lost, moves, of hindsight end in the same columns
     assert "worth" in shown
     assert "would have made" in shown
-    assert "first quarter of the record" in shown
+    assert "first quarter of the data" in shown
     assert "report: backtest-report/report.html" in shown
     assert (wind / "backtest-report" / "report.html").is_file()
 
@@ -160,8 +160,8 @@ def test_a_machine_of_ones_own(run, wind):
         (("west.csv", "--lat", "50"), "every site needs --lat and --lon"),
         (("west.csv", "--name", "a", "--name", "b"), "2 names for 1 sites"),
         (("west.csv", "east.csv", "--each", "--history", "west.csv"), "one to one with the files"),
-        (("west.csv", "--from", "2031-01-01"), "no time from 2031-01-01 on: the record covers 2020-01-01T00:00:00 to"),
-        (("west.csv", "--to", "2019-01-01"), "no time before 2019-01-01: the record covers"),
+        (("west.csv", "--from", "2031-01-01"), "no time from 2031-01-01 on: the data cover 2020-01-01T00:00:00 to"),
+        (("west.csv", "--to", "2019-01-01"), "no time before 2019-01-01: the data cover"),
         (("west.csv", "--from", "soon"), "is not a time"),
         (("west.csv", "--curve", "west.csv"), "is not a speed and a power"),
         (("west.csv", "--curve", "m.csv", "--rated-speed", "9"), "leave out --rated-speed"),

@@ -10,7 +10,7 @@ from oracles.wind_files import csv_text
 from typer.testing import CliRunner
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind import WindRecord, bundled
+from holdcourse.wind import WindData, bundled
 from holdcourse.wind.commands import app
 from holdcourse.wind.info import describe, draw, strips
 
@@ -33,7 +33,7 @@ def test_gaps_and_missing_speeds_are_counted() -> None:
     speed = np.ones((25, 2))
     speed[:5, 1] = np.nan
     times = np.datetime64("2020-01-01T00", "s") + 3600 * kept
-    found = describe(WindRecord(times, [10.0, 100.0], speed), max_gap=5)
+    found = describe(WindData(times, [10.0, 100.0], speed), max_gap=5)
     assert [gap["missing_hours"] for gap in found["gaps"]] == [5.0, 20.0]
     assert found["gaps"][0]["after"] == "2020-01-01T09:00:00Z"
     assert found["segments"] == 2
@@ -44,7 +44,7 @@ def test_gaps_and_missing_speeds_are_counted() -> None:
 def test_the_strip_shows_faster_wind_taller_and_gaps_as_points() -> None:
     kept = np.r_[0:4, 6:10]
     times = np.datetime64("2020-01-01T00", "s") + 3600 * kept
-    lines = strips(WindRecord(times, [10.0, 100.0], np.outer(kept, [0.5, 1.0])), width=40)
+    lines = strips(WindData(times, [10.0, 100.0], np.outer(kept, [0.5, 1.0])), width=40)
     assert lines == [" 100 m  ▁▂▃··▅▆▇█", "  10 m   ▁▁··▃▃▄▄"]
     assert len(strips(bundled("test"), width=30)[0]) == 37
     with pytest.raises(InvalidInput, match="width"):
@@ -55,7 +55,7 @@ def test_the_picture_is_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra: pip install 'holdcourse[plot]'")
     path = draw(bundled("test"), tmp_path / "new" / "wind.png")
     assert path.read_bytes().startswith(b"\x89PNG")
-    one = WindRecord(np.array(["2020-01-01"], "datetime64[s]"), [10.0], [[3.0]])
+    one = WindData(np.array(["2020-01-01"], "datetime64[s]"), [10.0], [[3.0]])
     assert draw(one, tmp_path / "one.png").stat().st_size > 1000
 
 

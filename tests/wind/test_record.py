@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind import Site, WindRecord
+from holdcourse.wind import Site, WindData
 
 HEIGHTS = [10.0, 50.0, 200.0]
 
@@ -13,9 +13,9 @@ def hours(count: int, start: str = "2020-01-01T00:00") -> np.ndarray:
     return np.datetime64(start, "s") + 3600 * np.arange(count)
 
 
-def made(count: int = 6, **changes: object) -> WindRecord:
+def made(count: int = 6, **changes: object) -> WindData:
     values = {"time": hours(count), "heights": HEIGHTS, "speed": np.arange(count)[:, None] + np.array([1.0, 2.0, 4.0])}
-    return WindRecord(**(values | changes))  # type: ignore[arg-type]
+    return WindData(**(values | changes))  # type: ignore[arg-type]
 
 
 def test_interpolation_is_linear_in_the_logarithm_of_height() -> None:
@@ -35,7 +35,7 @@ def test_interpolation_is_linear_in_the_logarithm_of_height() -> None:
 
 def test_moving_levels_are_interpolated_at_their_own_heights() -> None:
     rising = np.array([[20.0, 100.0], [40.0, 200.0]])
-    record = WindRecord(hours(2), [30.0, 150.0], [[2.0, 6.0], [2.0, 6.0]], level_heights=rising)
+    record = WindData(hours(2), [30.0, 150.0], [[2.0, 6.0], [2.0, 6.0]], level_heights=rising)
     expected = [[2 + 4 * np.log(h / a) / np.log(b / a)] for h, (a, b) in zip([60.0, 60.0], rising, strict=True)]
     np.testing.assert_allclose(record.at([60.0]), expected, rtol=1e-12)
     with pytest.raises(InvalidInput, match=r"altitude 30 m lies outside the heights 40\.0\.\.100\.0 m"):
@@ -70,7 +70,7 @@ def test_a_hole_between_heights_is_bridged_and_at_the_end_stays_missing() -> Non
 def test_gaps_are_filled_up_to_the_limit_and_longer_ones_end_the_segment() -> None:
     present = np.array([0, 1, 4, 5, 9, 10])  # 2 hours missing, then 3
     speed = np.stack([present * 1.0, present * 2.0, present * 3.0], axis=1) + 1.0
-    record = WindRecord(hours(11)[present], HEIGHTS, speed)
+    record = WindData(hours(11)[present], HEIGHTS, speed)
     assert [gap.hours for gap in record.gaps] == [2.0, 3.0]
     whole = record.segments(max_gap=3)
     assert len(whole) == 1
@@ -97,14 +97,14 @@ def test_a_missing_speed_is_a_gap_of_its_height() -> None:
 
 def test_a_level_below_ground_is_no_gap() -> None:
     rising = np.array([[np.nan, 100.0], [50.0, 150.0], [60.0, 160.0]])
-    record = WindRecord(hours(3), [55.0, 150.0], [[np.nan, 5.0], [3.0, 5.0], [3.0, 5.0]], level_heights=rising)
+    record = WindData(hours(3), [55.0, 150.0], [[np.nan, 5.0], [3.0, 5.0], [3.0, 5.0]], level_heights=rising)
     assert not record.missing.any()
     assert [len(part) for part in record.segments()] == [3]
 
 
 def test_one_outlying_time_does_not_fill_memory() -> None:
     times = np.concatenate([hours(3, "1901-01-01T00:00"), hours(3)])
-    record = WindRecord(times, HEIGHTS, np.ones((6, 3)))
+    record = WindData(times, HEIGHTS, np.ones((6, 3)))
     assert [len(part) for part in record.segments(24)] == [3, 3]
 
 
@@ -112,7 +112,7 @@ def test_ten_minute_values_become_hourly_means() -> None:
     times = np.datetime64("2020-01-01T00:00", "s") + 600 * np.arange(18)
     speed = np.arange(18.0)[:, None] * np.ones(3)
     speed[6:10] = np.nan  # a third of the second hour is left
-    record = WindRecord(times, HEIGHTS, speed)
+    record = WindData(times, HEIGHTS, speed)
     assert record.step == pytest.approx(1 / 6)
     found = record.hourly()
     assert found.time.tolist() == [hours(3)[0].item(), hours(3)[2].item()]
@@ -121,14 +121,14 @@ def test_ten_minute_values_become_hourly_means() -> None:
     same = made()
     assert same.hourly() is same
     with pytest.raises(InvalidInput, match="every 3 hours"):
-        WindRecord(hours(9)[::3], HEIGHTS, np.ones((3, 3))).hourly()
+        WindData(hours(9)[::3], HEIGHTS, np.ones((3, 3))).hourly()
 
 
 def test_a_part_of_the_period() -> None:
     record = made(6)
     assert len(record.between("2020-01-01T02", "2020-01-01T04")) == 2
     assert len(record.between(end="2020-01-01T02:00")) == 2
-    with pytest.raises(InvalidInput, match="no time from 2021-01-01 on: the record covers"):
+    with pytest.raises(InvalidInput, match="no time from 2021-01-01 on: the data cover"):
         record.between("2021-01-01")
     with pytest.raises(InvalidInput, match="is not a time"):
         record.between("soon")

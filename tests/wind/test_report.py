@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from holdcourse import registry
+from holdcourse.backtest.verdict import Verdict
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.wind import bundled, report_page
 from holdcourse.wind.looks import look, worth_showing
 from holdcourse.wind.report import write_report
 from holdcourse.wind.report_page import page
-from holdcourse.wind.result import Verdict
 from holdcourse.wind.run import Plan, run_backtest
 
 LIGHT, DARK = "#ffffff", "#12171c"  # the backgrounds of the page

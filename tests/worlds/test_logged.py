@@ -88,7 +88,7 @@ def test_noise_alone_is_not_useful(problem):
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        (np.full(50, 3), "only one action, 10.0, was ever tried in the 50 rows; such a record cannot tell"),
+        (np.full(50, 3), "only one action, 10.0, was ever tried in the 50 rows; such readings cannot tell"),
         (np.array([0, 1] * 5), "10 rows are too few"),
         (np.zeros(0, dtype=int), "no action was ever tried"),
         (np.array([0, 9] * 20), "about action 9"),
@@ -100,8 +100,8 @@ def test_records_that_cannot_answer_are_refused(problem, actions, message):
 
 
 def test_other_contexts_are_refused(world):
-    with pytest.raises(InvalidInput, match=r"not in the record"):
+    with pytest.raises(InvalidInput, match=r"not in the readings"):
         world.costs(0, 1234.5)
     with pytest.raises(InvalidInput, match="rho must be positive"):
-        LoggedWorld.fit(world.problem, world.record, rho=0.0)
+        LoggedWorld.fit(world.problem, world.readings, rho=0.0)
     assert "200 rows, held-out error" in repr(world)

@@ -176,7 +176,7 @@ def _cost_sums(s: Array, a: Array, c: Array) -> tuple[float, float, float, float
 
 @njit(cache=True, error_model="numpy", fastmath=SUMS)
 def _active_sums(x: Array, a: Array, d: Array) -> tuple[float, float, float]:
-    """Over children with positive probability: sum x, sum a x, 1 + sum delta."""
+    """Sums over children with positive probability: sum x, sum a x, 1 + sum delta."""
     mass, slope, target = 0.0, 0.0, 1.0
     for i in range(x.size):
         if x[i] > d[i]:

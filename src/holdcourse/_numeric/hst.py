@@ -86,7 +86,7 @@ def frt_parents(D: Array, order: Ints, top_radius: float, tau: float) -> tuple[I
 
 @njit(cache=True)
 def number_by_height(leaf_parent: Ints, internal_parent: Ints) -> Ints:
-    """From parents-first numbering to ours: leaves 0..n-1, then internal vertices by height, the root last."""
+    """Change parents-first numbering to ours: leaves 0..n-1, then internal vertices by height, the root last."""
     n, internal = leaf_parent.size, internal_parent.size
     height = np.ones(internal, np.int64)
     for u in range(internal - 1, 0, -1):

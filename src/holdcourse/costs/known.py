@@ -56,25 +56,25 @@ class KnownCosts:
         return np.array([self.estimate(row).costs for row in rows]).reshape(len(rows), self.problem.n)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
-        """Nothing to learn."""
+        """Check the measurement; there is nothing to learn from it."""
         self.problem.check_action(action)
         check_context(context, None)
         check_measurement(measurement)
         return 1.0
 
     def new_episode(self) -> None:
-        """Nothing to do."""
+        """Do nothing: an episode changes no costs."""
 
     def copy(self) -> KnownCosts:
-        """Knows nothing that changes: its own twin."""
+        """Return the model itself, which holds nothing that changes."""
         return self
 
     def state(self) -> Arrays:
-        """Nothing learned."""
+        """Return no arrays, as nothing is learned."""
         return {}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> KnownCosts:
-        """Nothing to take over."""
+        """Return the model itself, as there is nothing to take over."""
         return self
 
     def describe(self) -> dict[str, Any]:

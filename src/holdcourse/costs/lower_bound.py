@@ -15,7 +15,14 @@ from holdcourse.confidence import Outlier, OutlierGuard, TheoryWidth
 from holdcourse.costs.protocol import Array, Estimate, checked_costs, name_of
 from holdcourse.errors import InvalidInput
 from holdcourse.gp import Posterior
-from holdcourse.history import History, check_context, check_contexts, check_measurement, require_squarable
+from holdcourse.history import (
+    History,
+    check_context,
+    check_measurement,
+    context_rows,
+    context_vector,
+    require_squarable,
+)
 from holdcourse.named_arrays import Arrays, prefixed, require_arrays, under
 
 Every: TypeAlias = Literal["round", "episode"]
@@ -91,7 +98,7 @@ class LowerBound:
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Lower bounds of every action's cost in this context."""
-        mean, std = self._predict(check_context(context, None))
+        mean, std = self._predict(context_vector(context))
         return Estimate(self._bounds(mean, std), self._least_costs(mean, mean), mean, std)
 
     def costs_at(self, contexts: ArrayLike) -> Array:
@@ -100,12 +107,15 @@ class LowerBound:
 
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
         """Lower bounds with `optimism` times the width, shape (k, n); 0 gives expected costs."""
-        rows = check_contexts(contexts, None)
+        rows = context_rows(contexts)
         bounds = [self._bounds(*self._predict(row), optimism) for row in rows]
         return np.array(bounds).reshape(len(rows), self.posterior.prior.problem.n)
 
     def _predict(self, context: Array) -> tuple[Array, Array]:
-        """The posterior's prediction; a rule that plans asks for the same contexts several times within a round."""
+        """The posterior's prediction; a rule that plans asks for the same contexts several times within a round.
+
+        The posterior checks a context when it is predicted first; one that is remembered was checked.
+        """
         told = self.posterior.observations
         if told != self._predicted_after or len(self._predicted) >= REMEMBERED_PREDICTIONS:
             self._predicted.clear()
@@ -131,10 +141,11 @@ class LowerBound:
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """Take in a measurement, now or at the end of the episode; returns its weight."""
         self.posterior.prior.problem.check_action(action)
-        dimension = len(self._waiting[0][1]) if self._waiting else None
-        vector, y, weight = check_context(context, dimension), check_measurement(measurement), 1.0
+        vector, y, weight = context_vector(context), check_measurement(measurement), 1.0
+        if self._waiting:  # one posterior takes contexts of any length, but all of the same
+            check_context(vector, len(self._waiting[0][1]))
         if self.guard is not None or self.every == "episode":
-            mean, std = self.posterior.predict(vector)  # refuses a context of the wrong length
+            mean, std = self.posterior.predict(vector)  # checks the context
             if self.guard is not None:
                 spread = math.sqrt(float(std[action]) ** 2 + self.posterior.prior.noise_variance)
                 y, weight = self.guard.tamed(y, float(mean[action]), spread)
@@ -151,7 +162,7 @@ class LowerBound:
     def new_episode(self) -> None:
         """Let the episode's data into the bounds."""
         if self._waiting:  # all at once: within an episode, measurements may come in another order than their times
-            self.posterior.condition_on(History.from_records(self._waiting))
+            self.posterior.condition_on(History.from_triples(self._waiting))
             self._waiting.clear()
 
     def copy(self) -> LowerBound:

@@ -118,7 +118,7 @@ class CostModel(Costs, Protocol):
         ...
 
     def new_episode(self) -> None:
-        """An episode has ended."""
+        """Take note that an episode has ended."""
         ...
 
     def copy(self) -> Self:

@@ -6,7 +6,7 @@ the number of its landscape: all policies meet the same landscapes, contexts, st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -16,14 +16,15 @@ from pydantic import Field
 
 from holdcourse import registry
 from holdcourse.experiments.policies import make_policy
-from holdcourse.experiments.runs import Frozen, Played, PolicyConfig, RunConfig, Scene, WorldConfig
+from holdcourse.experiments.runs import Frozen, PolicyConfig, RunConfig, Scene, Trace, WorldConfig
 from holdcourse.hedge import hedged
 from holdcourse.offline import optimal_path
 from holdcourse.pilot import Pilot
 from holdcourse.planning import planner
 from holdcourse.policy import Policy, gp_md
 from holdcourse.problem import Problem
-from holdcourse.simulation import measurement_noise, shown_costs
+from holdcourse.run import previous_actions
+from holdcourse.simulation import Question, run_rounds
 from holdcourse.worlds import SyntheticWorld
 
 Array: TypeAlias = NDArray[np.float64]
@@ -55,12 +56,12 @@ class Forecast(Frozen):
 
     @classmethod
     def of(cls, policy: str) -> Forecast:
-        """By the name of the policy."""
+        """The forecast that the policy of this name is shown."""
         kinds: dict[str, Any] = {"planner-forecast": "true", "planner-shuffled": "shuffled"}
         return cls(kind=kinds.get(policy, "none"))
 
     def shown(self, contexts: Array, seed: int) -> Callable[[int], Array | None]:
-        """What is forecast in each round."""
+        """A function from the round to the contexts forecast there; None where nothing is forecast."""
         if self.kind == "none":
             return lambda t: None
         order = np.arange(len(contexts))
@@ -105,32 +106,31 @@ class CellConfig(WorldConfig):
         return make_policy(config.name, world.problem, knows, config.options, config.source)
 
     def seed_of(self, run: RunConfig) -> int:
-        """The number of the landscape."""
+        """The seed of a run is the number of its landscape."""
         return int(run.problem)
 
-    def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Played:
-        """Round by round, as an adversary looks at where the policy is, and some are shown forecasts."""
+    def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Trace:
+        """Let the policy do its rounds; an adversary looks at where it is, and some policies are shown forecasts."""
         world, seed = scene.world, self.seed_of(run)
         assert isinstance(world, SyntheticWorld)
         pilot = Pilot(policy, scene.start, seed)
         random = np.random.default_rng([seed, ADVERSARY_LANE])
         forecast = Forecast.of(run.policy.name).shown(scene.contexts, seed)
         given = [world.index(context) for context in scene.contexts]
-        seen, actions = np.empty(run.rounds, dtype=np.int64), np.empty(run.rounds, dtype=np.int64)
-        action = scene.start
-        for t in range(run.rounds):
-            seen[t] = given[t] if given else worst_context(world, action, random)
-            context, costs = world.contexts[seen[t]], world.landscape[seen[t]]
-            shown = shown_costs(pilot.model, costs)
-            _, view = pilot.look(context, forecast=forecast(t) if given else None, shown=shown)
-            choice = pilot.decide(view)
-            pilot.accept(choice)
-            actions[t] = action = choice.action
-            pilot.learn(action, context, world.measure(t, context, action, measurement_noise(seed, t)))
-        table = world.landscape[seen]
-        before = np.append(scene.start, actions[:-1])
+        met, actions = np.empty(run.rounds, dtype=np.int64), np.empty(run.rounds, dtype=np.int64)
+
+        def questions() -> Iterator[Question]:
+            for t in range(run.rounds):
+                here = int(actions[t - 1]) if t else scene.start
+                met[t] = given[t] if given else worst_context(world, here, random)
+                yield Question(world.contexts[met[t]], forecast=forecast(t) if given else None)
+
+        for t, one in enumerate(run_rounds(pilot, world, questions(), seed)):
+            actions[t] = one.choice.action
+        table = world.landscape[met]
+        before = previous_actions(actions, np.array([scene.start]), np.array([run.rounds]))
         service, movement = table[np.arange(run.rounds), actions], world.problem.move_costs(before, actions)
-        return Played(actions, service, movement, optimal_path(table, world.problem, scene.start).total)
+        return Trace(actions, service, movement, optimal_path(table, world.problem, scene.start).total)
 
 
 def worst_context(world: SyntheticWorld, action: int, random: np.random.Generator) -> int:

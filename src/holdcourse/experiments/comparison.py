@@ -32,7 +32,7 @@ DEFAULT_POLICIES = ("recommended", "planner", "gp-md-1", "gp-md", "planner-known
 
 
 class ComparisonPlan(Frozen):
-    """What to compare, on what.
+    """Which policies are compared, and in which cells.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ComparisonPlan(Frozen):
 
     @property
     def cells(self) -> list[tuple[str, float]]:
-        """Process and rho of each."""
+        """The cells: each a process of contexts and a weight rho."""
         return [(name, rho) for name in self.processes for rho in (HARD_RHOS if name in HARD else self.rho)]
 
     @cached_property
@@ -167,7 +167,7 @@ class Comparison:
 
     @classmethod
     def of(cls, rows: Iterable[Row], policies: Sequence[str], cells: Sequence[tuple[str, float]]) -> Comparison:
-        """From finished runs."""
+        """The comparison that finished runs make."""
         found = {(row.policy, int(row.problem), (row.experiment, row.rho)): row.ratio for row in rows}
         everywhere = sorted({seed for _, seed, _ in found})
         whole = [s for s in everywhere if all((name, s, cell) in found for name in policies for cell in cells)]
@@ -176,17 +176,17 @@ class Comparison:
         return cls(tuple(policies), tuple(whole), tuple(cells), ratios)
 
     def select(self, processes: Sequence[str]) -> Comparison:
-        """The cells of some processes."""
+        """The comparison in the cells of some processes only."""
         kept = [k for k, (process, _) in enumerate(self.cells) if process in processes]
         return Comparison(self.policies, self.seeds, tuple(self.cells[k] for k in kept), self.ratios[:, :, kept])
 
     @property
     def means(self) -> Array:
-        """Over landscapes, shape (policies, cells)."""
+        """Mean costs over landscapes, shape (policies, cells)."""
         return np.asarray(self.ratios.mean(axis=1))
 
     def lines(self) -> list[Line]:
-        """One for each policy, over all cells."""
+        """A line for each policy, over all cells."""
         found = []
         for name, table in zip(self.policies, self.ratios, strict=True):
             apart = (table - self.ratios[0]).mean(axis=1)
@@ -204,7 +204,7 @@ class Comparison:
         return found
 
     def cell_rows(self) -> list[dict[str, Any]]:
-        """One flat dict for each policy and cell."""
+        """The means as flat dicts, one for each policy and cell."""
         return [
             {
                 "policy": name,

@@ -25,7 +25,7 @@ class InThisProcess(Executor):
     """Does the work when it is handed in."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it now."""
+        """Do the work at once, in this process."""
         future: Future[Any] = Future()
         try:
             future.set_result(fn(*args, **kwargs))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from holdcourse import registry
+from holdcourse.backtest.csvfile import Csv
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.csvfile import Csv
 from holdcourse.experiments.policies import make_policy
 from holdcourse.experiments.runs import PolicyConfig, RunConfig, Scene, WorldConfig, digest
 from holdcourse.experiments.sections import Actions, Contexts, Costs, KernelOfCosts, Learner, Movement
@@ -86,7 +86,7 @@ class OwnWorld(WorldConfig):
         return knows | {name: value for name, value in given.items() if value is not None}
 
     def problem(self) -> Problem:
-        """Actions and movement costs."""
+        """The actions and movement costs of the file."""
         actions, movement = self.actions, self.movement
         points: Any = actions.values
         if actions.grid is not None:
@@ -221,5 +221,5 @@ def _kernel(kind: str, action: Any, context: Any, variance: float = 1.0) -> Kern
 
 
 def file_hash(path: Path) -> str:
-    """Of a file's content."""
+    """The hash of a file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:24]

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.style import blank, drawing, line_of
+from holdcourse.history import check_contexts
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Policy
 from holdcourse.problem import Problem
 from holdcourse.registry import label_of
-from holdcourse.simulation import Run, World, measurement_noise, shown_costs
+from holdcourse.simulation import Question, Run, World, run_rounds
 from holdcourse.tree import Tree
 
 if TYPE_CHECKING:
@@ -59,18 +60,10 @@ def probabilities_of(
     policy: Policy, world: World, contexts: ArrayLike, start: int = 0, seed: int = 0
 ) -> tuple[Array, NDArray[np.int64]]:
     """How probable every action was in every round, (T, n), and the action drawn, (T,); the run of `simulate`."""
-    pilot = Pilot(policy, start, seed)
-    rows, actions = [], []
-    for t, context in enumerate(np.asarray(contexts, dtype=np.float64).reshape(len(np.asarray(contexts)), -1)):
-        costs = world.costs(t, context)
-        _, view = pilot.look(context, shown=shown_costs(pilot.model, costs))
-        choice = pilot.decide(view)
-        pilot.accept(choice)
-        measured = world.measure(t, context, choice.action, measurement_noise(seed, t))
-        pilot.learn(choice.action, context, measured)
-        rows.append(choice.probabilities)
-        actions.append(choice.action)
-    return np.array(rows).reshape(len(rows), world.problem.n), np.array(actions, dtype=np.int64)
+    questions = map(Question, check_contexts(contexts, None))
+    choices = [one.choice for one in run_rounds(Pilot(policy, start, seed), world, questions, seed)]
+    table = np.array([choice.probabilities for choice in choices]).reshape(len(choices), world.problem.n)
+    return table, np.array([choice.action for choice in choices], dtype=np.int64)
 
 
 def plot_probabilities(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from typing import Any
 
 from holdcourse import registry
@@ -13,8 +12,8 @@ from holdcourse.problem import Problem
 
 
 def policy_names() -> list[str]:
-    """The policies of ours that a sweep can make: on any problem, and without options of their own."""
-    return [name for name in registry.names("problem", ready=True) if registry.is_ours(name)]
+    """The policies of the table that a sweep can make: on any problem, and without options of their own."""
+    return registry.names("problem", ready=True)
 
 
 def make_policy(
@@ -51,20 +50,14 @@ def check_policy_name(name: str, source: str | None = None) -> None:
 
 def runs_code(name: str, source: str | None = None) -> bool:
     """Whether this policy is code that is not ours: of an import path, or of an entry point that is installed."""
-    if source is not None:
-        return True
-    return name not in policy_names() and bool(entry_points(group=registry.ENTRY_POINTS, name=name))
+    return source is not None or registry.is_installed(name)
 
 
 def _entry(name: str, source: str | None) -> registry.Entry:
-    if source is not None:
-        return registry.entry_of(source, "problem")
     known = policy_names()
-    if name in known:
-        return registry.TABLE[name]
-    if not entry_points(group=registry.ENTRY_POINTS, name=name):
+    if source is None and name not in known and not registry.is_installed(name):
         raise InvalidInput(
             f"{registry.unknown(name, known)}, entry points in the group {registry.ENTRY_POINTS!r}, and import paths "
             "such as 'my_package.my_module:my_policy'"
         )
-    return registry.entry_of(name, "problem")
+    return registry.entry_of(name if source is None else source, "problem")

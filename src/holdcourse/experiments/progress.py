@@ -15,7 +15,7 @@ class Advance(Protocol):
     """Called with the number of runs that are done since the last call."""
 
     def __call__(self, runs: int) -> None:
-        """So many more."""
+        """Count so many more runs as done."""
         ...
 
 

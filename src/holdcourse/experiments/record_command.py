@@ -12,10 +12,10 @@ from rich.table import Table
 
 from holdcourse import archive
 from holdcourse.arguments import Directed, Json, Matrix, check_out, names_of, names_option, refuse_record, writing
+from holdcourse.backtest.csvfile import Csv
+from holdcourse.backtest.plant import POLICIES, backtest_plant, read_plant
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.csvfile import Csv
-from holdcourse.experiments.logged import POLICIES, backtest_record, read_record
-from holdcourse.experiments.policies import check_policy_name, policy_names
+from holdcourse.experiments.policies import check_policy_name, make_policy, policy_names
 from holdcourse.experiments.tables import digits_of
 from holdcourse.problem import Problem
 from holdcourse.registry import label_of
@@ -57,7 +57,7 @@ def backtest_log(
     Example:
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
-    values, record = read_record(log, action=action, cost=cost, context=context, time=time, bins=bins)
+    values, readings = read_plant(log, action=action, cost=cost, context=context, time=time, bins=bins)
     named = isinstance(values, list)
     if named and matrix is None:
         raise InvalidInput(f"column {action!r} holds names ({', '.join(values[:4])}); give a --matrix of move costs")
@@ -73,14 +73,14 @@ def backtest_log(
     for name in wanted:
         check_policy_name(name)
     check_out(out)
-    found = backtest_record(problem, record, wanted, rho=rho, seed=seed)
+    found = backtest_plant(problem, readings, make_policy, wanted, rho=rho, seed=seed)
     if out is not None:
         with writing(out):
             archive.write_file(out / "backtest.json", (json.dumps(found.as_values(), indent=1) + "\n").encode())
     if as_json:
         typer.echo(json.dumps(found.as_values()))
         return
-    table = Table("policy", title=f"{log.name}: {len(record)} rounds, {problem.n} settings; model-based")
+    table = Table("policy", title=f"{log.name}: {len(readings)} rounds, {problem.n} settings; model-based")
     for heading in ("service", "movement", "total", "saved", "guessed"):
         table.add_column(heading, justify="right")
     largest = max(abs(cost) for line in found.lines for cost in (line.service, line.movement, line.total))

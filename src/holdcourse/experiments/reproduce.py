@@ -74,7 +74,7 @@ def reproduce(
 
 
 def write_reports(done: list[Reproduction], out: Path) -> Path:
-    """One page about all sections."""
+    """Write one page about all sections."""
     sections = {
         f"{one.report.folder.name} experiments": (one.grids, one.figures, one.plan.model_dump(mode="json"))
         for one in done

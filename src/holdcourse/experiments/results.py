@@ -56,7 +56,7 @@ class Results:
 
     @classmethod
     def load(cls, folder: str | Path) -> Results:
-        """All finished runs of a folder."""
+        """Read all finished runs of a folder."""
         store = Folder(Path(folder))
         if not store.manifest.exists():
             raise InvalidInput(f"{folder} holds no sweep (no {store.manifest.name}); give the folder of its --out")
@@ -87,12 +87,12 @@ class Results:
 
     @property
     def policies(self) -> list[str]:
-        """Their names, each once."""
+        """Names of the policies, each once."""
         return sorted({row.policy for row in self.rows})
 
     @property
     def rhos(self) -> list[float]:
-        """Their weights, each once."""
+        """Weights of the service cost, each once."""
         return sorted({row.rho for row in self.rows})
 
     def cumulative(self, policy: str, quantity: Quantity = "total") -> Array:
@@ -149,7 +149,7 @@ class Results:
 
 
 def standard_error(values: Array) -> float:
-    """Of the mean; 0 for a single value, which tells none."""
+    """The standard error of the mean; 0 for a single value, which tells none."""
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
 
 

@@ -58,7 +58,7 @@ class Scene:
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
+class Trace:
     """What a policy did and paid, an entry per round; and the optimum, where the scene alone does not tell it."""
 
     actions: NDArray[np.int64]
@@ -101,14 +101,14 @@ class WorldConfig(Frozen, ABC):
         """The seed of a run's trees, draws and noise."""
         return run.run_seed
 
-    def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Played:
+    def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Trace:
         """Let the policy do its rounds."""
         flown = simulate(policy, scene.world, scene.contexts, start=scene.start, seed=self.seed_of(run))
-        return Played(flown.actions, flown.service_costs, flown.movement_costs)
+        return Trace(flown.actions, flown.service_costs, flown.movement_costs)
 
 
 class RunConfig(Frozen):
-    """One run.
+    """The description of one run.
 
     Attributes
     ----------
@@ -136,12 +136,12 @@ class RunConfig(Frozen):
 
     @cached_property
     def identity(self) -> str:
-        """Equal for equal runs; the name of the run's file."""
+        """A hash that is equal for equal runs; the name of the run's file."""
         return digest(self.model_dump(mode="json"))
 
     @cached_property
     def group(self) -> str:
-        """Equal for runs in the same scene: they share the clairvoyant optimum."""
+        """A hash that is equal for runs in the same scene: they share the clairvoyant optimum."""
         return digest(self.model_dump(mode="json", exclude={"policy", "repetition", "experiment"}))
 
     def seed_for(self, purpose: str) -> int:

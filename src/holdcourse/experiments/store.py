@@ -1,4 +1,4 @@
-"""The folder of a sweep.
+"""The folder that the results of a sweep are kept in.
 
 ::
 
@@ -76,12 +76,12 @@ class Folder:
 
     @property
     def manifest(self) -> Path:
-        """Holds the configuration."""
+        """The file that holds the configuration."""
         return self.path / "sweep.json"
 
     @property
     def summary(self) -> Path:
-        """The table of all runs."""
+        """The file that holds the table of all runs."""
         return self.path / "summary.csv"
 
     @cached_property
@@ -90,11 +90,11 @@ class Folder:
         return digest(_read_manifest(self.manifest))
 
     def run_file(self, identity: str) -> Path:
-        """Where a finished run is kept."""
+        """The file that a finished run is kept in."""
         return self.path / "runs" / f"{identity}.npz"
 
     def failure_file(self, identity: str) -> Path:
-        """Where the traceback of a failed run is kept."""
+        """The file that the traceback of a failed run is kept in."""
         return self.path / "failed" / f"{identity}.txt"
 
     def open(self, sweep: Sweep, *, fresh: bool = False) -> None:
@@ -145,11 +145,11 @@ class Folder:
             raise DamagedFile(f"{path} is damaged: {error!r}") from None
 
     def identities(self) -> list[str]:
-        """Of all finished runs."""
+        """The identities of all finished runs."""
         return sorted(path.stem for path in (self.path / "runs").glob("*.npz"))
 
     def write_summary(self, rows: Iterable[Row]) -> None:
-        """One row per run, sorted; equal rows give equal bytes."""
+        """Write one row per run, sorted; equal rows give equal bytes."""
         text = io.StringIO()
         write_rows(text, [COLUMNS, *(astuple(row) for row in sorted(rows, key=lambda row: row.place))])
         archive.write_file(self.summary, text.getvalue().encode())
@@ -164,7 +164,7 @@ class Folder:
 
 
 def read_summary(path: Path) -> list[Row]:
-    """The rows of a `summary.csv`."""
+    """Read the rows of a `summary.csv`."""
     types = (str, str, float, str, int, int, int, float, float, float, float, float)
     with path.open(newline="", encoding="utf-8") as file:
         table = csv.reader(file)

@@ -70,7 +70,7 @@ class SweepFile(Frozen):
         return world.model_copy(update={"hashes": {k: file_hash(p) for k, p in sorted(there.items()) if p.is_file()}})
 
     def sweep(self, base: Path = Path()) -> Sweep:
-        """All runs."""
+        """All runs that the file describes, as a sweep."""
         world = self.world(base)
         functions = 1 if self.costs.random is None else self.costs.random.functions
         starts: Sequence[int | None] = (None,)

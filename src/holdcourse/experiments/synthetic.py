@@ -96,7 +96,7 @@ class SyntheticPlan(Frozen):
         )
 
     def sweep(self) -> Sweep:
-        """All runs."""
+        """All runs of the plan, as a sweep."""
         runs = [
             RunConfig(
                 experiment=experiment,

@@ -29,7 +29,7 @@ class Grid:
     cells: dict[float, dict[str, tuple[float, float]]]
 
     def texts(self, *, errors: bool = True) -> list[list[str]]:
-        """One row per rho, the first cell its value."""
+        """The rows of text, one per rho, which is the first cell."""
         largest = max((abs(mean) for row in self.cells.values() for mean, _ in row.values()), default=0.0)
         digits = digits_of(largest)
         return [
@@ -39,7 +39,7 @@ class Grid:
 
     @property
     def headings(self) -> list[str]:
-        """Of the columns."""
+        """The headings of the columns."""
         return ["rho", *(label_of(name) for name in self.policies)]
 
     def shown(self, width: int) -> Table:
@@ -77,7 +77,7 @@ class Grid:
         return tables
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The grid in JSON values, for programs."""
         rows = [
             {"rho": rho, "policy": name, "mean": mean, "standard_error": error}
             for rho, row in self.cells.items()
@@ -115,7 +115,7 @@ def digits_of(largest: float) -> int:
 
 
 def mean_rows(results: Results) -> list[dict[str, Any]]:
-    """All means, for programs."""
+    """All means as flat rows, for programs."""
     return [asdict(mean) for mean in results.means()]
 
 

@@ -33,7 +33,7 @@ from holdcourse.policy import Policy
 from holdcourse.wind.bundled import bundled
 from holdcourse.wind.load import load
 from holdcourse.wind.policies import FALLBACK_MEAN, Setting
-from holdcourse.wind.record import WindRecord
+from holdcourse.wind.record import WindData
 from holdcourse.wind.world import WindWorld, wind_world
 
 Array: TypeAlias = NDArray[np.float64]
@@ -52,7 +52,7 @@ PAPER_ALTITUDES = (
 
 
 class WindSite(Frozen):
-    """A place and a period.
+    """A place, and the period whose wind is flown there.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class WindPlan(Frozen):
         return self.model_copy(update=changes)
 
     def sweep(self) -> Sweep:
-        """All runs."""
+        """All runs of the plan, as a sweep."""
         shared = {name: getattr(self, name) for name in ("altitudes", "movement", "prior_mean", "folder", "files")}
         worlds = [WindConfig(site=site, **shared) for site in self.sites]
         runs = [
@@ -196,11 +196,11 @@ class WindPlan(Frozen):
 @lru_cache(maxsize=8)
 def _wind(config: WindConfig) -> tuple[NDArray[np.datetime64], Array, float]:
     """Times and speeds of the period, and the mean speed before it."""
-    records = _records(config.folder, config.site.lat, config.site.lon)
+    parts = _parts(config.folder, config.site.lat, config.site.lon)
     begin, altitudes = np.datetime64(config.site.begin, "s"), np.array(config.altitudes)
     outside: Literal["error", "clamp"] = "error" if config.folder is None else "clamp"
-    times = np.concatenate([record.time for record in records])
-    speeds = np.concatenate([record.at(altitudes, outside=outside) for record in records])
+    times = np.concatenate([part.time for part in parts])
+    speeds = np.concatenate([part.at(altitudes, outside=outside) for part in parts])
     past = speeds[times < begin]
     mean = float(np.nanmean(past)) if np.isfinite(past).any() else FALLBACK_MEAN
     period = times >= begin
@@ -210,7 +210,7 @@ def _wind(config: WindConfig) -> tuple[NDArray[np.datetime64], Array, float]:
 
 
 @lru_cache(maxsize=4)
-def _records(folder: Path | None, lat: float | None, lon: float | None) -> tuple[WindRecord, ...]:
+def _parts(folder: Path | None, lat: float | None, lon: float | None) -> tuple[WindData, ...]:
     if folder is None:
         return bundled("history"), bundled("test")
     return (load([*_files(folder), *folder.glob("geopotential.netcdf")], lat=lat, lon=lon).hourly(),)

@@ -110,7 +110,7 @@ class BotorchCosts:
         self._fitted = self.model  # what `restore` starts from
         self._fingerprint = _fingerprint(self.model)
         self._like = [*_training_data(self.model), *self.model.parameters()][0]  # for its precision and device
-        self._records: list[tuple[int, Array, float]] = []
+        self._measured: list[tuple[int, Array, float]] = []
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Lower bounds of every action's cost in this context."""
@@ -126,10 +126,10 @@ class BotorchCosts:
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """Condition the model on a measurement; its weight is always 1."""
         self.problem.check_action(action)
-        record = int(action), check_context(context, self.dimension), check_measurement(measurement)
+        measured = int(action), check_context(context, self.dimension), check_measurement(measurement)
         if not self.frozen:
-            self.model = self._conditioned(self.model, *record)
-            self._records.append(record)
+            self.model = self._conditioned(self.model, *measured)
+            self._measured.append(measured)
         return 1.0
 
     def new_episode(self) -> None:
@@ -146,12 +146,12 @@ class BotorchCosts:
             noise_std=self.noise_std,
             context_dimension=self.dimension,
         )
-        twin.model, twin._records = self.model, list(self._records)
+        twin.model, twin._measured = self.model, list(self._measured)
         return twin
 
     def state(self) -> Arrays:
         """The measurements told; the model as it was fitted is not part of the state."""
-        past = History.from_records(self._records)
+        past = History.from_triples(self._measured)
         return {"actions": past.actions, "contexts": past.contexts, "measurements": past.measurements}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> BotorchCosts:
@@ -161,14 +161,14 @@ class BotorchCosts:
             raise InvalidInput(f"this is not the state of BotorchCosts: {missing} missing, found {sorted(arrays)}")
         past = History(*(arrays[name] for name in STATE))
         past.check(self.problem, self.dimension)
-        records = [
+        history = [
             (int(action), np.array(context), float(y))
             for action, context, y in zip(past.actions, past.contexts, past.measurements, strict=True)
         ]
         model = self._fitted
-        for record in records:
-            model = self._conditioned(model, *record)
-        self.model, self._records = model, records
+        for measured in history:
+            model = self._conditioned(model, *measured)
+        self.model, self._measured = model, history
         return self
 
     def describe(self) -> dict[str, Any]:

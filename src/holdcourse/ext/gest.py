@@ -183,12 +183,12 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
 
     @property
     def policy(self) -> Policy:
-        """What decides."""
+        """The policy that decides."""
         return self._session.policy
 
     @property
     def position(self) -> Point:
-        """Where the machine is, by name."""
+        """The setting that the machine is at, by the names of its axes."""
         return self._point(self._session.where.action)
 
     @property
@@ -339,7 +339,7 @@ def _check_names(what: str, given: Any, settings: Mapping[str, Any]) -> None:
 
 
 def _id_of(row: Mapping[str, Any]) -> int | None:
-    """Of the suggestion; None for a past evaluation. A column of a data frame holds floats, and NaN for none."""
+    """The id of the suggestion; None for a past evaluation. A column of a data frame holds floats, and NaN for none."""
     known = row.get("_id")
     if isinstance(known, float) and (known.is_integer() or math.isnan(known)):
         known = None if math.isnan(known) else int(known)

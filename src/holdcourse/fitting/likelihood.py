@@ -47,7 +47,7 @@ class Likelihood:
 
     Parameters
     ----------
-    problem, records
+    problem, history
         Where was measured; the measurements themselves are `z`.
     z
         Standardised measurements.
@@ -64,7 +64,7 @@ class Likelihood:
     def __init__(
         self,
         problem: Problem,
-        records: History,
+        history: History,
         z: Array,
         kernel: AnyKernel,
         entries: list[Parameter],
@@ -80,13 +80,13 @@ class Likelihood:
         self._parts = []
         for part in kernel.parts:
             if isinstance(part.action, np.ndarray):
-                action = _Factor.constant(part.action, records.actions)
+                action = _Factor.constant(part.action, history.actions)
             else:
-                action = _Factor.over(part.action_inputs(problem.actions[records.actions]))
+                action = _Factor.over(part.action_inputs(problem.actions[history.actions]))
             if part.context is None:
-                context = _Factor.constant(np.ones((1, 1)), np.zeros(len(records), dtype=np.int64))
+                context = _Factor.constant(np.ones((1, 1)), np.zeros(len(history), dtype=np.int64))
             else:
-                context = _Factor.over(part.context_inputs(records.contexts))
+                context = _Factor.over(part.context_inputs(history.contexts))
             self._parts.append((action, context))
 
     def noise(self, theta: Array) -> float:
@@ -176,13 +176,13 @@ class _Factor:
 
     @classmethod
     def over(cls, inputs: Array) -> _Factor:
-        """For a scikit-learn kernel that sees these inputs, (t, d)."""
+        """The factor of a scikit-learn kernel that sees these inputs, (t, d)."""
         distinct, which = np.unique(inputs, axis=0, return_inverse=True)
         return cls(distinct, which.reshape(-1), None)
 
     @classmethod
     def constant(cls, matrix: Array, rows: Indices) -> _Factor:
-        """For a matrix that is not fitted, whose rows the measurements belong to, (t,)."""
+        """The factor of a matrix that is not fitted, whose rows the measurements belong to, (t,)."""
         distinct, which = np.unique(rows, return_inverse=True)
         return cls(distinct[:, None].astype(np.float64), which.reshape(-1), matrix[np.ix_(distinct, distinct)])
 
@@ -194,7 +194,7 @@ class _Factor:
         return values, slopes
 
     def spread(self, values: Array) -> Array:
-        """From the distinct inputs to the measurements: (u, u) -> (t, t)."""
+        """Spread a matrix over distinct inputs to one over measurements: (u, u) -> (t, t)."""
         return values[np.ix_(self.which, self.which)]
 
     def gather(self, values: Array) -> Array:

@@ -60,7 +60,7 @@ class Ranges:
 
     @classmethod
     def of(cls, points: Array) -> Ranges:
-        """Measure points (k, d)."""
+        """The ranges of points (k, d)."""
         extent = np.ptp(points, axis=0)
         extent = np.where(extent > SMALLEST, extent, 0.0)
         spacing = np.zeros_like(extent)

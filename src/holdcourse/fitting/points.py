@@ -24,26 +24,26 @@ MAX_METRIC_ACTIONS = 2_000  # each length scale on the grid costs one eigendecom
 METRIC_RANGE, METRIC_SCALES = (0.25, 8.0), 10  # times the shortest and the longest move; how many in between
 
 
-def checked_records(problem: Problem, actions: Any, contexts: Any, y: Any, kernel: AnyKernel | None) -> History:
+def checked_history(problem: Problem, actions: Any, contexts: Any, y: Any, kernel: AnyKernel | None) -> History:
     """The measurements as a `History` that fits the problem and the kernel."""
     try:
         measured = np.array(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"y must be a list of numbers, got {y!r}") from None
     given = np.zeros((len(np.atleast_1d(actions)), 0)) if contexts is None else contexts
-    records = History(actions, given, measured)
-    if not len(records):
+    history = History(actions, given, measured)
+    if not len(history):
         raise InvalidInput("a fit needs at least one measurement, got none")
-    records.check(problem, None if kernel is None else kernel.context_dimension)
-    for name, values in (("y", records.measurements), ("contexts", records.contexts), ("actions", problem.actions)):
+    history.check(problem, None if kernel is None else kernel.context_dimension)
+    for name, values in (("y", history.measurements), ("contexts", history.contexts), ("actions", problem.actions)):
         require_squarable(values, name)
     for part in kernel.parts if kernel is not None else ():
-        if part.context is not None and records.contexts.shape[1] == 0:
+        if part.context is not None and history.contexts.shape[1] == 0:
             raise InvalidInput(f"the kernel depends on a context ({part.context}), but there are no contexts")
-        part.context_covariance(records.contexts[:1])
+        part.context_covariance(history.contexts[:1])
         # One action is enough to compare axes, and does not build the (n, n) matrix.
         part.action_covariance(problem if isinstance(part.action, np.ndarray) else Problem(problem.actions[:1]))
-    return records
+    return history
 
 
 def checked_noise(noise_std: Any) -> float | None:
@@ -55,16 +55,16 @@ def checked_noise(noise_std: Any) -> float | None:
     return float(noise_std)
 
 
-def prior_mean_at(prior_mean: PriorMean | None, problem: Problem, records: History) -> Array | None:
+def prior_mean_at(prior_mean: PriorMean | None, problem: Problem, history: History) -> Array | None:
     """A given prior mean at each measurement, (t,)."""
     if prior_mean is None:
         return None
     if callable(prior_mean):
-        distinct, which = np.unique(records.contexts, axis=0, return_inverse=True)
+        distinct, which = np.unique(history.contexts, axis=0, return_inverse=True)
         table = np.array([_per_action(prior_mean(problem.actions, context), problem.n) for context in distinct])
-        values = table[which.reshape(-1), records.actions]
+        values = table[which.reshape(-1), history.actions]
     else:
-        values = _per_action(prior_mean, problem.n)[records.actions]
+        values = _per_action(prior_mean, problem.n)[history.actions]
     bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
     if len(bad):
         raise InvalidInput(f"prior_mean is {values[bad[0]]} for measurement {bad[0]}; it must be finite")
@@ -95,7 +95,7 @@ def standardised(y: Array, centre: Array | None) -> tuple[Array, float, float, b
     return rest / scale, shift, scale, True
 
 
-def first_guesses(problem: Problem, records: History, kernel: AnyKernel | None) -> list[tuple[AnyKernel, float | None]]:
+def first_guesses(problem: Problem, history: History, kernel: AnyKernel | None) -> list[tuple[AnyKernel, float | None]]:
     """The structures to choose from: the given one, RBF, or one for each length scale tried (which comes with it).
 
     The last is for actions known by a metric only.
@@ -104,7 +104,7 @@ def first_guesses(problem: Problem, records: History, kernel: AnyKernel | None) 
         return [(kernel, None)]
     from sklearn.gaussian_process.kernels import RBF
 
-    contexts = records.contexts
+    contexts = history.contexts
     context = RBF(np.ones(contexts.shape[1]) if contexts.shape[1] > 1 else 1.0) if contexts.shape[1] else None
     # Length scales stay in the user's units. The shift keeps what offsets such as 1.7e9 seconds would round away.
     shift = np.where(np.ptp(contexts, axis=0) > 0, contexts.mean(axis=0), 0.0) if contexts.shape[1] else 0.0
@@ -151,15 +151,15 @@ def _as_covariance(matrix: Array) -> Array:
     return clipped / 2
 
 
-def subset(problem: Problem, records: History, size: int, rng: np.random.Generator) -> History:
+def subset(problem: Problem, history: History, size: int, rng: np.random.Generator) -> History:
     """At most `size` measurements: a random one and its nearest neighbour from each of size / 2 equally filled cells.
 
     The cells cover actions and contexts evenly; the pairs keep short length scales and the noise visible. The choice
     does not look at what was measured, so the likelihood of the subset is not biased.
     """
-    if len(records) <= size:
-        return records
-    joint = np.hstack([problem.actions[records.actions], records.contexts])
+    if len(history) <= size:
+        return history
+    joint = np.hstack([problem.actions[history.actions], history.contexts])
     ranges = Ranges.of(joint)
     # Centred first: a large offset must not round the distances away.
     points = (joint - joint.mean(axis=0)) / np.where(ranges.extent > 0, ranges.spread, 1.0)
@@ -170,7 +170,7 @@ def subset(problem: Problem, records: History, size: int, rng: np.random.Generat
         away[anchor] = np.inf
         chosen += [int(cell[anchor]), int(cell[away.argmin()])]
     keep = np.sort(chosen)
-    return History(records.actions[keep], records.contexts[keep], records.measurements[keep])
+    return History(history.actions[keep], history.contexts[keep], history.measurements[keep])
 
 
 def _cells(points: Array, members: Indices, count: int) -> list[Indices]:

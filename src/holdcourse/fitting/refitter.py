@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import checked_seed, whole_number
 from holdcourse.fitting.fit import Fit, fit_from_json, fit_to_json
-from holdcourse.fitting.points import PriorMean, checked_records
+from holdcourse.fitting.points import PriorMean, checked_history
 from holdcourse.fitting.search import Search
 from holdcourse.history import History, check_context, check_measurement, require_squarable
 from holdcourse.kernels import AnyKernel
@@ -18,7 +18,7 @@ from holdcourse.named_arrays import require_arrays
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
-Record: TypeAlias = tuple[int, Array, float]
+Measured: TypeAlias = tuple[int, Array, float]
 
 FIRST_RESTARTS = 2  # of the first fit; every later one starts from the last alone
 STATE = ("actions", "contexts", "measurements", "counts", "fit")
@@ -97,35 +97,38 @@ class Refitter:
         return self.observations >= self._next
 
     @property
-    def records(self) -> History:
+    def kept(self) -> History:
         """The measurements kept: what a new posterior can be started from."""
         return History(self._actions, self._contexts, self._measurements)
 
-    def checked(self, action: int, context: Any, y: float) -> Record:
+    def checked(self, action: int, context: Any, y: float) -> Measured:
         """A measurement that can be added and fitted; what cannot is an error, and nothing has changed."""
         self.problem.check_action(action)
         dimension = self._contexts.shape[1] if self.observations else None
         if dimension is None and self.kernel is not None:
             dimension = self.kernel.context_dimension
-        record = (int(action), check_context(context, dimension), check_measurement(y))
-        require_squarable(record[1], "contexts")
-        require_squarable(record[2], "measurements")
-        return record
+        measured = (int(action), check_context(context, dimension), check_measurement(y))
+        require_squarable(measured[1], "contexts")
+        require_squarable(measured[2], "measurements")
+        return measured
 
     def add(self, action: int, context: Any, y: float) -> bool:
         """Take note of a measurement; returns whether a fit is due."""
-        record = self.checked(action, context, y)
+        return self.keep(self.checked(action, context, y))
+
+    def keep(self, measured: Measured) -> bool:
+        """Take note of what `checked` gave; returns whether a fit is due."""
         recent = self.capacity // 2
         place = self.observations % recent
         if self.observations >= recent:
             self._sample(self.observations - recent, place)
-        self._store(place, record)
+        self._store(place, measured)
         self.observations += 1
         return self.due
 
     def refit(self) -> Fit:
         """Fit to the measurements kept, starting from the last fit, and set the time of the next one."""
-        records = checked_records(self.problem, self._actions, self._contexts, self._measurements, self.kernel)
+        history = checked_history(self.problem, self._actions, self._contexts, self._measurements, self.kernel)
         restarts = FIRST_RESTARTS if self.fit is None else 0
         search = Search(
             self.problem,
@@ -137,7 +140,7 @@ class Refitter:
             self.capacity,
             self.evaluations,
         )
-        self.fit, _ = search.run(records, self.fit)
+        self.fit, _ = search.run(history, self.fit)
         self._next = self.observations + min(self.observations, self.longest)
         return self.fit
 
@@ -154,16 +157,16 @@ class Refitter:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Refitter:
         """Take over what `state` of a refitter made with the same arguments gave; returns itself."""
         require_arrays(arrays, STATE, "a refitter")
-        records = History(arrays["actions"], arrays["contexts"], arrays["measurements"])
-        records.check(self.problem, None if self.kernel is None else self.kernel.context_dimension)
+        history = History(arrays["actions"], arrays["contexts"], arrays["measurements"])
+        history.check(self.problem, None if self.kernel is None else self.kernel.context_dimension)
         self.fit = fit_from_json(np.asarray(arrays["fit"], dtype=np.uint8).tobytes().decode(), self.prior_mean)
-        self._actions, self._contexts = records.actions.copy(), records.contexts.copy()
-        self._measurements = records.measurements.copy()
+        self._actions, self._contexts = history.actions.copy(), history.contexts.copy()
+        self._measurements = history.measurements.copy()
         self.observations, self._next = (int(count) for count in arrays["counts"])
         return self
 
     def _sample(self, older: int, place: int) -> None:
-        """Pass the record at `place` on to the sample of older ones, which keeps each equally likely (reservoir)."""
+        """Pass the measurement at `place` on to the sample of older ones; it keeps each equally likely (reservoir)."""
         recent = self.capacity // 2
         slot = older
         if older >= self.capacity - recent:
@@ -173,8 +176,8 @@ class Refitter:
         if slot < self.capacity - recent:
             self._store(recent + slot, (self._actions[place], self._contexts[place], self._measurements[place]))
 
-    def _store(self, place: int, record: Record) -> None:
-        action, context, y = record
+    def _store(self, place: int, measured: Measured) -> None:
+        action, context, y = measured
         if place == len(self._actions):
             self._actions = np.append(self._actions, action)
             self._contexts = np.vstack([self._contexts.reshape(place, len(context)), context])

@@ -15,8 +15,8 @@ from holdcourse.fitting.likelihood import Likelihood
 from holdcourse.fitting.parameters import PRIOR_WIDTH, Array, Parameter, kernel_with, parameters, theta_of
 from holdcourse.fitting.points import (
     PriorMean,
+    checked_history,
     checked_noise,
-    checked_records,
     first_guesses,
     prior_mean_at,
     standardised,
@@ -114,7 +114,7 @@ def fit_kernel(
         whole_number(value, name, least)
     seed = checked_seed(seed)
     search = Search(problem, kernel, noise_std, prior_mean, restarts, seed, max_points, FINE_EVALUATIONS)
-    fit, advice = search.run(checked_records(problem, actions, contexts, y, kernel))
+    fit, advice = search.run(checked_history(problem, actions, contexts, y, kernel))
     if advice:
         warnings.warn(f"the fit of {fit.points_used} points sits on a bound: {'; '.join(advice)}", FitWarning, 2)
     return fit
@@ -133,17 +133,17 @@ class Search:
     max_points: int
     evaluations: int
 
-    def run(self, records: History, last: Fit | None = None) -> tuple[Fit, list[str]]:
+    def run(self, history: History, last: Fit | None = None) -> tuple[Fit, list[str]]:
         """Fit, starting from the last one if there is one; and advice on each parameter that sits on a bound."""
         rng = np.random.default_rng(self.seed)
-        used = subset(self.problem, records, self.max_points, rng)
+        used = subset(self.problem, history, self.max_points, rng)
         mean_at = prior_mean_at(self.prior_mean, self.problem, used)
         z, shift, scale, informative = standardised(used.measurements, mean_at)
         noise = checked_noise(self.noise_std)
-        guesses = first_guesses(self.problem, records, self.kernel)
+        guesses = first_guesses(self.problem, history, self.kernel)
 
         def likelihood(guess: AnyKernel, points: History, targets: Array) -> Likelihood:
-            entries = parameters(self.problem, records.contexts, guess, noise=noise is None)
+            entries = parameters(self.problem, history.contexts, guess, noise=noise is None)
             fixed = None if noise is None else noise / scale
             return Likelihood(self.problem, points, targets, guess, entries, fixed, free_mean=self.prior_mean is None)
 
@@ -185,7 +185,7 @@ class Search:
             parameters=named,
             on_bounds={name: end for name, (_, end) in ends.items()},
             points_used=len(used),
-            points_given=len(records),
+            points_given=len(history),
             evaluations=spent + model.evaluations,
         )
         return fit, [f"{name} = {named[name]:.3g} ({end}): {ADVICE[k, end]}" for name, (k, end) in ends.items()]

@@ -22,7 +22,7 @@ from holdcourse.gp.fitted import FittedPosterior
 from holdcourse.gp.flat import FlatPosterior
 from holdcourse.gp.layout import Layout
 from holdcourse.gp.prior import Prior, PriorMean
-from holdcourse.gp.protocol import Posterior, Watch
+from holdcourse.gp.protocol import Posterior
 from holdcourse.gp.state_space import why_not_temporal
 from holdcourse.gp.temporal import TemporalPosterior
 from holdcourse.history import History
@@ -43,7 +43,6 @@ __all__ = [
     "Prior",
     "PriorMean",
     "TemporalPosterior",
-    "Watch",
     "posterior",
 ]
 

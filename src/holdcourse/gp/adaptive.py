@@ -8,19 +8,17 @@ counts only, so a run that is stopped and resumed makes the same ones.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from holdcourse.gp.around import Around
+from holdcourse.gp.around import DelegatingPosterior
 from holdcourse.gp.exact import ExactPosterior
 from holdcourse.gp.flat import FlatPosterior
 from holdcourse.gp.layout import Layout
 from holdcourse.gp.prior import Prior, check_tolerance
-from holdcourse.gp.protocol import Watch
 from holdcourse.history import History
 from holdcourse.named_arrays import require_arrays
 
@@ -31,7 +29,7 @@ MAX_LISTED = 64  # as many distinct contexts are taken as a list
 MARGIN = 0.25  # of its width: how much wider than the contexts seen a box is made
 
 
-class AdaptivePosterior(Around):
+class AdaptivePosterior(DelegatingPosterior):
     """Starts exact and becomes flat once the contexts seen allow it. See `Posterior`."""
 
     def __init__(self, prior: Prior, *, tolerance: float | None = None) -> None:
@@ -40,11 +38,10 @@ class AdaptivePosterior(Around):
         self.tolerance = tolerance
         self._inner: ExactPosterior | FlatPosterior = ExactPosterior(prior, reason=self._waiting(FIRST_TRY))
         self._next_try = FIRST_TRY
-        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
 
     @property
     def reason(self) -> str:
-        """Why it is that."""
+        """Why it computes in that way at present."""
         return self._inner.reason
 
     @property
@@ -75,14 +72,8 @@ class AdaptivePosterior(Around):
             done = upto
         return self
 
-    def watch(self, contexts: ArrayLike) -> Watch:
-        """Predictions for k contexts that stay up to date as measurements are told."""
-        watch = self._inner.watch(contexts)
-        self._watches.add(watch)
-        return watch
-
     def copy(self) -> Self:
-        """Make an independent twin; nobody watches it yet."""
+        """Make an independent twin."""
         twin = type(self)(self.prior, tolerance=self.tolerance)
         twin._inner, twin._next_try = self._inner.copy(), self._next_try
         return twin
@@ -101,7 +92,6 @@ class AdaptivePosterior(Around):
             inner = ExactPosterior(self.prior, reason=self._waiting(int(arrays["next_try"])))
         self._inner = inner.restore(arrays)
         self._next_try = int(arrays["next_try"])
-        self._watches.clear()
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -133,9 +123,5 @@ class AdaptivePosterior(Around):
                 f"tried again at measurement {self._next_try}"
             )
             return
-        watches = list(self._watches)
         seen = f"{layout.size} weights cover the contexts of the first {len(history)} measurements"
         self._inner = FlatPosterior(self.prior, layout, reason=seen).condition_on(history)
-        for watch in watches:
-            self._inner._refresh(watch)
-            self._inner._watches.add(watch)

@@ -1,4 +1,4 @@
-"""What a posterior that stands around another one hands through to it."""
+"""What a posterior that wraps another one delegates to it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holdcourse.gp.protocol import Posterior
 Array: TypeAlias = NDArray[np.float64]
 
 
-class Around:
-    """Answers questions by the posterior inside; what changes it is for the class itself to say."""
+class DelegatingPosterior:
+    """Answers questions by the posterior inside it; how that one changes is for the subclass to say."""
 
     _inner: Posterior
 
     @property
     def method(self) -> str:
-        """How it computes at present."""
+        """The method by which it computes at present."""
         return self._inner.method
 
     @property
@@ -36,9 +36,9 @@ class Around:
         """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
         return self._inner.predict(context)
 
-    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
-        return self._inner.predict_at(actions, contexts)
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        return self._inner.predict_at(contexts)
 
     def truncation_bound(self, std: Array) -> Array:
         """How much larger than `std`, as predicted, the exact deviation may be."""

@@ -21,7 +21,6 @@ because rounding then grows with the square root of the condition number.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
@@ -31,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse._numeric.gp import grouped, whiten
 from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.gp.prior import Prior, logger
-from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs
+from holdcourse.gp.protocol import VARIANCE_FLOOR, predict_each
 from holdcourse.history import History, check_context, check_contexts, check_measurement
 from holdcourse.named_arrays import require_arrays
 
@@ -70,7 +69,6 @@ class ExactPosterior:
         self._log_determinant = 0.0  # of K + lambda I
         self._first_seen = np.zeros(0, dtype=np.int64)  # the distinct actions in order of appearance, (u,)
         self._group = np.zeros(0, dtype=np.int64)  # position of each measurement's action in there, (t,)
-        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
 
     @property
     def observations(self) -> int:
@@ -109,8 +107,6 @@ class ExactPosterior:
         whiten(self._factor, np.ascontiguousarray(k, dtype=np.float64), z, q)
         variance = self._predicted_variance(float(prior_variance), float(z @ z))
         surprise = excess - float(z @ self._whitened)
-        for watch in self._watches:
-            watch._update(self._covariance_with(watch.contexts, action, e, q), surprise, variance)
 
         deviation = math.sqrt(variance)
         row = np.append(-q, 1.0) / deviation
@@ -143,42 +139,18 @@ class ExactPosterior:
 
     def predict(self, context: Any) -> tuple[Array, Array]:
         """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
-        e = check_context(context, self.dimension)[None]
-        prior_variance = self.prior.kernel.variances(self.prior.problem, e)[0]
-        mean = self.prior.mean(e[0])
-        if not self.observations:
-            return mean.copy(), np.sqrt(prior_variance)
-        c = np.ascontiguousarray(self._context_covariances(e)[:, 0])
-        A = self._measured_columns()
-        W = np.empty((self.observations, A.shape[1]))
-        grouped(self._factor, self._group, c, W)
-        known = np.einsum("xa,xa->x", A @ (W.T @ W), A)
-        mean = mean + A @ self._summed_by_action(c * self._weights).reshape(-1)
-        return mean, np.sqrt(np.maximum(prior_variance - known, VARIANCE_FLOOR * prior_variance))
+        return self._predict(check_context(context, self.dimension))
 
-    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
-        return predict_pairs(self, actions, contexts, self.dimension)
-
-    def watch(self, contexts: ArrayLike) -> Watch:
-        """Predictions for k contexts that stay up to date as measurements are told."""
-        watch = Watch(check_contexts(contexts, self.dimension))
-        predictions = [self.predict(context) for context in watch.contexts]
-        floor = VARIANCE_FLOOR * self.prior.kernel.variances(self.prior.problem, watch.contexts)
-        watch._set(
-            np.array([mean for mean, _ in predictions]).reshape(floor.shape),
-            np.array([std**2 for _, std in predictions]).reshape(floor.shape),
-            floor,
-        )
-        self._watches.add(watch)
-        return watch
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        return predict_each(self._predict, check_contexts(contexts, self.dimension), self.prior.problem.n)
 
     def truncation_bound(self, std: Array) -> Array:
         """Nothing is truncated here: 0 everywhere."""
         return np.zeros_like(std)
 
     def copy(self) -> Self:
-        """Make an independent twin; nobody watches it yet."""
+        """Make an independent twin."""
         return type(self)(self.prior, dimension=self.dimension, reason=self.reason).restore(self.state())
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -198,7 +170,6 @@ class ExactPosterior:
         self._log_determinant = float(arrays["log_determinant"])
         if t:
             self.dimension = arrays["contexts"].shape[1]
-        self._watches.clear()
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -210,6 +181,20 @@ class ExactPosterior:
         return f"ExactPosterior({size}; exact because {self.reason})"
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _predict(self, context: Array) -> tuple[Array, Array]:
+        e = context[None]
+        prior_variance = self.prior.kernel.variances(self.prior.problem, e)[0]
+        mean = self.prior.mean(e[0])
+        if not self.observations:
+            return mean.copy(), np.sqrt(prior_variance)
+        c = np.ascontiguousarray(self._context_covariances(e)[:, 0])
+        A = self._measured_columns()
+        W = np.empty((self.observations, A.shape[1]))
+        grouped(self._factor, self._group, c, W)
+        known = np.einsum("xa,xa->x", A @ (W.T @ W), A)
+        mean = mean + A @ self._summed_by_action(c * self._weights).reshape(-1)
+        return mean, np.sqrt(np.maximum(prior_variance - known, VARIANCE_FLOOR * prior_variance))
 
     def _context_covariances(self, contexts: Array, others: Array | None = None) -> Array:
         """Covariance of contexts (k, d) with others, the measured ones by default; (parts, k, t)."""
@@ -246,13 +231,3 @@ class ExactPosterior:
         """Sum (parts, t) over the measurements of each distinct action: (parts, u)."""
         u = len(self._first_seen)
         return np.array([np.bincount(self._group, weights=row, minlength=u) for row in values])
-
-    def _covariance_with(self, contexts: Array, action: int, e: Array, q: Array) -> Array:
-        """Posterior covariance of every action in these contexts with (action, e), given q = (K + lambda I)^-1 k."""
-        to_new = self._context_covariances(contexts, e[None])[:, :, 0]
-        covariance = sum(np.outer(c, A[:, action]) for A, c in zip(self.prior.action_covariances, to_new, strict=True))
-        if not self.observations:
-            return np.asarray(covariance)
-        to_old, A = self._context_covariances(contexts), self._measured_columns()
-        summed = np.array([self._summed_by_action(to_old[:, k] * q).reshape(-1) for k in range(len(contexts))])
-        return np.asarray(covariance - summed @ A.T)

@@ -8,17 +8,16 @@ sample of the older.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from holdcourse.fitting import Fit, Refitter, fit_from_json, fit_to_json
-from holdcourse.gp.around import Around
+from holdcourse.gp.around import DelegatingPosterior
 from holdcourse.gp.prior import Prior, PriorMean, describe_mean
-from holdcourse.gp.protocol import Posterior, Watch
+from holdcourse.gp.protocol import Posterior
 from holdcourse.history import History, require_squarable
 from holdcourse.kernels import AnyKernel, Kernel
 from holdcourse.named_arrays import prefixed, under
@@ -31,7 +30,7 @@ WORTHWHILE = 1.1  # a fit is taken over when some parameter changes by this fact
 FIRST_FIT = 1
 
 
-class FittedPosterior(Around):
+class FittedPosterior(DelegatingPosterior):
     """Fits kernel, noise and prior mean as measurements come in. See `Posterior`.
 
     Parameters
@@ -55,7 +54,6 @@ class FittedPosterior(Around):
         self._fit: Fit | None = None
         self._inner = choose(self._prior())
         self._first_method = self._inner.describe()["method"]
-        self._watches: weakref.WeakKeyDictionary[Watch, Watch] = weakref.WeakKeyDictionary()
 
     @property
     def fit(self) -> Fit | None:
@@ -69,7 +67,7 @@ class FittedPosterior(Around):
 
     @property
     def reason(self) -> str:
-        """Why it does so."""
+        """Why it computes in that way."""
         return f"{self._inner.reason}; kernel fitted to {self._fit.points_used if self._fit else 0} measurements"
 
     @property
@@ -79,12 +77,10 @@ class FittedPosterior(Around):
 
     def condition(self, action: int, context: Any, y: float) -> Self:
         """Learn one measurement, and fit again when it is time; returns itself."""
-        self._refitter.checked(action, context, y)  # what no fit can use is refused before anything has changed
-        self._inner.condition(action, context, y)
-        if self._refitter.add(action, context, y):
+        measured = self._refitter.checked(action, context, y)  # what no fit can use is refused before all changes
+        self._inner.condition(*measured)
+        if self._refitter.keep(measured):
             self._take_over(self._refitter.refit())
-        for watch, inner in self._watches.items():
-            watch._set(inner.mean, inner._variance, inner._floor)
         return self
 
     def condition_on(self, history: History) -> Self:
@@ -99,20 +95,10 @@ class FittedPosterior(Around):
         ]
         if any(due):
             self._take_over(self._refitter.refit(), history)
-        for watch, inner in self._watches.items():
-            watch._set(inner.mean, inner._variance, inner._floor)
         return self
 
-    def watch(self, contexts: ArrayLike) -> Watch:
-        """Predictions for k contexts that stay up to date as measurements are told."""
-        inner = self._inner.watch(contexts)
-        watch = Watch(inner.contexts)
-        watch._set(inner.mean, inner._variance, inner._floor)
-        self._watches[watch] = inner
-        return watch
-
     def copy(self) -> FittedPosterior:
-        """Make an independent twin; nobody watches it yet."""
+        """Make an independent twin."""
         twin = FittedPosterior(self._problem, self._choose, self._noise_std, self._prior_mean)
         return twin.restore(self.state())
 
@@ -126,7 +112,6 @@ class FittedPosterior(Around):
         self._refitter.restore(under("refitter.", arrays))
         self._fit = fit_from_json(np.asarray(arrays["fit"], dtype=np.uint8).tobytes().decode(), self._prior_mean)
         self._inner = self._choose(self._prior()).restore(under("inner.", arrays))
-        self._watches.clear()
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -155,10 +140,8 @@ class FittedPosterior(Around):
         self._fit = fit
         inner = self._choose(self._prior())
         everything = history is not None and len(history) == self._refitter.observations
-        inner.condition_on(history if everything and history is not None else self._refitter.records)
+        inner.condition_on(history if everything and history is not None else self._refitter.kept)
         self._inner = inner
-        for watch in list(self._watches):
-            self._watches[watch] = inner.watch(watch.contexts)
 
 
 def _worthwhile(old: Fit, new: Fit) -> bool:
@@ -169,7 +152,7 @@ def _worthwhile(old: Fit, new: Fit) -> bool:
 
 
 def _first_kernel(problem: Problem) -> AnyKernel:
-    """Before the first measurement: neighbours are alike, contexts make no difference yet."""
+    """The kernel before the first measurement: neighbours are alike, contexts make no difference yet."""
     from sklearn.gaussian_process.kernels import RBF
 
     extent = np.ptp(problem.actions, axis=0)

@@ -27,7 +27,6 @@ more. Measurements from before then enter with an error of variance eps, so the 
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
@@ -39,7 +38,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.gp.layout import Layout
 from holdcourse.gp.linalg import add_batch, packed, transferred, unpacked, variances
 from holdcourse.gp.prior import Prior, logger
-from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs
+from holdcourse.gp.protocol import predict_each
 from holdcourse.history import History, check_context, check_contexts, check_measurement
 from holdcourse.named_arrays import require_arrays
 
@@ -79,7 +78,6 @@ class FlatPosterior:
         self._observations = 0
         self._log_likelihood = 0.0
         self._gain = 0.0
-        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._prepare()
 
     @property
@@ -130,9 +128,6 @@ class FlatPosterior:
         self._observations += 1
         self._log_likelihood -= 0.5 * (surprise * surprise / s + math.log(2 * math.pi * s))
         self._gain += 0.5 * math.log(s / self.prior.noise_variance)
-        if len(self._watches):
-            for watch in self._watches:
-                self._advance(watch, surprise, s)
         return self
 
     def condition_on(self, history: History) -> Self:
@@ -154,26 +149,15 @@ class FlatPosterior:
             self._log_likelihood += likelihood
             self._gain += gain
         self._observations += len(history)
-        for watch in self._watches:
-            self._refresh(watch)
         return self
 
     def predict(self, context: Any) -> tuple[Array, Array]:
         """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
-        e = check_context(context, self.layout.dimension)
-        mean, variance = self._predict(e)
-        return mean, np.sqrt(variance)
+        return self._predict(check_context(context, self.layout.dimension))
 
-    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
-        return predict_pairs(self, actions, contexts, self.layout.dimension)
-
-    def watch(self, contexts: ArrayLike) -> Watch:
-        """Predictions for k contexts that stay up to date as measurements are told."""
-        watch = Watch(check_contexts(contexts, self.layout.dimension))
-        self._refresh(watch)
-        self._watches.add(watch)
-        return watch
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        return predict_each(self._predict, check_contexts(contexts, self.layout.dimension), self.prior.problem.n)
 
     def truncation_bound(self, std: Array) -> Array:
         """Give the B of the bound: the exact deviation lies between `std`, as predicted, and ``std + B``."""
@@ -181,7 +165,7 @@ class FlatPosterior:
         return math.sqrt(self.discarded_variance) * (1.0 + ratio * std)
 
     def copy(self) -> Self:
-        """Make an independent twin; nobody watches it yet."""
+        """Make an independent twin."""
         twin = type(self)(self.prior, self.layout.copy(), forgetting=self.forgetting, reason=self.reason)
         return twin.restore(self.state())
 
@@ -208,7 +192,6 @@ class FlatPosterior:
         self._g, self._c = np.zeros(m), 0.0
         self._observations = int(arrays["observations"])
         self._log_likelihood, self._gain = float(arrays["log_likelihood"]), float(arrays["gain"])
-        self._watches.clear()
         self._prepare()
         return self
 
@@ -248,7 +231,7 @@ class FlatPosterior:
         sweep(self._S, self._g, self._c, psi, self.layout.start, self.layout.column, self._w, self._X, self._v)
         self._c = 0.0
         variance = variances(self._X, self._columns)
-        return self.prior.mean(e) + self._Phi @ self._v, variance if missed is None else variance + missed
+        return self.prior.mean(e) + self._Phi @ self._v, np.sqrt(variance if missed is None else variance + missed)
 
     def _flush(self) -> None:
         """Make the pending change now."""
@@ -269,22 +252,3 @@ class FlatPosterior:
             self._g = np.zeros(len(self._w))
             self._prepare()
             logger.info("the basis went from %d to %d weights to cover the context %s", *B.shape, e.tolist())
-            for watch in self._watches:
-                self._refresh(watch)
-
-    def _refresh(self, watch: Watch) -> None:
-        shape = (len(watch.contexts), self.prior.problem.n)
-        predictions = [self._predict(e) for e in watch.contexts]
-        prior_variance = self.prior.kernel.variances(self.prior.problem, watch.contexts)
-        watch._set(
-            np.array([mean for mean, _ in predictions]).reshape(shape),
-            np.array([variance for _, variance in predictions]).reshape(shape),
-            VARIANCE_FLOOR * prior_variance,
-        )
-
-    def _advance(self, watch: Watch, surprise: float, s: float) -> None:
-        if self.forgetting < 1.0:
-            self._refresh(watch)  # every weight fades, so no rank-1 change is enough
-            return
-        psis = np.array([self._features(e)[0] for e in watch.contexts]).reshape(len(watch.contexts), -1)
-        watch._update(self.layout.contract(psis, self._g) @ self._Phi.T, surprise, s)

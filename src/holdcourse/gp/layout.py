@@ -124,13 +124,6 @@ class Layout:
         features: Array = psis[:, self._segment_of] * phis[:, self._column_of]
         return features
 
-    def contract(self, psis: Array, g: Array) -> Array:
-        """Sum over the context features, psis (k, J), of a vector g (m,) over all weights; (k, r)."""
-        spread = np.zeros((psis.shape[1], sum(self._widths())))
-        spread[self._segment_of, self._column_of] = g
-        contracted: Array = psis @ spread
-        return contracted
-
     def cover(self, e: Array) -> Array | None:
         """Make the basis anew so that it covers this context too.
 

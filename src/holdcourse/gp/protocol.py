@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput
 from holdcourse.gp.prior import Prior
-from holdcourse.history import History, check_contexts
+from holdcourse.history import History
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -42,12 +41,12 @@ class Posterior(Protocol):
 
     @property
     def method(self) -> str:
-        """How it computes."""
+        """The method by which it computes: "exact", "flat" or "temporal"."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why it does so."""
+        """Why it computes in that way."""
         ...
 
     @property
@@ -77,12 +76,8 @@ class Posterior(Protocol):
         """Mean and standard deviation of the cost of every action in this context, (n,) and (n,), without the noise."""
         ...
 
-    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation for k pairs of action (k,) and context (k, d); (k,) and (k,)."""
-        ...
-
-    def watch(self, contexts: ArrayLike) -> Watch:
-        """Predictions for k contexts that stay up to date as measurements are told."""
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
         ...
 
     def truncation_bound(self, std: Array) -> Array:
@@ -90,7 +85,7 @@ class Posterior(Protocol):
         ...
 
     def copy(self) -> Self:
-        """Make an independent twin; nobody watches it yet."""
+        """Make an independent twin."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -106,55 +101,8 @@ class Posterior(Protocol):
         ...
 
 
-class Watch:
-    """Predictions for a fixed set of contexts; the posterior they belong to keeps them current.
-
-    Attributes
-    ----------
-    contexts
-        What is watched, shape (k, d).
-    mean
-        Posterior means, shape (k, n). Read only.
-    """
-
-    def __init__(self, contexts: Array) -> None:
-        self.contexts = contexts
-        self.mean: Array = np.empty((len(contexts), 0))
-        self._variance: Array = np.empty((len(contexts), 0))
-        self._floor: Array = np.empty((len(contexts), 0))
-
-    @property
-    def std(self) -> Array:
-        """Posterior standard deviations, shape (k, n)."""
-        return np.sqrt(np.maximum(self._variance, self._floor))
-
-    def _set(self, mean: Array, variance: Array, floor: Array) -> None:
-        self.mean, self._variance, self._floor = mean, variance, floor
-
-    def _update(self, covariance: Array, surprise: float, predicted_variance: float) -> None:
-        """One measurement more: `covariance` (k, n) is that of everything watched with it."""
-        self.mean = self.mean + covariance * (surprise / predicted_variance)
-        self._variance = self._variance - covariance**2 / predicted_variance
-
-    def __repr__(self) -> str:
-        return f"Watch({len(self.contexts)} contexts, {self.mean.shape[1]} actions)"
-
-
-def predict_pairs(
-    posterior: Posterior, actions: ArrayLike, contexts: ArrayLike, dimension: int | None
-) -> tuple[Array, Array]:
-    """`Posterior.predict_at` by one `predict` for each distinct context."""
-    problem = posterior.prior.problem
-    rows = check_contexts(contexts, dimension)
-    indices = np.asarray(actions)
-    if indices.shape != (len(rows),):
-        raise InvalidInput(f"predict_at needs one context per action, got shapes {indices.shape} and {rows.shape}")
-    for action in indices:
-        problem.check_action(action)
-    mean, std = np.empty(len(rows)), np.empty(len(rows))
-    distinct, which = np.unique(rows, axis=0, return_inverse=True)
-    for k, context in enumerate(distinct):
-        here = which.reshape(-1) == k
-        means, stds = posterior.predict(context)
-        mean[here], std[here] = means[indices[here]], stds[indices[here]]
+def predict_each(predict: Callable[[Array], tuple[Array, Array]], contexts: Array, n: int) -> tuple[Array, Array]:
+    """`Posterior.predict_at` by one prediction of n actions for each of the contexts (k, d), which were checked."""
+    predictions = [predict(context) for context in contexts]
+    mean, std = (np.array([pair[k] for pair in predictions]).reshape(len(contexts), n) for k in range(2))
     return mean, std

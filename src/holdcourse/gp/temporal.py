@@ -7,8 +7,6 @@ phi       action features, phi phi^T is the action covariance; parts with the sa
 w, P      mean and covariance of the state: per part its derivatives in time, per derivative         (m,), (m, m)
           one number for each feature
 mu, M     mean and covariance of the derivatives of all parts at each action                         (D, n), (D, D, n)
-G         covariance of those derivatives with the latest measurement                                (D, n)
-C         how predictions depend on the derivatives now: the first rows of the transitions           (k, D)
 eps       prior variance discarded with the smallest features
 ========  =========================================================================================  ===========
 
@@ -28,17 +26,16 @@ from __future__ import annotations
 
 import copy
 import math
-import weakref
 from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse._numeric.kalman import absorb, forecast, weights
+from holdcourse._numeric.kalman import absorb, forecast
 from holdcourse.errors import InvalidInput
 from holdcourse.gp.prior import Prior, check_tolerance
-from holdcourse.gp.protocol import VARIANCE_FLOOR, Watch, predict_pairs
+from holdcourse.gp.protocol import VARIANCE_FLOOR
 from holdcourse.gp.state_space import TOLERANCE, state_space
 from holdcourse.gp.state_space import why_not_temporal as why_not_temporal  # also for those who import it from here
 from holdcourse.history import History, check_context, check_contexts, check_measurement
@@ -52,8 +49,6 @@ ARRAYS = ("mean", "covariance", "action_mean", "action_covariance", "totals", "t
 
 class TemporalPosterior:
     """The posterior where contexts are times that never go back. See `Posterior`.
-
-    A watched time that a measurement has passed is no longer predicted: its mean and std become NaN.
 
     Parameters
     ----------
@@ -76,7 +71,6 @@ class TemporalPosterior:
         self._totals = np.zeros(3)
         self._time = -math.inf  # of the last measurement
         self._floor = VARIANCE_FLOOR * sum(np.diag(covariance) for covariance in prior.action_covariances)
-        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
 
     @property
     def observations(self) -> int:
@@ -118,11 +112,7 @@ class TemporalPosterior:
         self._require_not_before("a measurement", now)
         excess = y - float(self.prior.mean(e)[action])
         step = now - self._time if self.observations else 0.0
-        surprise, variance, G = self._absorb(
-            np.array([step]), np.array([action], dtype=np.int64), np.array([excess]), now
-        )
-        for watch in self._watches:
-            watch._update(self._weights(watch.contexts) @ G, surprise, variance)
+        self._absorb(np.array([step]), np.array([action], dtype=np.int64), np.array([excess]), now)
         return self
 
     def condition_on(self, history: History) -> Self:
@@ -137,30 +127,16 @@ class TemporalPosterior:
         times = contexts[:, 0]
         steps = np.diff(times, prepend=self._time if self.observations else times[0])
         self._absorb(steps, actions, history.measurements[order] - expected, float(times[-1]))
-        for watch in self._watches:
-            self._refresh(watch)
         return self
 
     def predict(self, context: Any) -> tuple[Array, Array]:
         """Mean and standard deviation of every action, (n,) and (n,), now or at a later time."""
-        e = check_context(context, self.dimension)
-        self._require_not_before("a prediction", float(e[0]))
-        mean, variance = np.array(self.prior.mean(e)), np.empty(self.prior.problem.n)
-        self._forecast(e[None], mean[None], variance[None])
-        return mean, np.sqrt(np.maximum(variance, self._floor))
+        mean, std = self._predict(check_context(context, self.dimension)[None])
+        return mean[0], std[0]
 
-    def predict_at(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation for k pairs of action (k,) and time (k,); (k,) and (k,)."""
-        return predict_pairs(self, actions, contexts, self.dimension)
-
-    def watch(self, contexts: ArrayLike) -> Watch:
-        """Predictions for k times ahead that stay up to date as measurements are told, until time passes them."""
-        watch = Watch(check_contexts(contexts, self.dimension))
-        if len(watch.contexts):
-            self._require_not_before("a watched time", float(watch.contexts.min()))
-        self._refresh(watch)
-        self._watches.add(watch)
-        return watch
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action at each of k times, (k, n) and (k, n), in one pass."""
+        return self._predict(check_contexts(contexts, self.dimension))
 
     def truncation_bound(self, std: Array) -> Array:
         """Give the B of the bound: the exact deviation lies between `std`, as predicted, and ``std + B``."""
@@ -168,9 +144,8 @@ class TemporalPosterior:
         return math.sqrt(self.discarded_variance) * (1.0 + ratio * std)
 
     def copy(self) -> Self:
-        """Make an independent twin; nobody watches it yet."""
+        """Make an independent twin."""
         twin = copy.copy(self)  # what the prior fixes is shared
-        twin._watches = weakref.WeakSet()
         return twin.restore(self.state())
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -186,7 +161,6 @@ class TemporalPosterior:
             raise InvalidInput(f"this state belongs to another problem or kernel: its shapes are {other}, not {own}")
         w, P, mu, M, totals, time = (np.array(arrays[name], dtype=np.float64, order="C") for name in ARRAYS)
         self._w, self._P, self._mu, self._M, self._totals, self._time = w, P, mu, M, totals, float(time)
-        self._watches.clear()
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -212,35 +186,22 @@ class TemporalPosterior:
                 'the order of their times and predict from the last one on, or use method "exact" or "flat"'
             )
 
-    def _absorb(self, steps: Array, actions: Indices, excess: Array, now: float) -> tuple[float, float, Array]:
-        """Learn measurements in order, the last one now: its surprise, its variance, and G."""
-        space, G = self.space, np.empty_like(self._mu)
-        surprise, variance = absorb(
+    def _absorb(self, steps: Array, actions: Indices, excess: Array, now: float) -> None:
+        """Learn measurements in order, the last one now."""
+        space = self.space
+        absorb(
             *(self._w, self._P, self._mu, self._M, self._totals),
             *(space.phi, space.spread, space.layout, space.rates, self.prior.noise_variance),
-            *(steps, actions, excess, G),
+            *(steps, actions, excess, np.empty_like(self._mu)),
         )
         self._time = now
-        return surprise, variance, G
 
-    def _ahead(self, contexts: Array) -> Array:
-        """How far contexts (k, 1) lie ahead of the last measurement; (k,)."""
-        return contexts[:, 0] - self._time if self.observations else np.zeros(len(contexts))
-
-    def _forecast(self, contexts: Array, mean: Array, variance: Array) -> None:
-        """Add to the prior mean (k, n) and write the variance (k, n), NaN for the past; it may be rounded below 0."""
-        space = self.space
-        forecast(self._mu, self._M, space.spread, space.layout, space.rates, self._ahead(contexts), mean, variance)
-
-    def _weights(self, contexts: Array) -> Array:
-        """The C of contexts (k, 1); (k, D), NaN for the past."""
-        space, k = self.space, len(contexts)
-        C = np.empty((k, len(self._mu)))
-        weights(space.layout, space.rates, self._ahead(contexts), C, np.empty((k, len(space.layout))))
-        return C
-
-    def _refresh(self, watch: Watch) -> None:
-        mean = self.prior.means(watch.contexts)
+    def _predict(self, contexts: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation at times (k, 1) that were checked."""
+        if len(contexts):
+            self._require_not_before("a prediction", float(contexts.min()))
+        space, mean = self.space, self.prior.means(contexts)
         variance = np.empty_like(mean)
-        self._forecast(watch.contexts, mean, variance)
-        watch._set(mean, variance, np.broadcast_to(self._floor, mean.shape))
+        ahead = contexts[:, 0] - self._time if self.observations else np.zeros(len(contexts))
+        forecast(self._mu, self._M, space.spread, space.layout, space.rates, ahead, mean, variance)
+        return mean, np.sqrt(np.maximum(variance, self._floor))

@@ -214,11 +214,11 @@ class Kernel(_Summable):
 
     def action_inputs(self, points: Array) -> Array:
         """Coordinates of actions (k, d) as the action kernel sees them: shifted and scaled."""
-        return _seen(points, "action", self.action, self._action_axes, self.action_shift, self.action_scale)
+        return _inputs(points, "action", self.action, self._action_axes, self.action_shift, self.action_scale)
 
     def context_inputs(self, contexts: Array) -> Array:
         """Contexts (k, d) as the context kernel sees them: shifted and scaled."""
-        return _seen(contexts, "context", self.context, self._context_axes, self.context_shift, self.context_scale)
+        return _inputs(contexts, "context", self.context, self._context_axes, self.context_shift, self.context_scale)
 
     def _own_context_dimension(self) -> int | None:
         if self.context is None:
@@ -264,7 +264,7 @@ def summed(parts: Sequence[Kernel]) -> AnyKernel:
     return parts[0] if len(parts) == 1 else KernelSum(tuple(parts))
 
 
-def _seen(points: Array, what: str, kernel: Any, axes: tuple[int, ...], shift: Any, scale: Any) -> Array:
+def _inputs(points: Array, what: str, kernel: Any, axes: tuple[int, ...], shift: Any, scale: Any) -> Array:
     dimensions = points.shape[1]
     for name, numbers in (("shift", shift), ("scale", scale)):
         if np.size(numbers) not in (1, dimensions):
@@ -274,8 +274,8 @@ def _seen(points: Array, what: str, kernel: Any, axes: tuple[int, ...], shift: A
             raise InvalidInput(
                 f"the {what} kernel {kernel} has {count} length scales, but the {what}s have {dimensions} axes"
             )
-    seen: Array = (points - shift) / scale
-    return seen
+    inputs: Array = (points - shift) / scale
+    return inputs
 
 
 def _same(one: Kernel, other: Kernel) -> bool:

@@ -40,7 +40,7 @@ class Table:
         return self.expected[index], self.spread[index]
 
     def with_row(self, index: int, nearest: int, new: bool) -> Table:
-        """Room for a new representative, which takes over what is known of the nearest one."""
+        """Make room for a new representative, which takes over what is known of the nearest one."""
         if not new:
             return self
         tables: list[Array] = []
@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Everything, as it is between rounds.
+    """Everything that the planning rule remembers between rounds.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Memory:
         )
 
     def arrays(self) -> dict[str, Array]:
-        """As a rule's state holds it."""
+        """Give the arrays that a rule's state holds."""
         chain, table, scores = self.chain, self.table, self.scores
         return {
             "contexts": chain.points,

@@ -71,7 +71,7 @@ class Closeness:
         return np.asarray(np.sqrt(((apart / lengths) ** 2).sum(axis=2)))
 
     def describe(self) -> dict[str, Any]:
-        """In JSON values."""
+        """Describe it in JSON values."""
         scale = None if self.scale is None else [s if np.isfinite(s) else "inf" for s in self.scale]
         return {"scale": scale, "period": None if self.period is None else list(self.period)}
 
@@ -105,14 +105,14 @@ class Chain:
 
     @classmethod
     def empty(cls, dimension: int) -> Chain:
-        """Nothing seen yet."""
+        """Return the chain before the first context."""
         return cls(np.zeros((0, dimension)), np.zeros((0, 0)), np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.points)
 
     def extended(self, context: Array, closeness: Closeness, capacity: int) -> Extended:
-        """The chain after one more round."""
+        """Return the chain after one more round, and what that changed."""
         k = len(self)
         seen = np.vstack([self.points, context])
         away = closeness.distances(context[None], self.points, seen)[0]

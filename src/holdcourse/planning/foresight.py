@@ -53,7 +53,7 @@ def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class ForecastScores:
-    """How past forecasts did.
+    """How close past forecasts came to what followed.
 
     Attributes
     ----------
@@ -72,14 +72,14 @@ class ForecastScores:
 
     @classmethod
     def empty(cls, dimension: int) -> ForecastScores:
-        """Nothing forecast yet."""
+        """Return the scores before the first forecast."""
         unknown = np.full((LEADS, LEADS, dimension), np.nan)
         return cls(unknown, unknown[0].copy(), np.zeros((LEADS, 3)))
 
     def checked(
         self, context: Array, closeness: Callable[[Array], Array], chain_closeness: Callable[[], Array]
     ) -> ForecastScores:
-        """The scores after the context of this round became known.
+        """Return the scores after the context of this round became known.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class ForecastScores:
         return ForecastScores(self.forecasts, np.vstack([context[None], self.contexts[:-1]]), sums)
 
     def told(self, forecast: Array) -> ForecastScores:
-        """The scores after this round's forecast, (h, d)."""
+        """Return the scores after this round's forecast, (h, d)."""
         newest = np.full((1, *self.forecasts.shape[1:]), np.nan)
         newest[0, : len(forecast)] = forecast
         return ForecastScores(np.concatenate([newest, self.forecasts[:-1]]), self.contexts, self.closeness)

@@ -104,15 +104,15 @@ class Lookahead:
         return (OptimisticCosts,) * (self.optimism is not None) + (ForecastCosts,) * self.takes_forecasts
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Nothing to remember but the place."""
+        """Start with every action taken to be allowed."""
         return RuleState(int(action), round, seed, {"available": np.ones(self.problem.n)})
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Somebody moved us, or a new episode begins: elsewhere, with the forecasts issued."""
+        """Go on elsewhere with the forecasts issued: somebody moved us, or an episode begins."""
         return RuleState(int(action), state.round, state.seed, state.arrays)
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Look ahead, plan, go."""
+        """Plan over what is predicted for the next rounds, and take the first step."""
         now = float(check_context(view.context, 1)[0])
         issued = self._issued(state, view, now)
         available = available_after(state.arrays["available"], view.allowed)

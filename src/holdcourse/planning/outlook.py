@@ -78,7 +78,7 @@ class IssuedForecasts:
 
     @classmethod
     def nothing(cls, n: int) -> IssuedForecasts:
-        """No forecast yet."""
+        """What is known before the first forecast."""
         unknown = np.full((LEADS, LEADS, n + 1), np.nan)
         return cls(unknown[0, :, 0].copy(), unknown, np.full((REMEMBERED, 2 + LEADS), np.nan))
 
@@ -88,11 +88,11 @@ class IssuedForecasts:
         return cls(*(arrays[name] for name in NAMES)) if NAMES[0] in arrays else None
 
     def arrays(self) -> dict[str, Array]:
-        """As a rule's state holds it."""
+        """Give the arrays that a rule's state holds."""
         return dict(zip(NAMES, (self.issued, self.tables, self.said), strict=True))
 
     def with_forecast(self, now: float, forecast: Any) -> IssuedForecasts:
-        """After one more forecast, or none."""
+        """Return what is known after one more forecast, or none."""
         if forecast is None or np.size(forecast) == 0:
             return self
         n = self.tables.shape[2] - 1
@@ -121,7 +121,7 @@ class IssuedForecasts:
         return Outlook(rows[:, :-1], leads, rows[:, -1], self.said)
 
     def taken(self, now: float, action: int, interval: float) -> IssuedForecasts:
-        """After an action was chosen: what had been forecast for it, by lead."""
+        """Return what is known after an action was chosen: what had been forecast for it joins the past."""
         row = np.full(2 + LEADS, np.nan)
         row[:2] = now, action
         for age, lead in self._leads(now, interval):

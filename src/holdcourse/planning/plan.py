@@ -107,15 +107,15 @@ class Plan:
             raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
-        """Nothing seen yet."""
+        """Start with nothing known of the contexts."""
         return RuleState(int(action), round, seed, {})
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Somebody moved us, or a new episode begins: elsewhere, with everything learned of the contexts."""
+        """Go on elsewhere with everything learned of the contexts: somebody moved us, or an episode begins."""
         return replace(state, action=int(action))
 
     def step(self, state: RuleState, view: View) -> Choice:
-        """Look, plan, go."""
+        """Let the context into the chain, plan on it, and choose the best action from here."""
         known = Memory.of(state, view, self.problem.n)
         context = check_context(view.context, known.chain.points.shape[1])
         contexts, confidence = read_forecast(None if self.forecasts == "ignore" else view.forecast, len(context))

@@ -56,7 +56,7 @@ class Steps:
 
     @cached_property
     def reach(self) -> float:
-        """No move costs more."""
+        """A cost that no move exceeds."""
         if self.problem.directed:
             return float(self.problem.distances.max())
         return 2.0 * float(self.moves.row(0).max())

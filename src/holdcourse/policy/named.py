@@ -71,7 +71,7 @@ def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
-    """Least lower bound plus `weight` times the movement there.
+    """Proximal-LCB: the action of least lower bound plus `weight` times the movement there.
 
     Examples
     --------
@@ -173,5 +173,5 @@ class Nothing:
     n: int
 
     def __call__(self, context: Any) -> Array:
-        """All alike."""
+        """Give the same cost for every action."""
         return np.zeros(self.n)

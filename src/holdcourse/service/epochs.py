@@ -263,7 +263,7 @@ def policy_of(config: Mapping[str, Any], problem: Problem, past: History | None)
 
 
 def _past(records: list[Measured]) -> History | None:
-    return History.from_records(records) if records else None
+    return History.from_triples(records) if records else None
 
 
 def maximises(config: Mapping[str, Any]) -> bool:

@@ -77,12 +77,12 @@ class _Trial:
         self.problem = problem
         self.probes = contexts[-2:]
         self.shown = rng.normal(size=problem.n)
-        records = []
+        triples = []
         for context in contexts[:-1]:
             action = int(rng.integers(problem.n))
             y = float(rng.normal()) if measure is None else float(measure(action, context))
-            records.append((action, context, y))
-        self.early, self.late = records[: len(records) // 2], records[len(records) // 2 :]
+            triples.append((action, context, y))
+        self.early, self.late = triples[: len(triples) // 2], triples[len(triples) // 2 :]
 
     # -- what is checked -----------------------------------------------------------------------------------------------
 
@@ -121,11 +121,11 @@ class _Trial:
 
     def check_estimates(self) -> None:
         asked, quiet = self.factory(), self.factory()
-        for records in ([], self.early, self.late):
-            for record in records:
+        for triples in ([], self.early, self.late):
+            for triple in triples:
                 self.ask(asked)
-                self.tell(asked, [record])
-            self.tell(quiet, records)
+                self.tell(asked, [triple])
+            self.tell(quiet, triples)
             answers = self.ask(asked)
             self.require_same(self.ask(asked), answers, "asking twice gave two answers")
             asked.new_episode()
@@ -208,8 +208,8 @@ class _Trial:
         self.tell(model, self.early[-1:])
         return model
 
-    def tell(self, model: CostModel, records: Sequence[tuple[int, Any, float]]) -> None:
-        for action, context, y in records:
+    def tell(self, model: CostModel, triples: Sequence[tuple[int, Any, float]]) -> None:
+        for action, context, y in triples:
             weight = model.learn(action, context, y)
             if not 0.0 <= weight <= 1.0:
                 raise AssertionError(f"learn returned {weight!r}; a weight from 0 to 1 is expected")

@@ -4,11 +4,11 @@ Examples
 --------
 >>> import holdcourse as hc
 >>> hc.wind.bundled("test")
-WindRecord(4416 times 2010-07-01T00:00:00..2010-12-31T23:00:00, 7 heights 10..750 m, 53.32 N, 1.32 E)
+WindData(4416 times 2010-07-01T00:00:00..2010-12-31T23:00:00, 7 heights 10..750 m, 53.32 N, 1.32 E)
 """
 
 from holdcourse.wind.bundled import bundled
 from holdcourse.wind.load import load
-from holdcourse.wind.record import Gap, Site, WindRecord
+from holdcourse.wind.record import Gap, Site, WindData
 
-__all__ = ["Gap", "Site", "WindRecord", "bundled", "load"]
+__all__ = ["Gap", "Site", "WindData", "bundled", "load"]

@@ -1,4 +1,4 @@
-"""Would altitude control have paid off? Policies on a record of the wind, against a fixed altitude and hindsight."""
+"""Would altitude control have paid off? Policies on wind data, against a fixed altitude and hindsight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.notes import noted
+from holdcourse.wind.notes import traced
 from holdcourse.wind.policies import Setting, contexts_of, flown_by_default, policy_of
 from holdcourse.wind.result import HINDSIGHT, Array, Backtest, Flight, Indices, Line
 from holdcourse.wind.world import WindWorld
@@ -51,16 +51,16 @@ def backtest(
     world.problem.check_action(begin)
     parts = [len(world.time)] if lengths is None else [int(length) for length in lengths]
     if min(parts, default=0) < 1 or sum(parts) != len(world.time):
-        raise InvalidInput(f"segments of {parts} rounds do not add up to the record's {len(world.time)}")
+        raise InvalidInput(f"segments of {parts} rounds do not add up to the data's {len(world.time)}")
     slices = _slices(parts)
     flights: dict[str, Flight] = {}
     for name in wanted:
         if progress is not None:
             progress(name)
-        policy, notebook = noted(makers[name](setting))
+        policy, trace = traced(makers[name](setting))
         run = hc.simulate(policy, world, contexts_of(name, world), start=begin, seed=seed, episodes=parts)
         before = _before(run.actions, slices, begin)
-        reasons = notebook.reasons(before, run.actions)
+        reasons = trace.reasons(before, run.actions)
         made = _made(world, run.actions)
         said = policy.explanation
         flights[name] = Flight(name, run.actions, before, made, run.movement_costs, run.probabilities, reasons, said)

@@ -122,7 +122,7 @@ class Climate:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for equal climates."""
+        """A hash that is equal for equal climates."""
         digest = hashlib.sha256()
         for part in fields(self):
             digest.update(np.ascontiguousarray(getattr(self, part.name), dtype=np.float64).tobytes())
@@ -130,7 +130,7 @@ class Climate:
 
 
 def learn_climate(hours: Array, speed: Array, altitudes: Array) -> Climate:
-    """Learn from past profiles.
+    """Learn a climate from past profiles of the wind.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from holdcourse.arguments import Json, check_out, writing
 from holdcourse.errors import MissingExtra
 from holdcourse.wind.info import describe, draw, strips
 from holdcourse.wind.load import load
-from holdcourse.wind.record import WindRecord
+from holdcourse.wind.record import WindData
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Wind data: what a file holds.")
 
@@ -92,7 +92,7 @@ def info(
         typer.echo(f"wrote {path}")
 
 
-def _show(record: WindRecord, found: dict[str, Any], max_gap: float) -> None:
+def _show(record: WindData, found: dict[str, Any], max_gap: float) -> None:
     console = Console(highlight=False)
     step = found["step_hours"]
     console.print(f"[bold]{escape(found['layout'])}[/], {escape(found['site'])}")

@@ -1,4 +1,4 @@
-"""The arithmetic under `WindRecord`: between heights, and across holes in time. Arrays in, arrays out."""
+"""The arithmetic under `WindData`: between heights, and across holes in time. Arrays in, arrays out."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ class ExpectedEnergy:
 
     def _predicted(self, contexts: ArrayLike) -> tuple[Array, Array]:
         """Mean and deviation of the wind at each of k hours, all at once."""
-        watch = self.posterior.watch(contexts)
-        return watch.mean + self.wind(watch.contexts[:, 0]), watch.std
+        anomaly, std = self.posterior.predict_at(contexts)
+        return anomaly + self.wind(np.reshape(np.asarray(contexts, dtype=np.float64), -1)), std
 
     def _costs(self, mean: Array, std: Array) -> Array:
         made = expected_power(self.curve, mean, std)
@@ -113,7 +113,7 @@ class ExpectedEnergy:
     def _blended(self, mean: Array, std: Array, outlook: hc.Outlook) -> tuple[Array, Array]:
         """Prediction and forecast, as far as the forecasts were right so far."""
         mean, variance = mean.copy(), std**2
-        squares, counts = self._watched(outlook.said)
+        squares, counts = self._forecast_errors(outlook.said)
         for k, lead in enumerate(outlook.leads.tolist()):
             if lead == 0:
                 continue
@@ -121,14 +121,14 @@ class ExpectedEnergy:
             own = outlook.std[k]
             claimed = own * own if np.isfinite(own) else CLAIMED * variance[k]
             seen = counts[near].sum() / len(counts[near])  # neighbours tell about each other: not as many rounds more
-            watched = squares[near].sum() / max(counts[near].sum(), 1.0)
-            error = (PRIOR_ROUNDS * claimed + seen * watched) / (PRIOR_ROUNDS + seen)
+            measured = squares[near].sum() / max(counts[near].sum(), 1.0)
+            error = (PRIOR_ROUNDS * claimed + seen * measured) / (PRIOR_ROUNDS + seen)
             trust = np.maximum(0.0, 1.0 - error / variance[k])
             mean[k] += trust * (outlook.values[k] - mean[k])
             variance[k] *= 1.0 - trust
         return mean, np.sqrt(variance)
 
-    def _watched(self, said: Array) -> tuple[Array, Array]:
+    def _forecast_errors(self, said: Array) -> tuple[Array, Array]:
         """Sum of squared errors of the forecasts and how many there were, for each lead; (leads,) and (leads,)."""
         squares, counts = np.zeros(said.shape[1] - 2), np.zeros(said.shape[1] - 2)
         for time, action, speed in self._told[np.isfinite(self._told[:, 0])]:
@@ -150,7 +150,7 @@ class ExpectedEnergy:
         return 1.0
 
     def new_episode(self) -> None:
-        """The wind does not care."""
+        """Nothing changes: the wind goes on from one episode to the next."""
 
     def copy(self) -> ExpectedEnergy:
         """Make an independent twin."""

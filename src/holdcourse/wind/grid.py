@@ -46,7 +46,7 @@ class Field:
 
     @property
     def label(self) -> str:
-        """What to call it in messages."""
+        """Name of the data set in messages."""
         return self.file.label
 
     def has(self, *names: str) -> bool:
@@ -100,11 +100,11 @@ def _open(xarray: Any, file: WindFile) -> Any:
         # What h5netcdf looks at first: on a broken file it would also print a traceback while it tidies up.
         with need("h5py", "reading this NetCDF file").File(file.path, "r") as plain:
             plain.attrs.get("_nc3_strict")
-            plain.visititems(lambda name, item: _require_honest(file.label, name, item))
+            plain.visititems(lambda name, item: _require_plausible_sizes(file.label, name, item))
     return xarray.open_dataset(file.path, engine=engine, cache=False)
 
 
-def _require_honest(label: str, name: str, item: Any) -> None:
+def _require_plausible_sizes(label: str, name: str, item: Any) -> None:
     """Raise where a header claims an axis, or a block to unpack, of a size that no such file has."""
     shape, chunks = getattr(item, "shape", None), getattr(item, "chunks", None)
     if shape is not None and len(shape) == 1 and shape[0] > MOST_STEPS:

@@ -1,4 +1,4 @@
-"""From the pieces of several files to one record: sorted, each time once, one order of heights."""
+"""From the pieces of several files to one series of wind data: sorted, each time once, one order of heights."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.wind.loaders.piece import Piece
-from holdcourse.wind.record import FASTEST_WIND, Array, Times, WindRecord
+from holdcourse.wind.record import FASTEST_WIND, Array, Times, WindData
 
 SAME_PLACE = 0.01  # degrees
 FIRST_YEAR, LAST_YEAR = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
 
 
-def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> WindRecord:
-    """One record of all pieces.
+def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> WindData:
+    """Join all pieces to one series of wind data.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     ceiling
         Levels above this height (m) are left out.
     max_missing
-        The largest share of missing speeds that is still a record.
+        The largest share of missing speeds that still makes wind data.
     """
     ordered = sorted(pieces, key=lambda piece: piece.time.min())
     _require_alike(ordered)
@@ -62,7 +62,7 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     share = np.isnan(speed[:, order])[np.isfinite(heights[:, order])].mean()
     if share > 0:
         notes.append(f"{share:.1%} of the speeds are missing")
-    return WindRecord(
+    return WindData(
         time,
         nominal[order],
         speed[:, order],

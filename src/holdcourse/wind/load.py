@@ -1,4 +1,4 @@
-"""Load wind data of any known layout into one `WindRecord`."""
+"""Load wind data of any known layout into one `WindData`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdcourse.wind.join import join
 from holdcourse.wind.loaders import csv_table, era5_model, era5_pressure, era5_surface, ifs
 from holdcourse.wind.loaders.piece import Options, Piece
 from holdcourse.wind.loaders.times import zone_of
-from holdcourse.wind.record import Site, WindRecord
+from holdcourse.wind.record import Site, WindData
 from holdcourse.wind.units import checked_unit
 
 KNOWN_LAYOUTS = (
@@ -33,11 +33,11 @@ def load(
     time_format: str | None = None,
     ceiling: float = 3000.0,
     max_missing: float = 0.3,
-) -> WindRecord:
+) -> WindData:
     """Read wind speed by time and height from one or more files.
 
     The layout is found by content. Several files (months, or a pressure-level file and its single-level file) become
-    one record. What a file leaves open is an error that names the argument which settles it.
+    one series. What a file leaves open is an error that names the argument which settles it.
 
     Parameters
     ----------

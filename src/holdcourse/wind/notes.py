@@ -1,4 +1,4 @@
-"""What a learning policy believed in every round, noted while it flies: the material of an explanation."""
+"""What a learning policy believed in every round, kept while it flies: the material of an explanation."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Reasons:
     bound_before: Array
 
 
-class Notebook:
+class EstimateTrace:
     """Collects the estimates of a run, in the order of the rounds."""
 
     def __init__(self) -> None:
         self._estimates: list[Estimate] = []
 
     def add(self, estimate: Estimate) -> None:
-        """Note what the model said about a round."""
+        """Keep what the model said about a round."""
         self._estimates.append(estimate)
 
     def reasons(self, before: Indices, actions: Indices) -> Reasons | None:
@@ -67,96 +67,96 @@ class Notebook:
         )
 
 
-class Noted:
-    """A cost model that works as the one it wraps and notes every estimate."""
+class TracedCosts:
+    """A cost model that works as the one it wraps and keeps every estimate."""
 
-    def __init__(self, model: CostModel, notebook: Notebook) -> None:
+    def __init__(self, model: CostModel, trace: EstimateTrace) -> None:
         self._model = model
-        self._notebook = notebook
+        self._trace = trace
 
     @property
     def needs_costs(self) -> bool:
-        """As the model."""
+        """Whether the model must be shown the true costs."""
         return self._model.needs_costs
 
     @property
     def maximise(self) -> bool:
-        """As the model: what it is shown depends on it."""
+        """Whether the model is told gains: what it is shown depends on it."""
         return maximises(self._model)
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
-        """As the model, noted."""
+        """Estimate as the model does, and keep it."""
         estimate = self._model.estimate(context, shown)
-        self._notebook.add(estimate)
+        self._trace.add(estimate)
         return estimate
 
     def costs_at(self, contexts: ArrayLike) -> Array:
-        """As the model."""
+        """Do as the model does."""
         return self._model.costs_at(contexts)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
-        """As the model."""
+        """Do as the model does."""
         return self._model.learn(action, context, measurement)
 
     def new_episode(self) -> None:
-        """As the model."""
+        """Do as the model does."""
         self._model.new_episode()
 
-    def copy(self) -> Noted:
-        """An independent twin that writes into the same notebook: a run works on a copy."""
-        return type(self)(self._model.copy(), self._notebook)
+    def copy(self) -> TracedCosts:
+        """An independent twin that adds to the same trace: a run works on a copy."""
+        return type(self)(self._model.copy(), self._trace)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """As the model."""
+        """Everything that the model has learned, as arrays."""
         return self._model.state()
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Noted:
-        """As the model."""
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> TracedCosts:
+        """Do as the model does."""
         self._model.restore(arrays)
         return self
 
     def describe(self) -> dict[str, Any]:
-        """As the model."""
+        """What the model is, in JSON values."""
         return self._model.describe()
 
 
-class _Optimistic(Noted):
+class _Optimistic(TracedCosts):
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
-        """As the model."""
+        """Do as the model does."""
         assert isinstance(self._model, OptimisticCosts)
         return self._model.costs_at_optimism(contexts, optimism)
 
 
-class _Forecast(Noted):
+class _Forecast(TracedCosts):
     def costs_at_outlook(self, contexts: ArrayLike, outlook: hc.Outlook) -> Array:
-        """As the model."""
+        """Do as the model does."""
         assert isinstance(self._model, ForecastCosts)
         return self._model.costs_at_outlook(contexts, outlook)
 
 
-class _Experts(Noted):
+class _Experts(TracedCosts):
     def of_expert(self, expert: int) -> Costs | None:
-        """As the model."""
+        """Do as the model does."""
         assert isinstance(self._model, ExpertCosts)
         return self._model.of_expert(expert)
 
     def expected_at(self, contexts: ArrayLike) -> Array | None:
-        """As the model."""
+        """Do as the model does."""
         assert isinstance(self._model, ExpertCosts)
         return self._model.expected_at(contexts)
 
 
-# What only some models can do: the one that notes can do it exactly where the model can.
-_ABILITIES: dict[type, type[Noted]] = {
+# What only some models can do: the one that traces can do it exactly where the model can.
+_ABILITIES: dict[type, type[TracedCosts]] = {
     OptimisticCosts: _Optimistic,
     ForecastCosts: _Forecast,
     ExpertCosts: _Experts,
 }
 
 
-def noted(policy: hc.Policy) -> tuple[hc.Policy, Notebook]:
-    """The same policy, and the notebook that its next run will fill."""
-    notebook = Notebook()
+def traced(policy: hc.Policy) -> tuple[hc.Policy, EstimateTrace]:
+    """The same policy, and the trace that its next run will fill."""
+    trace = EstimateTrace()
     able = [wrapper for ability, wrapper in _ABILITIES.items() if isinstance(policy.costs, ability)]
-    wrapper: type[Noted] = type("Noted", (*able, Noted), {})
-    return replace(policy, costs=wrapper(policy.costs, notebook)), notebook
+    wrapper: type[TracedCosts] = type("TracedCosts", (*able, TracedCosts), {})
+    return replace(policy, costs=wrapper(policy.costs, trace)), trace

@@ -1,4 +1,4 @@
-"""Which part of a record is the past and which is flown, at which altitudes, and in how many pieces."""
+"""Which part of the wind data is the past and which is flown, at which altitudes, and in how many pieces."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.policies import Past
-from holdcourse.wind.record import WindRecord
+from holdcourse.wind.record import WindData
 
 Array: TypeAlias = NDArray[np.float64]
 
 MOST_ALTITUDES = 25
 SHORTEST_SEGMENT = 24.0  # hours; in less, no policy can show anything but its way from the start
-FEWEST_TIMES = 8  # of a record that has to give a quarter away as history
+FEWEST_TIMES = 8  # of data that have to give a quarter away as history
 
 
 def split(
-    record: WindRecord, history: WindRecord | None, begin: str | None = None, end: str | None = None
-) -> tuple[WindRecord, WindRecord, list[str]]:
+    data: WindData, history: WindData | None, begin: str | None = None, end: str | None = None
+) -> tuple[WindData, WindData, list[str]]:
     """The test period, the past, and what was decided about them."""
-    test = record.between(begin, end)
+    test = data.between(begin, end)
     if history is not None:
         outside = (history.time < test.time[0]) | (history.time > test.time[-1])
         if not outside.any():
@@ -37,33 +37,33 @@ def split(
             return test, history, [f"history: {_days(history)}"]
         past = replace(history, **_rows(history, outside))
         return test, past, [f"history: {_days(past)}; what lies within the test period was left out"]
-    before = record.time < test.time[0]
+    before = data.time < test.time[0]
     if before.any():
-        past = replace(record, **_rows(record, before))
-        return test, past, [f"history: the record before the test period, {_days(past)}"]
+        past = replace(data, **_rows(data, before))
+        return test, past, [f"history: the data before the test period, {_days(past)}"]
     if len(test) < FEWEST_TIMES:
         raise InvalidInput(f"{len(test)} times are too few to take history from; give the past with --history FILE")
     cut = test.time[len(test) // 4]
     past, rest = test.between(None, cut), test.between(cut, None)
-    said = f"history: no file was given, so the first quarter of the record, {_days(past)}; the test begins after it"
-    return rest, past, [said]
+    note = f"history: no file was given, so the first quarter of the data, {_days(past)}; the test begins after it"
+    return rest, past, [note]
 
 
-def _rows(record: WindRecord, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-    rising = None if record.level_heights is None else record.level_heights[chosen]
-    return {"time": record.time[chosen], "speed": record.speed[chosen], "level_heights": rising}
+def _rows(data: WindData, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+    rising = None if data.level_heights is None else data.level_heights[chosen]
+    return {"time": data.time[chosen], "speed": data.speed[chosen], "level_heights": rising}
 
 
-def _days(record: WindRecord) -> str:
-    days = record.time.astype("datetime64[D]")
+def _days(data: WindData) -> str:
+    days = data.time.astype("datetime64[D]")
     return f"{days[0]} to {days[-1]}"
 
 
-def choose_altitudes(low: float | None, high: float | None, count: int, records: Sequence[WindRecord]) -> Array:
-    """Evenly spaced altitudes; an end that is not given is the last that every record covers at every time."""
-    lowest, highest = zip(*(_covered(record) for record in records), strict=True)
+def choose_altitudes(low: float | None, high: float | None, count: int, series: Sequence[WindData]) -> Array:
+    """Evenly spaced altitudes; an end that is not given is the last that all data cover at every time."""
+    lowest, highest = zip(*(_covered(data) for data in series), strict=True)
     bottom, top = max(lowest), min(highest)
-    # A micrometre of slack, as in `WindRecord.at`.
+    # A micrometre of slack, as in `WindData.at`.
     for option, wanted, inside in (("--low", low, math.ceil(bottom - 1e-6)), ("--high", high, math.floor(top + 1e-6))):
         if wanted is not None and not bottom - 1e-6 <= wanted <= top + 1e-6:
             raise InvalidInput(
@@ -79,33 +79,33 @@ def choose_altitudes(low: float | None, high: float | None, count: int, records:
     return np.linspace(low, high, int(count))
 
 
-def _covered(record: WindRecord) -> tuple[float, float]:
-    """The heights that the record has at every time."""
-    if record.level_heights is None:
-        return float(record.heights[0]), float(record.heights[-1])
-    known = np.isfinite(record.level_heights).any(axis=1)
-    heights = record.level_heights[known]
+def _covered(data: WindData) -> tuple[float, float]:
+    """The heights that the data have at every time."""
+    if data.level_heights is None:
+        return float(data.heights[0]), float(data.heights[-1])
+    known = np.isfinite(data.level_heights).any(axis=1)
+    heights = data.level_heights[known]
     return float(np.nanmin(heights, axis=1).max()), float(np.nanmax(heights, axis=1).min())
 
 
-def pieces(record: WindRecord, max_gap: float) -> tuple[list[WindRecord], list[str]]:
+def pieces(data: WindData, max_gap: float) -> tuple[list[WindData], list[str]]:
     """Gapless stretches of a day or more, and what was left out."""
-    found = list(record.segments(max_gap))
+    found = list(data.segments(max_gap))
     if not found:
         raise InvalidInput("no stretch of the record is complete at these altitudes; choose others, or raise --max-gap")
-    long_enough = [piece for piece in found if len(piece) * record.step >= SHORTEST_SEGMENT]
+    long_enough = [piece for piece in found if len(piece) * data.step >= SHORTEST_SEGMENT]
     if not long_enough or len(long_enough) == len(found):
         return found, []
     lost = sum(len(piece) for piece in found) - sum(len(piece) for piece in long_enough)
-    said = f"{len(found) - len(long_enough)} stretches shorter than a day, {lost} times together, were left out"
-    return long_enough, [said]
+    note = f"{len(found) - len(long_enough)} stretches shorter than a day, {lost} times together, were left out"
+    return long_enough, [note]
 
 
-def past_of(record: WindRecord, altitudes: Array) -> Past:
+def past_of(data: WindData, altitudes: Array) -> Past:
     """The hours of the history that are complete at these altitudes."""
-    speed = record.at(altitudes)
+    speed = data.at(altitudes)
     whole = np.isfinite(speed).all(axis=1)
     if not whole.any():
         raise InvalidInput("no time of the history is complete at these altitudes; choose others or give other history")
-    hours = (record.time[whole].astype("datetime64[h]").astype(np.int64) % 24).astype(np.float64)
-    return Past(hours, speed[whole], record.time[whole].astype("datetime64[s]").astype(np.int64) / 3600.0)
+    hours = (data.time[whole].astype("datetime64[h]").astype(np.int64) % 24).astype(np.float64)
+    return Past(hours, speed[whole], data.time[whole].astype("datetime64[s]").astype(np.int64) / 3600.0)

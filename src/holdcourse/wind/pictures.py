@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from holdcourse.backtest.verdict import REFERENCE
 from holdcourse.errors import MissingExtra
 from holdcourse.wind.looks import look
-from holdcourse.wind.result import REFERENCE, Backtest
+from holdcourse.wind.result import Backtest
 from holdcourse.wind.run import SiteResult
 
 INK, SOFT, GRID = "#14202b", "#55636f", "#d5dce2"

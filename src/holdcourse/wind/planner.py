@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import holdcourse as hc
+from holdcourse._numeric.wind_replay import PER_METRE_PER_SECOND, replay
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.climate import SHORTEST_HISTORY, Climate, learn_climate
 from holdcourse.wind.filter import POINTS, WEIGHTS, ExpectedEnergy, WindModel
 from holdcourse.wind.general import GeneralWind
 from holdcourse.wind.policies import FALLBACK_MEAN, Past, Setting, best_altitude
-from holdcourse.wind.replay import PER_METRE_PER_SECOND, replay
 from holdcourse.wind.world import WindWorld
 
 Array: TypeAlias = NDArray[np.float64]
@@ -96,7 +96,7 @@ def _policy(world: WindWorld, wind: WindModel, caution: float, ending: Array | N
 
 
 def plan_rounds(step_hours: float) -> int:
-    """Rounds of a plan."""
+    """How many rounds a plan has."""
     return int(np.clip(round(PLAN_HOURS / step_hours), FEWEST_ROUNDS, MOST_ROUNDS))
 
 
@@ -129,7 +129,7 @@ class Trial:
 
     @property
     def words(self) -> str:
-        """In a sentence."""
+        """Say in a sentence what was chosen, and why."""
         if not self.gains:
             return f"The history is too short to try how much caution pays; {self.caution:g} is taken."
         tried = ", ".join(f"{caution:g}: {gain:+.1f} %" for caution, gain in self.gains.items())

@@ -34,7 +34,7 @@ class PowerCurve:
     Attributes
     ----------
     name
-        For the record.
+        Where the curve comes from, for descriptions.
     knots
         Speeds at which a local extreme or a jump of the power can lie, ascending.
     """

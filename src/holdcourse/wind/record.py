@@ -54,7 +54,7 @@ class Gap:
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class WindRecord:
+class WindData:
     """Wind speed at one site, over time and height. Made by `load`; the arrays are read-only.
 
     Parameters
@@ -71,8 +71,8 @@ class WindRecord:
     Examples
     --------
     >>> hours = np.arange("2020-01-01T00", "2020-01-01T03", dtype="datetime64[h]")
-    >>> record = WindRecord(hours, [10.0, 100.0], [[4.0, 6.0], [5.0, 7.0], [6.0, 8.0]])
-    >>> record.at([31.6227766]).round(3).tolist()
+    >>> data = WindData(hours, [10.0, 100.0], [[4.0, 6.0], [5.0, 7.0], [6.0, 8.0]])
+    >>> data.at([31.6227766]).round(3).tolist()
     [[5.0], [6.0], [7.0]]
     """
 
@@ -111,7 +111,7 @@ class WindRecord:
 
     def __repr__(self) -> str:
         return (
-            f"WindRecord({len(self)} times {self.time[0]}..{self.time[-1]}, "
+            f"WindData({len(self)} times {self.time[0]}..{self.time[-1]}, "
             f"{len(self.heights)} heights {self.heights[0]:g}..{self.heights[-1]:g} m, {self.site})"
         )
 
@@ -165,24 +165,24 @@ class WindRecord:
         heights = np.broadcast_to(self.heights, self.speed.shape) if self.level_heights is None else self.level_heights
         known = np.isfinite(heights).any(axis=1)
         if not known.any():
-            raise InvalidInput("the record has no height above ground at any of its times")
+            raise InvalidInput("the data have no height above ground at any of its times")
         lowest = float(np.nanmin(heights[known], axis=1).max())
         highest = float(np.nanmax(heights[known], axis=1).min())
         # A micrometre of slack: altitudes such as linspace(10, 750, 25) carry rounding.
         strange = wanted[(wanted < lowest - 1e-6) | (wanted > highest + 1e-6)]
         if len(strange) and outside == "error":
             raise InvalidInput(
-                f"altitude {strange[0]:g} m lies outside the heights {lowest:.1f}..{highest:.1f} m that the record has "
+                f"altitude {strange[0]:g} m lies outside the heights {lowest:.1f}..{highest:.1f} m that the data have "
                 "at every time; choose altitudes in between, or take the speed of the nearest height: outside='clamp'"
             )
         return interpolate(np.log(wanted), heights, self.speed, clamp=outside == "clamp")
 
-    def onto(self, altitudes: ArrayLike, *, outside: Literal["error", "clamp"] = "error") -> WindRecord:
-        """The record at fixed altitudes (ascending), by `at`."""
+    def onto(self, altitudes: ArrayLike, *, outside: Literal["error", "clamp"] = "error") -> WindData:
+        """The wind at fixed altitudes (ascending), by `at`."""
         wanted = np.atleast_1d(np.array(altitudes, dtype=np.float64))
         return replace(self, heights=wanted, speed=self.at(wanted, outside=outside), level_heights=None)
 
-    def between(self, start: str | np.datetime64 | None = None, end: str | np.datetime64 | None = None) -> WindRecord:
+    def between(self, start: str | np.datetime64 | None = None, end: str | np.datetime64 | None = None) -> WindData:
         """The part from `start` (included) to `end` (excluded), both UTC."""
         chosen = np.ones(len(self), dtype=bool)
         if start is not None:
@@ -191,19 +191,17 @@ class WindRecord:
             chosen &= self.time < _moment(end)
         if not chosen.any():
             wanted = [f"from {start} on"] * (start is not None) + [f"before {end}"] * (end is not None)
-            raise InvalidInput(
-                f"no time {' and '.join(wanted)}: the record covers {self.time[0]} to {self.time[-1]} UTC"
-            )
+            raise InvalidInput(f"no time {' and '.join(wanted)}: the data cover {self.time[0]} to {self.time[-1]} UTC")
         return self._rows(chosen)
 
-    def hourly(self, *, min_share: float = 0.5) -> WindRecord:
+    def hourly(self, *, min_share: float = 0.5) -> WindData:
         """Means over full hours, labelled by the start of the hour.
 
         An hour with less than `min_share` of its samples is missing. Hourly data come back unchanged.
         """
         seconds = self.time.astype(np.int64)
         if self.step > 1.0:
-            raise InvalidInput(f"the record has one value every {self.step:g} hours: hourly means need finer data")
+            raise InvalidInput(f"the data have one value every {self.step:g} hours: hourly means need finer data")
         if self.step == 1.0 and (seconds % HOUR == 0).all():
             return self
         hours, position = np.unique(seconds // HOUR, return_inverse=True)
@@ -226,18 +224,18 @@ class WindRecord:
         times = (hours * HOUR).astype("datetime64[s]")[full]
         return replace(self, time=times, speed=speed[full], level_heights=rising, notes=(*self.notes, note))
 
-    def segments(self, max_gap: float = 3.0) -> tuple[WindRecord, ...]:
+    def segments(self, max_gap: float = 3.0) -> tuple[WindData, ...]:
         """Stretches without holes, evenly spaced in time.
 
         A stretch of missing times or speeds of up to `max_gap` hours is filled linearly in time; a longer one ends
-        the segment. A height that is often missing cuts the record often: bring it to the altitudes you need first,
-        `record.onto(altitudes).segments()`.
+        the segment. A height that is often missing cuts the data often: bring it to the altitudes you need first,
+        `data.onto(altitudes).segments()`.
         """
         if not (np.isfinite(max_gap) and max_gap >= 0):
             raise InvalidInput(f"max_gap must be a number of hours, 0 or more, got {max_gap!r}")
         longest = (max_gap + self.step) * HOUR * (1 + 1e-9)
         cuts = np.flatnonzero(np.diff(self.time).astype(np.int64) > longest) + 1
-        found: list[WindRecord] = []
+        found: list[WindData] = []
         for rows in np.split(np.arange(len(self)), cuts):
             part = self._rows(rows)
             found += [
@@ -248,14 +246,14 @@ class WindRecord:
             ]
         return tuple(found)
 
-    def _rows(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> WindRecord:
+    def _rows(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> WindData:
         rising = None if self.level_heights is None else self.level_heights[rows]
         return replace(self, time=self.time[rows], speed=self.speed[rows], level_heights=rising)
 
 
 def _check(time: Times, heights: Array, speed: Array, level_heights: Array | None) -> None:
     if time.ndim != 1 or not time.size or heights.ndim != 1 or not heights.size:
-        raise InvalidInput(f"a record needs times (t,) and heights (k,), got shapes {time.shape} and {heights.shape}")
+        raise InvalidInput(f"wind data need times (t,) and heights (k,), got shapes {time.shape} and {heights.shape}")
     shape = (len(time), len(heights))
     for name, array in (("speed", speed), ("level_heights", level_heights)):
         if array is not None and array.shape != shape:

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
+from holdcourse.backtest.verdict import Verdict
 from holdcourse.wind.looks import look, worth_showing
 from holdcourse.wind.notes import Reasons
-from holdcourse.wind.result import Flight, Verdict
+from holdcourse.wind.result import Flight
 from holdcourse.wind.run import SiteResult
 from holdcourse.wind.tables import COLUMNS, MONEY_COLUMNS, cells, line_data
 

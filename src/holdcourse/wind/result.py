@@ -8,28 +8,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse import registry
+from holdcourse.backtest.verdict import (
+    REFERENCE,
+    Verdict,
+    compared,
+    gain_interval,
+    judged,
+    line_of,
+    runnable,
+    signed,
+    verdict,
+)
 from holdcourse.wind.notes import Reasons
 from holdcourse.wind.world import WindWorld
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
-Verdict: TypeAlias = Literal["yes", "no", "stayed", "undecided", "too few", "no comparison"]
 
 HINDSIGHT = ("best-fixed", "clairvoyant")
 KNOWING = tuple(registry.names(shown=("costs", "hindsight")))  # they see what no gauge on the machine could tell them
-OURS, REFERENCE = "wind-planner", "gp-md"  # what we would fly, and the paper's algorithm beside it
+OURS = "wind-planner"  # what we would fly
 HOURS_PER_WEEK = 168
 WEEKS_PER_YEAR = 52
-BOOTSTRAP_DRAWS = 2000
 FEWEST_WEEKS = 6  # fewer say nothing about the next year
 ARRIVAL = 24.0  # hours from the start of a piece in which one who stays may still be on the way
-LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +114,12 @@ class Backtest:
 
     @property
     def days(self) -> float:
-        """Length of the period."""
+        """Length of the period in days."""
         return len(self.world.time) * self.world.step_hours / 24
 
     @property
     def weeks(self) -> int:
-        """Whole weeks in the period."""
+        """Number of whole weeks in the period."""
         return len(self.world.time) // self._rounds_per_week
 
     @property
@@ -131,7 +139,7 @@ class Backtest:
 
     def line(self, policy: str) -> Line:
         """The row of one policy."""
-        return next(row for row in self.lines if row.policy == policy)
+        return line_of(self.lines, policy)
 
     def _gain(self, flight: Flight) -> tuple[float, float, float]:
         """Net energy above `fixed` in percent, and an interval by resampling weeks."""
@@ -141,15 +149,7 @@ class Backtest:
         gain = 100 * (float(flight.net.sum()) - base) / base
         if self.weeks < FEWEST_WEEKS or flight.policy == "fixed":
             return gain, np.nan, np.nan
-        ours, theirs = self._weekly(flight.net), self._weekly(self.flights["fixed"].net)
-        drawn = np.random.default_rng(0).integers(self.weeks, size=(BOOTSTRAP_DRAWS, self.weeks))
-        made, made_fixed = ours[drawn].sum(axis=1), theirs[drawn].sum(axis=1)
-        usable = made_fixed > 0
-        if usable.mean() < LEVEL:  # weeks of calm: a percentage of next to nothing says nothing
-            return gain, np.nan, np.nan
-        gains = 100 * (made[usable] - made_fixed[usable]) / made_fixed[usable]
-        low, high = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return gain, float(low), float(high)
+        return gain, *gain_interval(self._weekly(flight.net), self._weekly(self.flights["fixed"].net))
 
     def _weekly(self, values: Array) -> Array:
         """Sums over whole weeks; what is left over at the end belongs to none."""
@@ -159,12 +159,12 @@ class Backtest:
     @cached_property
     def flyable(self) -> list[Line]:
         """Controllers that need no more than the machine's own gauge, best first."""
-        return [row for row in self.lines if row.policy not in (*KNOWING, "fixed", "stationary")]
+        return runnable(self.lines, ("fixed", "stationary"))
 
     @property
     def judged(self) -> Line | None:
         """The controller that the answer is about: ours, or else the best that could be flown."""
-        return next((row for row in self.flyable if row.policy == OURS), next(iter(self.flyable), None))
+        return judged(self.flyable, OURS)
 
     @property
     def stayed(self) -> bool:
@@ -179,19 +179,11 @@ class Backtest:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether altitude control would have paid off, as far as this record can tell."""
+        """Whether altitude control would have paid off, as far as these data can tell."""
         best = self.judged
         if best is None or "fixed" not in self.flights:
-            return "no comparison"
-        if self.weeks < FEWEST_WEEKS:
-            return "too few"
-        if np.isnan(best.gain_low):
-            return "no comparison"
-        if self.stayed:
-            return "stayed"
-        if best.gain_low > 0:
-            return "yes"
-        return "no" if best.gain_high < 0 else "undecided"
+            return verdict(np.nan, np.nan, comparable=False)
+        return verdict(best.gain_low, best.gain_high, enough=self.weeks >= FEWEST_WEEKS, stayed=self.stayed)
 
     @property
     def conclusion(self) -> str:
@@ -208,12 +200,12 @@ class Backtest:
             return (
                 f"Staying at {altitude}, the altitude chosen on history, would have made no net energy at all "
                 f"({self.line('fixed').net:,.0f} kWh; {best.policy}: {best.net:,.0f} kWh)"
-                + (too_few if self.verdict == "too few" else ": this machine does not suit the wind of this record.")
+                + (too_few if self.verdict == "too few" else ": this machine does not suit the wind of these data.")
             )
         tried = len(self.flyable)
         chosen = tried == 1 or best.policy == OURS  # beforehand, not for having come out best
         who = best.policy if chosen else f"{best.policy}, the best of {tried} controllers tried,"
-        more = f"{abs(best.gain):.1f} % {'more' if best.gain >= 0 else 'less'} net energy"
+        more = f"{compared(best.gain, 'more', 'less')} net energy"
         sentence = f"{who} would have made {more} than staying at {altitude}, the altitude chosen on history"
         if self.stayed:
             sentence = f"{who} found nothing worth a move and stayed at {altitude}, the altitude chosen on history"
@@ -223,12 +215,12 @@ class Backtest:
             return f"{sentence}; but the fixed altitude makes so little that a difference in percent says nothing."
         if self.verdict == "stayed":
             most = f"perfect hindsight would have made {self.line('clairvoyant').gain:.1f} % more"
-            return f"{sentence} ({_signed(best.gain)} % against it{self._beside(best)}); {most}."
-        interval = f"95 % interval {_signed(best.gain_low)} to {_signed(best.gain_high)} %{self._beside(best)}"
+            return f"{sentence} ({signed(best.gain)} % against it{self._beside(best)}); {most}."
+        interval = f"95 % interval {signed(best.gain_low)} to {signed(best.gain_high)} %{self._beside(best)}"
         ending = {
             "yes": "altitude control would have paid off here",
             "no": "altitude control would not have paid off here",
-            "undecided": "this record does not decide whether altitude control pays off here",
+            "undecided": "these data do not decide whether altitude control pays off here",
         }[self.verdict]
         return f"{sentence} ({interval}): {ending}.{self._caveat(best)}"
 
@@ -236,7 +228,7 @@ class Backtest:
         """The paper's algorithm, as the reference beside ours."""
         if best.policy == REFERENCE or REFERENCE not in self.flights:
             return ""
-        return f"; {REFERENCE}: {_signed(self.line(REFERENCE).gain)} %"
+        return f"; {REFERENCE}: {signed(self.line(REFERENCE).gain)} %"
 
     def _caveat(self, best: Line) -> str:
         """A gain over a badly chosen altitude is no merit of the controller."""
@@ -248,24 +240,19 @@ class Backtest:
 
     @property
     def warnings(self) -> list[str]:
-        """What stands between this record and a conclusion about next year."""
+        """What stands between these data and a conclusion about next year."""
         found = []
         if self.weeks < FEWEST_WEEKS:
             found.append(
-                f"The record covers {self.days:.1f} days; less than {FEWEST_WEEKS} weeks say nothing about a year."
+                f"The data cover {self.days:.1f} days; less than {FEWEST_WEEKS} weeks say nothing about a year."
             )
         elif self.weeks < WEEKS_PER_YEAR - 1:
             found.append(
-                f"The record covers {self.weeks} weeks; seasons that are not in it may be different. "
+                f"The data cover {self.weeks} weeks; seasons that are not in them may be different. "
                 "Use a whole year or more if you can."
             )
         if len(self.lengths) > 1:
             found.append(
-                f"The record has gaps and was flown in {len(self.lengths)} pieces, each from the start altitude."
+                f"The data have gaps and were flown in {len(self.lengths)} pieces, each from the start altitude."
             )
         return found
-
-
-def _signed(percent: float) -> str:
-    """With its sign; what one digit would call zero, with two."""
-    return f"{percent:+.1f}" if round(percent, 1) else f"{round(percent, 2) + 0.0:+.2f}"

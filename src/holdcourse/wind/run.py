@@ -17,11 +17,11 @@ from holdcourse.wind.files import Paths, expand
 from holdcourse.wind.load import load
 from holdcourse.wind.policies import Setting, flown_by_default, policy_of
 from holdcourse.wind.power import PowerCurve, paper_curve
-from holdcourse.wind.record import Array, WindRecord
+from holdcourse.wind.record import Array, WindData
 from holdcourse.wind.result import HOURS_PER_WEEK, KNOWING, Backtest, Line
 from holdcourse.wind.world import WindWorld, wind_world
 
-Wind: TypeAlias = WindRecord | Paths
+Wind: TypeAlias = WindData | Paths
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how many are done, of how many
 
 WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
@@ -31,14 +31,14 @@ USUAL_CEILING = 1000.0  # m; data that reach higher do not make a machine that d
 
 @dataclass(frozen=True)
 class Plan:
-    """What to fly, with what, through which part of the record.
+    """What to fly, with what, through which part of the data.
 
     Parameters
     ----------
     low, high, count
-        Lowest, highest and number of altitudes, evenly spaced; by default 25 over all that the record covers.
+        Lowest, highest and number of altitudes, evenly spaced; by default 25 over all that the data cover.
     begin, end
-        The test period, UTC; `end` is not in it. By default the whole record, or what history leaves of it.
+        The test period, UTC; `end` is not in it. By default all data, or what history leaves of them.
     curve, movement, rho
         The machine, as in `wind_world`.
     context, hyperparameters, prior_mean
@@ -48,7 +48,7 @@ class Plan:
     policies
         Names in the registry; default all that do not wait for a request.
     max_gap
-        Missing stretches of up to so many hours are filled in; longer ones cut the record into pieces.
+        Missing stretches of up to so many hours are filled in; longer ones cut the data into pieces.
     hourly
         Average finer data over hours.
     seed
@@ -88,7 +88,7 @@ class SiteResult:
     what_if
         The result table at other values of rho, ascending; the plan's own is among them unless it is empty.
     source, notes
-        Of the wind record: its layout, credit and what was decided on the way.
+        Of the wind data: their layout, credit and what was decided on the way.
     history_weeks
         How much past there was.
     setting
@@ -109,7 +109,7 @@ class SiteResult:
 
     @property
     def warnings(self) -> list[str]:
-        """What stands between this record and a conclusion about next year."""
+        """What stands between these data and a conclusion about next year."""
         found = self.backtest.warnings
         if self.history_weeks < FEWEST_HISTORY_WEEKS:
             days = f"{self.history_weeks * 7:.1f} days"
@@ -124,7 +124,7 @@ class SiteResult:
 
     @property
     def site(self) -> str:
-        """Where."""
+        """Name of the site."""
         return self.backtest.site
 
     @property
@@ -148,14 +148,14 @@ def run_backtest(
     Parameters
     ----------
     wind
-        A record, or the file or files of one site.
+        Wind data, or the file or files of one site.
     history
-        Wind before the test period, to choose the fixed altitude and the prior on. By default what the record holds
+        Wind before the test period, to choose the fixed altitude and the prior on. By default what the data hold
         before `plan.begin`; without that, its first quarter.
     plan
         What to fly.
     site
-        How to call it; default what the record says.
+        How to call it; default what the data say.
     progress
         Called before each flight.
     loading
@@ -170,9 +170,9 @@ def run_backtest(
     True
     """
     plan = plan or Plan()
-    record = _record(wind, plan, loading)
-    given = None if history is None else _record(history, plan, loading)
-    test, before, split_notes = period.split(record, given, plan.begin, plan.end)
+    data = _data(wind, plan, loading)
+    given = None if history is None else _data(history, plan, loading)
+    test, before, split_notes = period.split(data, given, plan.begin, plan.end)
     altitudes = period.choose_altitudes(plan.low, plan.high, plan.count, [test, before])
     pieces, dropped = period.pieces(test.onto(altitudes), plan.max_gap)
     past = period.past_of(before, altitudes)
@@ -187,15 +187,15 @@ def run_backtest(
     setting = Setting(world, past, plan.context, plan.hyperparameters, plan.prior_mean)
     if plan.hyperparameters == "fitted":
         setting = setting.fitted()  # once, not for every policy and every rho
-    flying = _Flying(setting, plan, tuple(len(piece) for piece in pieces), _name(site, record, wind), progress)
-    flown = flying.fly(world, plan.policies)
+    flights = _Flights(setting, plan, tuple(len(piece) for piece in pieces), _name(site, data, wind), progress)
+    flown = flights.fly(world, plan.policies)
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
-    notes = (*record.notes, *split_notes, *dropped, *explained)
+    notes = (*data.notes, *split_notes, *dropped, *explained)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
-    return SiteResult(plan, flown, flying.what_if(flown), record.source, notes, weeks, setting)
+    return SiteResult(plan, flown, flights.what_if(flown), data.source, notes, weeks, setting)
 
 
-class _Flying:
+class _Flights:
     """One setting flown several times, with one count of progress over all."""
 
     def __init__(
@@ -248,15 +248,15 @@ def _nearest(altitudes: Array, wanted: float) -> int:
     return int(np.argmin(np.abs(altitudes - wanted)))
 
 
-def _record(wind: Wind, plan: Plan, loading: dict[str, Any]) -> WindRecord:
-    record = wind if isinstance(wind, WindRecord) else load(wind, **loading)
-    return record.hourly() if plan.hourly else record
+def _data(wind: Wind, plan: Plan, loading: dict[str, Any]) -> WindData:
+    data = wind if isinstance(wind, WindData) else load(wind, **loading)
+    return data.hourly() if plan.hourly else data
 
 
-def _name(site: str | None, record: WindRecord, wind: Wind) -> str:
+def _name(site: str | None, data: WindData, wind: Wind) -> str:
     if site is not None:
         return site
-    known = str(record.site)
-    if known != "site not stated" or isinstance(wind, WindRecord):
+    known = str(data.site)
+    if known != "site not stated" or isinstance(wind, WindData):
         return known
     return Path(expand(wind)[0]).stem

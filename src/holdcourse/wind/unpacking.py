@@ -17,10 +17,10 @@ PART = 1 << 20  # bytes at a time
 
 
 class Stream(Protocol):
-    """What can be read from."""
+    """A file or member of an archive that can be read from."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
+        """Read at most so many bytes; none are left at the end."""
 
 
 def allowed_bytes(packed: int, label: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The wind world: a turbine that may change its altitude, and the record of the wind it would have met.
+"""The wind world: a turbine that may change its altitude, and the wind that it would have met.
 
 Everything is in kWh. Service cost of an altitude is the energy it makes less than the best altitude of that hour;
 `rho` multiplies the energy made, not the energy lost to moving.
@@ -39,7 +39,7 @@ class EnergyCosts:
 
     @property
     def name(self) -> str:
-        """How the map is called in a record."""
+        """Name of the map in descriptions of a policy."""
         return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale:g})"
 
 
@@ -95,7 +95,7 @@ class WindWorld:
 
     @cached_property
     def step_hours(self) -> float:
-        """Length of a round."""
+        """Length of a round in hours."""
         if len(self.time) < 2:
             return 1.0
         return float(np.median(np.diff(self.time).astype("timedelta64[s]").astype(np.float64))) / 3600

@@ -145,5 +145,5 @@ CONTEXT_PROCESSES: Mapping[str, Callable[[int, int, np.random.Generator], Indice
 
 
 def _places(shares: Array, k: int) -> Indices:
-    """From shares of the list, nominally in [0, 1], to places 0..k-1 in it."""
+    """Places 0..k-1 in the list, of shares of it that lie nominally in [0, 1]."""
     return np.clip((shares * k).astype(np.int64), 0, k - 1)

@@ -1,4 +1,4 @@
-"""A world fitted to a plant's own record: what other settings would have cost, by a model of what was measured.
+"""A world fitted to a plant's own readings: what other settings would have cost, by a model of what was measured.
 
 Everything that comes out of it is the model's word. `LoggedWorld.held_out` says how far that word can be trusted where
 it could be checked, and `LoggedWorld.unsure` where it could not.
@@ -21,9 +21,9 @@ from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
 
-HELD_OUT = 0.2  # the newest share of the record
+HELD_OUT = 0.2  # the newest share of the readings
 FEWEST_ROWS = 20
-UNSURE = 0.5  # of the spread of the record: a deviation above this is a guess
+UNSURE = 0.5  # of the spread of the readings: a deviation above this is a guess
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class LoggedWorld:
-    """The costs that a model of the record believes in. Made by `fit`.
+    """The costs that a model of the readings believes in. Made by `fit`.
 
     Attributes
     ----------
     problem
         The actions.
-    record
+    readings
         What was done and measured, oldest first; its contexts are what is replayed.
     fitted
         Kernel, noise and prior mean.
@@ -72,7 +72,7 @@ class LoggedWorld:
     """
 
     problem: Problem
-    record: History
+    readings: History
     fitted: Fit
     held_out: HeldOut
     expected: Array  # (distinct contexts, n)
@@ -82,14 +82,14 @@ class LoggedWorld:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, problem: Problem, record: History, *, rho: float = 1.0, seed: int = 0) -> LoggedWorld:
-        """Fit a world to a record.
+    def fit(cls, problem: Problem, readings: History, *, rho: float = 1.0, seed: int = 0) -> LoggedWorld:
+        """Fit a world to a plant's readings.
 
         Parameters
         ----------
         problem
             The actions.
-        record
+        readings
             Actions, contexts and measured costs, oldest first.
         rho
             Weight of the service cost.
@@ -99,38 +99,37 @@ class LoggedWorld:
         Raises
         ------
         InvalidInput
-            The record cannot support the question: only one action was ever tried, or there are too few rows.
+            The readings cannot support the question: only one action was ever tried, or there are too few rows.
         """
-        record.check(problem, None)
+        readings.check(problem, None)
         if not rho > 0:
             raise InvalidInput(f"rho must be positive, got {rho!r}")
-        tried = np.unique(record.actions)
+        tried = np.unique(readings.actions)
         if len(tried) < 2:
             only = "no action" if len(tried) == 0 else f"only one action, {problem.value(int(tried[0]))!r},"
             raise InvalidInput(
-                f"{only} was ever tried in the {len(record)} rows; such a record cannot tell what another one would "
+                f"{only} was ever tried in the {len(readings)} rows; such readings cannot tell what another one would "
                 "have cost. Try at least one other setting for a while, in different contexts"
             )
-        if len(record) < FEWEST_ROWS:
-            raise InvalidInput(f"{len(record)} rows are too few to fit a world to; give {FEWEST_ROWS} or more")
+        if len(readings) < FEWEST_ROWS:
+            raise InvalidInput(f"{len(readings)} rows are too few to fit a world to; give {FEWEST_ROWS} or more")
         notes: list[str] = []
-        held_out = _tested(problem, record, seed)
-        fitted = _fitted(problem, record, seed, notes)
-        learned = _learned(problem, record, fitted)
-        contexts = np.unique(record.contexts, axis=0)
-        predictions = [learned.predict(context) for context in contexts]
-        expected, deviations = (np.array([pair[k] for pair in predictions]) for k in range(2))
+        held_out = _tested(problem, readings, seed)
+        fitted = _fitted(problem, readings, seed, notes)
+        learned = _learned(problem, readings, fitted)
+        contexts = np.unique(readings.contexts, axis=0)
+        expected, deviations = learned.predict_at(contexts)
         rows = {tuple(context): k for k, context in enumerate(contexts.tolist())}
-        return cls(problem, record, fitted, held_out, expected, deviations, rows, float(rho), tuple(notes))
+        return cls(problem, readings, fitted, held_out, expected, deviations, rows, float(rho), tuple(notes))
 
     @property
     def contexts(self) -> Array:
-        """The contexts of the record, in their order, shape (t, d)."""
-        return self.record.contexts
+        """The contexts of the readings, in their order, shape (t, d)."""
+        return self.readings.contexts
 
     @property
     def noise_std(self) -> float:
-        """Of a measurement, as the model believes."""
+        """Standard deviation of a measurement, as the model believes."""
         return float(self.rho * self.fitted.noise_std)
 
     def costs(self, round: int, context: Any) -> Array:  # noqa: A002 - the word of the field
@@ -142,30 +141,30 @@ class LoggedWorld:
         return float(self.costs(round, context)[action] + self.noise_std * noise)
 
     def unsure(self, context: Any) -> NDArray[np.bool_]:
-        """Of which actions the record says so little in this context that the model is guessing, shape (n,)."""
-        spread = float(self.record.measurements.std())
+        """The actions of which the readings say so little in this context that the model is guessing, shape (n,)."""
+        spread = float(self.readings.measurements.std())
         return np.asarray(self.deviations[self._row(context)] > UNSURE * spread)
 
     def _row(self, context: Any) -> int:
         row = self.rows.get(tuple(check_context(context, None).tolist()))
         if row is None:
-            raise InvalidInput(f"context {context!r} is not in the record; a logged world replays its own contexts")
+            raise InvalidInput(f"context {context!r} is not in the readings; a logged world replays its own contexts")
         return row
 
     def __repr__(self) -> str:
-        return f"LoggedWorld({self.problem!r}, {len(self.record)} rows, held-out error {self.held_out.error:.4g})"
+        return f"LoggedWorld({self.problem!r}, {len(self.readings)} rows, held-out error {self.held_out.error:.4g})"
 
 
-def _fitted(problem: Problem, record: History, seed: int, notes: list[str]) -> Fit:
+def _fitted(problem: Problem, readings: History, seed: int, notes: list[str]) -> Fit:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FitWarning)
-        fitted = fit_kernel(problem, record.actions, record.contexts, record.measurements, seed=seed)
+        fitted = fit_kernel(problem, readings.actions, readings.contexts, readings.measurements, seed=seed)
     notes += [str(warning.message) for warning in caught if issubclass(warning.category, FitWarning)]
     return fitted
 
 
-def _learned(problem: Problem, record: History, fitted: Fit) -> Posterior:
-    bounds = np.stack([record.contexts.min(axis=0), record.contexts.max(axis=0)], axis=1)
+def _learned(problem: Problem, readings: History, fitted: Fit) -> Posterior:
+    bounds = np.stack([readings.contexts.min(axis=0), readings.contexts.max(axis=0)], axis=1)
     flat = bool((bounds[:, 0] < bounds[:, 1]).all())
     return posterior(
         problem,
@@ -173,21 +172,20 @@ def _learned(problem: Problem, record: History, fitted: Fit) -> Posterior:
         fitted.noise_std,
         fitted.prior_mean,
         context_bounds=bounds if flat else None,
-        history=record,
+        history=readings,
     )
 
 
-def _tested(problem: Problem, record: History, seed: int) -> HeldOut:
-    cut = len(record) - max(1, int(HELD_OUT * len(record)))
+def _tested(problem: Problem, readings: History, seed: int) -> HeldOut:
+    cut = len(readings) - max(1, int(HELD_OUT * len(readings)))
     older, newer = (
-        History(record.actions[part], record.contexts[part], record.measurements[part])
+        History(readings.actions[part], readings.contexts[part], readings.measurements[part])
         for part in (slice(None, cut), slice(cut, None))
     )
     fitted = _fitted(problem, older, seed, [])
     learned = _learned(problem, older, fitted)
-    found = [learned.predict(context) for context in newer.contexts]
-    mean = np.array([pair[0][action] for pair, action in zip(found, newer.actions, strict=True)])
-    std = np.array([pair[1][action] for pair, action in zip(found, newer.actions, strict=True)])
+    taken = np.arange(len(newer)), newer.actions
+    mean, std = (table[taken] for table in learned.predict_at(newer.contexts))
     off = newer.measurements - mean
     width = 1.645 * np.sqrt(std**2 + fitted.noise_std**2)
     return HeldOut(

@@ -39,7 +39,7 @@ def named_runs(runs: Runs) -> list[tuple[str, Run]]:
 
 
 def run_columns(run: Run, context_names: Sequence[str] | None) -> Columns:
-    """One entry per round."""
+    """Columns of a run, with one entry per round."""
     return {
         "episode": np.repeat(np.arange(len(run.lengths)), run.lengths),
         "round": np.arange(len(run.actions)),
@@ -64,7 +64,7 @@ def context_columns(contexts: Any, names: Sequence[str] | None) -> Columns:
 
 
 def checked_times(time: ArrayLike, rounds: int) -> Any:
-    """One for each round."""
+    """The times given, checked: one for each round."""
     times = np.asarray(time)
     if times.shape != (rounds,):
         raise InvalidInput(f"time must have one entry for each of the {rounds} rounds, got shape {times.shape}")
@@ -93,7 +93,7 @@ def setting_columns(problem: Problem) -> Columns:
 
 
 def record_rows(record: Controller | str | Path, problem: Problem | None) -> list[Row]:
-    """One per decision of a controller or of the file of its record."""
+    """Rows of a controller or of the file of its record, one per decision."""
     if isinstance(record, Controller):
         return _decisions(record.log, problem or record.policy.problem)
     log = Log.read(Path(record))

@@ -53,7 +53,7 @@ class Sweep(Protocol):
 
     @property
     def rows(self) -> Sequence[Any]:
-        """One dataclass per run."""
+        """The rows of the sweep, one dataclass per run."""
         ...
 
 

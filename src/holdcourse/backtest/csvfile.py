@@ -21,7 +21,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Csv:
-    """The cells of a file.
+    """The cells of a CSV file, and the lines that they stand in.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Csv:
         return cls(path, header, cells, lines)
 
     def texts(self, name: str) -> list[str]:
-        """A column by its name."""
+        """The cells of a column, by its name."""
         if name not in self.header:
             there = ", ".join(self.header) if self.header else "no header line"
             raise InvalidInput(f"{self.path} has no column {name!r}; there are {there}")

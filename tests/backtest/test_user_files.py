@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from holdcourse.backtest.csvfile import Csv
 from holdcourse.cli import app, main
 from holdcourse.errors import HoldcourseError
-from holdcourse.experiments.csvfile import Csv
 from holdcourse.wind import load
 from holdcourse.wind.power import read_curve
 

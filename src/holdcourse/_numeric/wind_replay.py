@@ -3,6 +3,19 @@ r"""A wind policy replayed over years of history in seconds, to see what it woul
 The same filter, the same expected energy and the same plan as `Lookahead` on `ExpectedEnergy`, in one compiled loop; a
 test holds the two together. It reads the power curve from a table, so decisions may differ where two of them are worth
 the same to a thousandth of a percent.
+
+==================  ==============================================================================  ==============
+symbol              meaning                                                                         shape
+==================  ==============================================================================  ==============
+t, n, r             rounds, altitudes, modes of the wind
+speed, usual        wind to fly through; usual wind of every round, and beyond                      (t, n), (t + h, n)
+modes               what each mode adds at each altitude                                            (n, r)
+variances, decay    of the modes, and their correlation over one round                              (r,)
+mean, covariance    what is believed of the modes now                                               (r,), (r, r)
+power               energy of one round at 0, 1 / PER_METRE_PER_SECOND, ... m/s
+points, weights     of the quadrature over the belief about one wind speed                          (q,)
+moves, ending       cost of a move from row to column, and of ending a plan there; times caution    (n, n), (n,)
+==================  ==============================================================================  ==============
 """
 
 from __future__ import annotations
@@ -36,7 +49,7 @@ def replay(
     horizon: int,
     start: int,
 ) -> Indices:
-    """The altitude of every round."""
+    """The altitude of every round, by filtering, planning `horizon` rounds ahead, and measuring where it went."""
     rounds, n = speed.shape
     r = len(variances)
     mean, covariance, gain = np.zeros(r), np.diag(variances), np.empty(r)

@@ -1,9 +1,9 @@
-"""Would other settings have paid off on a plant? Policies in a world fitted to the plant's own record."""
+"""Would other settings have paid off on a plant? Policies in a world fitted to the plant's own readings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,18 +12,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse import registry
+from holdcourse.backtest.csvfile import Csv
+from holdcourse.backtest.verdict import Verdict, compared, judged, line_of, runnable, verdict
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.csvfile import Csv
-from holdcourse.experiments.policies import make_policy
 from holdcourse.history import History
 from holdcourse.offline import best_fixed, optimal_path
+from holdcourse.policy import Policy
 from holdcourse.problem import Problem
+from holdcourse.run import previous_actions
 from holdcourse.simulation import simulate
 from holdcourse.worlds.logged import LoggedWorld
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
+
+MakePolicy: TypeAlias = Callable[[str, Problem, Mapping[str, Any], Mapping[str, Any]], Policy]
 
 MOST_ACTIONS = 60
 POLICIES = ("recommended", "gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
@@ -33,14 +36,14 @@ MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
 
 @dataclass(frozen=True)
 class Line:
-    """One policy; all costs are the model's.
+    """One row of the result: a policy, and what it costs by the model.
 
     Attributes
     ----------
     saved
         By how many percent of what the recorded actions cost it costs less.
     guessed
-        Share of rounds in settings of which the record says next to nothing.
+        Share of rounds in settings of which the readings say next to nothing.
     """
 
     policy: str
@@ -52,8 +55,8 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class LoggedBacktest:
-    """Policies on a plant's own record.
+class PlantBacktest:
+    """Policies on a plant's own readings.
 
     Attributes
     ----------
@@ -73,38 +76,46 @@ class LoggedBacktest:
     notes: tuple[str, ...]
 
     def line(self, policy: str) -> Line:
-        """Of one policy."""
-        return next(line for line in self.lines if line.policy == policy)
+        """The line of one policy."""
+        return line_of(self.lines, policy)
 
     @property
     def judged(self) -> Line | None:
         """The policy that the answer is about: the recommended one, or else the best that could be run at a plant."""
-        able = [line for line in self.lines if not registry.entry_of(line.policy).knowing]
-        return next((line for line in able if line.policy == "recommended"), next(iter(able), None))
+        return judged(runnable(self.lines, ("stationary",)), "recommended")
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it would have paid off, as far as the readings can tell."""
+        best = self.judged
+        if best is None or not self.world.held_out.useful:
+            return verdict(math.nan, math.nan, comparable=False)
+        guessing = best.guessed > MOST_GUESSED
+        return verdict(-math.inf if guessing else best.saved, math.inf if guessing else best.saved)
 
     @property
     def conclusion(self) -> str:
-        """The answer in one sentence."""
-        judged, fixed, best = self.judged, self.line(BEST_FIXED), self.line(CLAIRVOYANT)
+        """The answer in one sentence, also when it is no."""
+        best, fixed, hindsight = self.judged, self.line(BEST_FIXED), self.line(CLAIRVOYANT)
         if not self.world.held_out.useful:
-            return "The model of this record predicts no better than the mean, so there is nothing to conclude."
-        if judged is None:
+            return "The model of these readings predicts no better than the mean, so there is nothing to conclude."
+        if best is None:
             return "No policy that could run at the plant was tried, so there is nothing to conclude."
-        beside = f"the best fixed setting: {_less(fixed)}, perfect hindsight: {_less(best)}"
-        sentence = f"By a model of this record, {judged.policy} would have cost {_less(judged)} than what was done"
-        if judged.guessed > MOST_GUESSED:
-            guessed = f"{100 * judged.guessed:.0f} % of its rounds"
-            return f"{sentence} ({beside}); but in {guessed} the model is guessing: the record decides nothing."
-        ending = "it would have paid off here" if judged.saved > 0 else "it would not have paid off here"
-        if judged.saved > 0 and judged.total > fixed.total:
+        beside = f"the best fixed setting: {_less(fixed)}, perfect hindsight: {_less(hindsight)}"
+        sentence = f"By a model of these readings, {best.policy} would have cost {_less(best)} than what was done"
+        if best.guessed > MOST_GUESSED:
+            guessed = f"{100 * best.guessed:.0f} % of its rounds"
+            return f"{sentence} ({beside}); but in {guessed} the model is guessing: the readings decide nothing."
+        ending = "it would have paid off here" if self.verdict == "yes" else "it would not have paid off here"
+        if self.verdict == "yes" and best.total > fixed.total:
             ending = "a better fixed setting would have saved more"
         return f"{sentence} ({beside}): {ending}."
 
     def as_values(self) -> dict[str, Any]:
-        """In JSON values."""
+        """The result in JSON values."""
         return {
             "model_based": True,
-            "rounds": len(self.world.record),
+            "rounds": len(self.world.readings),
             "held_out": asdict(self.world.held_out) | {"useful": self.world.held_out.useful},
             "measured": self.measured,
             "policies": [asdict(line) for line in self.lines],
@@ -113,7 +124,7 @@ class LoggedBacktest:
         }
 
 
-def read_record(
+def read_plant(
     path: Path,
     *,
     action: str,
@@ -122,7 +133,7 @@ def read_record(
     time: str | None = None,
     bins: int | None = None,
 ) -> tuple[Array | list[str], History]:
-    """Read a plant's record from a CSV: the settings that were tried, and what was measured, oldest first.
+    """Read a plant's readings from a CSV: the settings that were tried, and what was measured, oldest first.
 
     Parameters
     ----------
@@ -135,7 +146,7 @@ def read_record(
 
     Returns
     -------
-    values, record
+    values, readings
         The actions, (n,) numbers or names, and the rows in terms of their indices.
     """
     table = Csv.read(path)
@@ -162,23 +173,34 @@ def read_record(
     return values, History(actions[order], contexts[order], costs[order])
 
 
-def backtest_record(
-    problem: Problem, record: History, policies: Sequence[str] = POLICIES, *, rho: float = 1.0, seed: int = 0
-) -> LoggedBacktest:
-    """Fit a world to a record, replay its contexts, and compare policies with what was done.
+def backtest_plant(
+    problem: Problem,
+    readings: History,
+    make: MakePolicy,
+    policies: Sequence[str] = POLICIES,
+    *,
+    rho: float = 1.0,
+    seed: int = 0,
+) -> PlantBacktest:
+    """Fit a world to a plant's readings, replay their contexts, and compare policies with what was done.
 
-    Every policy begins at the first recorded action. Learners begin knowing the fitted kernel and nothing else.
+    Every policy begins at the first action of the readings. Learners begin knowing the fitted kernel and nothing else.
+
+    Parameters
+    ----------
+    make
+        Makes the policy of a name, given the problem, what a learner knows, and options of its own.
     """
-    world = LoggedWorld.fit(problem, record, rho=rho, seed=seed)
-    contexts, start = world.contexts, int(record.actions[0])
+    world = LoggedWorld.fit(problem, readings, rho=rho, seed=seed)
+    contexts, start = world.contexts, int(readings.actions[0])
     costs = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
-    taken = {RECORDED: record.actions, BEST_FIXED: np.full(len(costs), best_fixed(costs, problem, start))}
+    taken = {RECORDED: readings.actions, BEST_FIXED: np.full(len(costs), best_fixed(costs, problem, start))}
     taken[CLAIRVOYANT] = optimal_path(costs, problem, start).actions
     fitted: Any = world.fitted
     knows = {"kernel": _scaled(fitted.kernel, rho), "noise_std": world.noise_std, "prior_mean": rho * fitted.prior_mean}
     knows["contexts"] = np.unique(contexts, axis=0)
     for name in policies:
-        policy = make_policy(name, problem, knows, {})
+        policy = make(name, problem, knows, {})
         taken[name] = simulate(policy, world, contexts, start=start, seed=seed).actions
     unsure = np.array([world.unsure(context) for context in contexts])
     bills = {name: _bill(actions, costs, problem, start) for name, actions in taken.items()}
@@ -195,23 +217,23 @@ def backtest_record(
         for name, (service, movement) in bills.items()
     ]
     lines.sort(key=lambda line: line.total)
-    return LoggedBacktest(world, float(rho * record.measurements.sum()), tuple(lines), tuple(_notes(world)))
+    return PlantBacktest(world, float(rho * readings.measurements.sum()), tuple(lines), tuple(_notes(world)))
 
 
 def _less(line: Line) -> str:
-    return f"{abs(line.saved):.1f} % {'less' if line.saved >= 0 else 'more'}"
+    return compared(line.saved, "less", "more")
 
 
 def _notes(world: LoggedWorld) -> list[str]:
-    test, record = world.held_out, world.record
+    test, readings = world.held_out, world.readings
     notes = [
-        "Model-based: every cost is what a model of the record believes, none was measured.",
+        "Model-based: every cost is what a model of the readings believes, none was measured.",
         f"Held-out error of that model: {test.error:.4g} on the newest {test.rows} rows (predicting the mean: "
         f"{test.error_of_mean:.4g}); {100 * test.coverage:.0f} % of them within its 90 % interval.",
     ]
     if not test.useful:
         notes.append("The model predicts no better than the mean: take no number here as evidence.")
-    counts = np.bincount(record.actions, minlength=world.problem.n)
+    counts = np.bincount(readings.actions, minlength=world.problem.n)
     rare = [str(world.problem.value(int(action))) for action in np.flatnonzero(counts < 5)]
     if rare:
         notes.append(f"Tried in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}.")
@@ -259,7 +281,7 @@ def _binned(numbers: Array, bins: int | None, name: str) -> tuple[Array, Indices
 
 
 def _bill(actions: Indices, costs: Array, problem: Problem, start: int) -> tuple[float, float]:
-    before = np.append(start, actions[:-1])
+    before = previous_actions(actions, np.array([start]), np.array([len(actions)]))
     moved = problem.move_costs(before, actions)
     return float(costs[np.arange(len(actions)), actions].sum()), float(moved.sum())
 
