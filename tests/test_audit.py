@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 import holdcourse as hc
 from holdcourse import audit
 from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.events import ModeSet
 from holdcourse.log import Log, _link
 
 PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 7))
@@ -166,7 +167,7 @@ def test_an_old_decision_is_rebuilt_bit_for_bit(record):
         wanted = {name: controller.explain(name) for name in ("r0", "r9", "r36")}
     log = Log.read(record)
     for name, explanation in wanted.items():
-        asked = next(e for e in log.events() if e.kind == "ask" and e.body["round"] == int(name[1:]))
+        asked = next(e for e in log.events() if e.kind == "ask" and e.body.round == int(name[1:]))
         again = audit.rebuilt(log, policy, asked).explain(PROBLEM)
         assert again.words == explanation.words
         for column in ("bounds", "expected", "probabilities"):
@@ -180,7 +181,7 @@ def test_notes_do_not_disturb_a_replay(tmp_path):
         with hc.Controller(policy, start=3, seed=5, log=tmp_path / name) as controller:
             for t in range(6):
                 if name == "noted":
-                    controller.note({"note": "mode", "mode": "act"})
+                    controller._operation.note(ModeSet("act", ""))  # as the service does
                 controller.tell(controller.ask(0.1 * t).id, 1.0)
     plain, noted = (repr(audit.replay(tmp_path / name, "stationary")) for name in ("plain", "noted"))
     assert noted == plain

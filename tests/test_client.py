@@ -20,7 +20,7 @@ from service.running import KERNEL, QUICK, Client, Process, served, wait_for
 
 import holdcourse as hc
 from holdcourse.errors import Conflict, InvalidInput, ServiceError
-from holdcourse.service import tokens
+from holdcourse.service.core import tokens
 from holdcourse.wind import bundled
 from holdcourse.wind.power import paper_curve
 

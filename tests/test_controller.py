@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import zipfile
 
@@ -13,6 +14,7 @@ import holdcourse as hc
 from holdcourse import archive
 from holdcourse.decision import Order
 from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput, NoActionLeft
+from holdcourse.events import Episode, Redirect, Tell
 from holdcourse.request import Request
 from holdcourse.session import KEPT_RECORDS, Wish, asked
 
@@ -41,7 +43,7 @@ def mask(*actions):
 
 def learned(controller):
     """What an exact posterior has been told, as (action, context, measurement)."""
-    history = controller._session.pilot.model.posterior.history
+    history = controller._operation.session.pilot.model.posterior.history
     columns = (history.actions, history.contexts.reshape(-1), history.measurements)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -171,16 +173,16 @@ def test_an_override_is_learned_where_it_was_applied_and_the_rule_begins_again_t
     controller.tell("r0", 1.5, applied=np.int64(other))
     assert learned(controller) == [(other, 0.5, 1.5)]
     assert controller.action == other
-    state = controller._session.pilot.state
-    assert (state.action, state.round) == (other, 1)
-    assert state.arrays["q"].tobytes() == hc.mirror.start(controller._session.pilot.rule.tree, other).tobytes()
+    pilot = controller._operation.session.pilot
+    assert (pilot.state.action, pilot.state.round) == (other, 1)
+    assert pilot.state.arrays["q"].tobytes() == hc.mirror.start(pilot.rule.tree, other).tobytes()
 
 
 def test_an_override_without_a_measurement_still_moves_the_machine():
     controller = learner()
     controller.ask(0.5)
     controller.tell("r0", None, applied=5)
-    assert controller.action == controller._session.pilot.state.action == 5
+    assert controller.action == controller._operation.session.pilot.state.action == 5
     assert learned(controller) == []
 
 
@@ -190,7 +192,8 @@ def test_applying_what_was_decided_is_no_override():
         controller.ask(0.5)
     one.tell("r0", 1.5)
     two.tell("r0", 1.5, applied=two.action)
-    assert one._session.pilot.state.arrays["q"].tobytes() == two._session.pilot.state.arrays["q"].tobytes()
+    states = [controller._operation.session.pilot.state for controller in (one, two)]
+    assert states[0].arrays["q"].tobytes() == states[1].arrays["q"].tobytes()
     assert one.ask(0.3).probabilities.tobytes() == two.ask(0.3).probabilities.tobytes()
 
 
@@ -279,10 +282,10 @@ def test_a_late_override_does_not_move_the_machine_or_the_rule():
     controller = learner(max_pending=2)
     controller.ask(0.1, round=0)
     newest = controller.ask(0.2, round=1)
-    rule = controller._session.pilot.state
+    rule = controller._operation.session.pilot.state
     controller.tell("r0", 1.0, applied=(newest.action + 1) % LINE.n)
     assert controller.action == newest.action
-    assert controller._session.pilot.state is rule
+    assert controller._operation.session.pilot.state is rule
 
 
 def test_a_late_override_counts_for_the_limits():
@@ -312,7 +315,7 @@ def test_memory_is_bounded_and_old_decisions_say_so():
     for t in range(1, 3 * KEPT_RECORDS):
         controller.ask(costs=COSTS, round=t)
         controller.tell(f"r{t}", 1.0)
-    assert len(controller._session.records) <= KEPT_RECORDS + 2
+    assert len(controller._operation.session.records) <= KEPT_RECORDS + 2
     assert [d.id for d in controller.pending] == ["r0"]
     controller.tell(forgotten.id, 7.0)  # pending ones are never let go
     with pytest.raises(InvalidInput, match=f"r1 was told long ago; the newest {KEPT_RECORDS} decisions are kept"):
@@ -464,8 +467,8 @@ def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
         controller.tell("r0", 1.0)
         controller.new_episode(0, force="towed back")
         (asked, _, episode) = controller.log.events()
-    assert asked.body["order"] == {"wanted": 5, "action": 5, "limited_by": None, "force": "fire"}
-    assert episode.body == {"start": 0, "force": "towed back"}
+    assert asked.body.order == Order(5, 5, limited_by=None, force="fire")
+    assert episode.body == Episode(start=0, force="towed back")
     assert hc.audit.verify(tmp_path / "record").verified
 
 
@@ -552,23 +555,23 @@ def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("event", "body", "found"),
+    ("event", "found"),
     [
-        ("ask", {"order": {"wanted": 5, "action": 5, "limited_by": None, "force": None}}, "order was"),
-        ("redirect", {"round": 0, "order": {"wanted": 5, "action": 5, "limited_by": None, "force": None}}, "sent by"),
-        ("episode", {"start": 5, "force": None}, "max_step=0.25"),
+        (None, "order was"),
+        (Redirect(0, Order(5, 5)), "sent by"),
+        (Episode(5, None), "max_step=0.25"),
     ],
 )
-def test_verify_finds_what_no_limit_permitted(tmp_path, event, body, found):
+def test_verify_finds_what_no_limit_permitted(tmp_path, event, found):
     """Events as a program without these limits would have written them."""
     with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
-        _, record = controller._session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
-        controller.log.append("ask", asked(record) | (body if event == "ask" else {}))
-        if event == "redirect":
-            controller.log.append(event, body)
-        if event == "episode":
-            controller.log.append("tell", {"id": "r0", "measurement": None, "applied": 0})
-            controller.log.append(event, body)
+        _, record = controller._operation.session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
+        order = record.order if event is not None else Order(5, 5)
+        controller.log.append(dataclasses.replace(asked(record), order=order))
+        if isinstance(event, Episode):
+            controller.log.append(Tell("r0", None, 0))
+        if event is not None:
+            controller.log.append(event)
     (difference,) = hc.audit.verify(tmp_path / "record").differences
     assert found in difference
 
@@ -1000,7 +1003,7 @@ def test_a_model_may_go_on_using_the_arrays_it_showed():
 def test_what_belongs_into_a_record_changes_nothing_without_one():
     controller = hc.Controller(hc.gp_md(LINE, kernel=KERNEL))
     with pytest.raises(InvalidInput, match="this controller keeps no record"):
-        controller.learn_earlier("r0", 1, 0.3, 2.0, None, extra={})
+        controller._operation.learn_earlier("r0", 1, 0.3, 2.0, None)
     assert controller.model.posterior.observations == 0
 
 

@@ -10,7 +10,7 @@ from oracles import durability
 from oracles.driving import POLICIES, half_rounds
 
 import holdcourse as hc
-from holdcourse import recording
+from holdcourse import operation
 from holdcourse.gp import adaptive
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits are those of POSIX")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits are
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(recording, "SNAPSHOT_EVERY", 12)
+    monkeypatch.setattr(operation, "SNAPSHOT_EVERY", 12)
 
 
 @pytest.mark.parametrize("name", list(POLICIES))
@@ -52,15 +52,15 @@ def test_damaged_files_are_refused_or_recovered(damage, tmp_path, record_propert
 def test_a_full_disk_is_a_clear_error_and_it_goes_on_when_there_is_room(tmp_path):
     saw = json.loads(durability.run_program("full_disk.py", tmp_path))
     for kind, message in saw["failures"]:
-        assert kind == "LogError"
+        assert kind == "DiskFull"
         assert message.startswith(f"cannot write to {tmp_path}/record: ")
         assert message.endswith("nothing was changed, try again when it is mended")
     assert len(saw["failures"]) == 50
     assert saw["unchanged"] == [True] * 25
     kind, message = saw["save"]
-    assert kind == "InvalidInput"
+    assert kind == "DiskFull"
     assert message == f"cannot write {tmp_path}/state: File too large; make room or choose another place"
-    assert saw["begin"][0] == "LogError"
+    assert saw["begin"][0] == "DiskFull"
     assert saw["saved state kept"]
     assert saw["reopened"]
     assert saw["files"] == ["record", "record-mark", "state"]

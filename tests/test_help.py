@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -11,13 +14,17 @@ from sklearn.gaussian_process.kernels import RBF
 from typer.testing import CliRunner
 
 import holdcourse as hc
-from holdcourse.cli import PLANT_RECORD, app
+from holdcourse.cli import app
+from holdcourse.cli.backtest import PLANT_RECORD
+from holdcourse.cli.root import COMMANDS as LISTED
+from holdcourse.cli.wording import options_of, with_options
 
 ROOT = typer.main.get_command(app)
 
 
 def commands(command=ROOT, words=()):
     """Every command that can be run, by the words that name it."""
+    command = getattr(command, "loaded", command)
     if not hasattr(command, "commands"):
         return {words: command}
     return {
@@ -65,7 +72,8 @@ def test_every_command_shows_examples_that_parse(run, words):
     for example in examples:
         command, rest = ROOT, words_of(example)
         while hasattr(command, "commands"):
-            command = command.commands[rest.pop(0)]
+            found = command.commands[rest.pop(0)]
+            command = getattr(found, "loaded", found)
         assert command.make_context("holdcourse", rest).params
 
 
@@ -76,6 +84,29 @@ def test_the_first_page_shows_each_user_a_way_in_and_every_command_once(run):
     for name in ROOT.commands:
         assert len(re.findall(rf"^│ {name} ", page, re.MULTILINE)) == 1
     assert "─ Commands ─" not in page  # all of them have a place
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["-h"], []])
+def test_the_first_page_loads_no_command(arguments):
+    """Else it would take seconds: numpy, scipy and numba come with most commands."""
+    code = (
+        "import atexit, json, sys; atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr)); "
+        "from holdcourse.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    loaded = json.loads(done.stderr.splitlines()[-1])
+    assert "holdcourse" in done.stdout
+    ours = {name for name in loaded if name.startswith("holdcourse")}
+    light = {"holdcourse", "holdcourse.errors", "holdcourse.cli", "holdcourse.cli.root", "holdcourse.cli.wording"}
+    assert ours == light
+    heavy = {"numpy", "numba", "scipy", "sklearn", "pydantic", "fastapi", "matplotlib", "pandas", "sqlite3", "asyncio"}
+    assert heavy.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_command_is_listed_as_it_says_itself(name):
+    loaded = ROOT.commands[name].loaded
+    assert loaded.get_short_help_str(1000).rstrip(".") == LISTED[name].help.rstrip(".")
 
 
 @pytest.fixture
@@ -155,3 +186,18 @@ def test_options_of_one_meaning_have_one_name():
     without_json = {words for words, options in taken.items() if "--json" not in options}
     assert without_json == {("accept",), ("backup",), ("serve",), ("token", "revoke")}  # which print no table
     assert not {"--output", "--jobs", "--processors", "--random-seed"} & set().union(*taken.values())
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("say timezone=Europe/Oslo, or timezone=UTC", "say --timezone Europe/Oslo, or --timezone UTC"),
+        ("raise max_gap=", "raise --max-gap"),
+        ("check lat= and lon=, or begin=2024-01-01", "check --lat and --lon, or --from 2024-01-01"),
+        ("e.g. bins=20; choose another folder=", "e.g. --bins 20; choose another --out"),
+        ("start over with hourly=True, or ask ?lat=3 of other=1", "start over with --hourly, or ask ?lat=3 of other=1"),
+        ("go on: holdcourse accept a.log", "go on: holdcourse accept a.log --reason ..."),
+    ],
+)
+def test_what_the_library_says_is_said_in_options(said, shown):
+    assert with_options(said, options_of(COMMANDS["backtest",])) == shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -18,10 +19,12 @@ import pytest
 from oracles.driving import HISTORY, KERNEL, LINE, POLICIES, crash_copy, half_rounds, question, seen, state_of
 
 import holdcourse as hc
+from holdcourse import archive, mark, operation
 from holdcourse import log as log_module
-from holdcourse import mark, recording
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.events import AlarmRaised, AskDetails, DecisionLate, Episode, ModeSet, Tell, TellDetails
 from holdcourse.log import KEPT_SNAPSHOTS, SOUGHT, Log, LogError
+from holdcourse.operation import Operation
 from holdcourse.session import Origin, Session
 
 NAME = "gp_md exact"
@@ -30,7 +33,7 @@ NAME = "gp_md exact"
 @pytest.fixture
 def often(monkeypatch):
     """Snapshots so often that a short run makes some."""
-    monkeypatch.setattr(recording, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(operation, "SNAPSHOT_EVERY", 10)
 
 
 def logged(path, name=NAME, **options):
@@ -73,13 +76,13 @@ def test_a_record_holds_every_event_in_order(tmp_path):
         (4, "ask"),
         (5, "tell"),
     ]
-    assert events[0].body["request"] == {"context": 0.5, "allowed": [0, 1, 2, 3, 4]}
-    assert events[0].body["action"] == first.action
-    assert events[0].body["expected_cost"] == first.expected_cost
-    assert events[1].body == {"id": "r0", "measurement": 1.5, "applied": 3}
-    assert events[2].body == {"start": 2, "force": None}
-    assert events[3].body["round"] == second.round == 1
-    assert events[4].body == {"id": "r1", "measurement": None, "applied": None}
+    assert events[0].body.request.describe() == {"context": 0.5, "allowed": [0, 1, 2, 3, 4]}
+    assert events[0].body.action == first.action
+    assert events[0].body.expected_cost == first.expected_cost
+    assert events[1].body == Tell(id="r0", measurement=1.5, applied=3)
+    assert events[2].body == Episode(start=2, force=None)
+    assert events[3].body.round == second.round == 1
+    assert events[4].body == Tell(id="r1", measurement=None, applied=None)
     assert [event.number for event in log.events(after=3)] == [4, 5]
     assert log.last == 5
     assert all(event.at.endswith("+00:00") for event in events)
@@ -120,7 +123,7 @@ def test_limits_guard_and_several_pending_come_back(tmp_path, often):
             if t % 5 == 2:
                 controller.tell(f"r{t - 2}", 0.5, applied=t % 6)
         live = state_of(controller)
-        assert controller._session.cool_until > 0
+        assert controller._operation.session.cool_until > 0
     with logged(tmp_path / "record", "minc_known", **options) as again:
         assert state_of(again) == live
 
@@ -376,14 +379,14 @@ def test_a_record_can_be_read_while_it_is_written(tmp_path):
 def test_a_record_begun_by_another_process_in_the_same_moment_is_not_replaced(tmp_path, monkeypatch):
     """Both see no file; the slower one must find the faster one's record, not write over it."""
     slow = POLICIES[NAME]()
-    whole = recording.Recording._beginning
+    whole = operation.Recording._beginning
 
     def overtaken(self):
-        monkeypatch.setattr(recording.Recording, "_beginning", whole)
+        monkeypatch.setattr(operation.Recording, "_beginning", whole)
         written(tmp_path / "record", 4)
         return whole(self)
 
-    monkeypatch.setattr(recording.Recording, "_beginning", overtaken)
+    monkeypatch.setattr(operation.Recording, "_beginning", overtaken)
     with hc.Controller(slow, start=1, seed=3, log=tmp_path / "record") as controller:
         assert controller.round == 5
 
@@ -500,7 +503,7 @@ def test_a_closed_controller_says_so(tmp_path):
 def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path, monkeypatch, caplog):
     written(tmp_path / "record", 6)
     log = Log.read(tmp_path / "record")
-    recorded = [event.body["action"] for event in log.events() if event.kind == "ask"]
+    recorded = [event.body.action for event in log.events() if event.kind == "ask"]
     log.close()
     honest = Session.decide
 
@@ -512,8 +515,8 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
 
     monkeypatch.setattr(Session, "decide", otherwise)
     with caplog.at_level(logging.WARNING), logged(tmp_path / "record") as controller:
-        replayed = [record.decision for record in controller._session.records.values()]
-        before = [record.before for record in controller._session.records.values()]
+        replayed = [record.decision for record in controller._operation.session.records.values()]
+        before = [record.before for record in controller._operation.session.records.values()]
     assert [decision.action for decision in replayed] == recorded
     assert recorded != [0] * len(recorded)
     assert [d.movement for d in replayed] == [LINE.distance(b, d.action) for b, d in zip(before, replayed, strict=True)]
@@ -576,17 +579,22 @@ def test_bodies_are_plain_json(tmp_path):
 # -- what a service adds ----------------------------------------------------------------------------------------------
 
 
+ASKED = AskDetails("act", True, 0, 0.0, 0.0, None, None, None, 1.0, 1.0, 0, 0)
+TOLD = TellDetails(0, 0.0, 0, "answer", 1.0, 0.0, None, None, 1.0, 0.0, None, ())
+
+
 def with_extras(path, rounds=12):
     """A record whose events say more than the controller needs."""
     controller = logged(path)
     controller.log.index()
-    controller.note({"note": "created", "by": "a test"})
+    controller._operation.note(ModeSet("act", "a test"))
     for t in range(rounds):
-        decision = controller.ask(
-            **question(NAME, t), extra=lambda record, t=t: {"key": f"k{t}", "from": record.before}
+        decision = controller._operation.ask(
+            **question(NAME, t),
+            details=lambda record, t=t: dataclasses.replace(ASKED, before=record.before, key=f"k{t}"),
         )
-        notes = [{"note": "alarm", "kind": "sensor"}] if t % 5 == 0 else []
-        controller.tell(decision.id, 1.0, extra={"key": f"t{t}"}, notes=notes)
+        notes = [AlarmRaised("sensor", "frozen")] if t % 5 == 0 else []
+        controller._operation.tell(decision.id, 1.0, None, dataclasses.replace(TOLD, key=f"t{t}"), notes)
     return controller
 
 
@@ -610,13 +618,13 @@ def test_events_are_found_by_what_they_say(tmp_path):
     log = Log.read(tmp_path / "record", checked=False)
     assert (log.last, log.chain) == (controller.log.last, controller.log.chain)
     (asked,) = log.find("key", "k7")
-    assert (asked.kind, asked.body["round"]) == ("ask", 7)
+    assert (asked.kind, asked.body.round) == ("ask", 7)
     assert log.find("round", 7) == [asked]
     (told,) = log.find("decision", "r7")
     assert told == log.find("key", "t7")[0]
     assert log.find("key", "nobody") == []
-    assert [event.body["round"] for event in log.find("round", 3, 100, limit=4)] == [3, 4, 5, 6]
-    assert [event.body["round"] for event in log.find("round", 0, 100, limit=3, newest=True)] == [9, 10, 11]
+    assert [event.body.round for event in log.find("round", 3, 100, limit=4)] == [3, 4, 5, 6]
+    assert [event.body.round for event in log.find("round", 0, 100, limit=3, newest=True)] == [9, 10, 11]
     assert len(log.find("note", "alarm", limit=100)) == 3
     log.close()
     controller.close()
@@ -639,11 +647,11 @@ def test_several_events_are_written_together_or_not_at_all(tmp_path):
     with logged(tmp_path / "record") as controller:
         before = (controller.log.last, controller.log.chain)
         with pytest.raises(TypeError):
-            controller.note({"note": "fine"}, {"note": object()})
+            controller._operation.note(ModeSet("act", "fine"), ModeSet("act", object()))
         assert (controller.log.last, controller.log.chain) == before
-        first, second = controller.note({"note": "one"}, {"note": "two"})
+        first, second = controller._operation.note(ModeSet("act", "one"), ModeSet("act", "two"))
         assert (first.number, second.number, first.at) == (1, 2, second.at)
-    assert [event.body["note"] for event in Log.read(tmp_path / "record").events()] == ["one", "two"]
+    assert [event.body.reason for event in Log.read(tmp_path / "record").events()] == ["one", "two"]
 
 
 def test_some_snapshots_last(tmp_path, often, monkeypatch):
@@ -657,22 +665,22 @@ def test_some_snapshots_last(tmp_path, often, monkeypatch):
 
 def test_a_controller_without_a_record_has_no_notes():
     with pytest.raises(InvalidInput, match="keeps no record; make it with log="):
-        hc.Controller(POLICIES[NAME]()).note({"note": "x"})
+        hc.Controller(POLICIES[NAME]())._operation.note(ModeSet("act", "x"))
 
 
 def test_a_record_goes_on_from_an_earlier_one(tmp_path):
     with logged(tmp_path / "one") as first:
         drive(first, 5)
         origin = Origin(first.round, 3, {"previous": first.log.chain})
-    second = logged(tmp_path / "two", start=4, origin=origin)
+    second = Operation.begin(POLICIES[NAME](), 4, 3, tmp_path / "two", origin=origin)
     assert (second.round, second.episode, second.action) == (5, 3, 4)
-    second.learn_earlier("r4", 2, 0.5, 1.5, place=3, extra={})
+    second.learn_earlier("r4", 2, 0.5, 1.5, place=3)
     assert second.action == 3
     decision = second.ask(0.5)
     assert (decision.id, decision.episode) == ("r5", 3)
     second.tell("r5", 1.0)
-    second.learn_earlier("r3", 2, 0.5, None, None, extra={}, notes=[{"note": "late"}])
-    expected = state_of(second)
+    second.learn_earlier("r3", 2, 0.5, None, None, notes=[DecisionLate("r3")])
+    expected = archive.pack(*second.session.snapshot())
     second.close()
     with logged(tmp_path / "two", start=4) as again:
         assert state_of(again) == expected

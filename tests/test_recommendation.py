@@ -153,7 +153,8 @@ def test_forecasts_are_heard_and_scored():
     for t in range(12):
         decision = controller.ask(t % 3 / 3, forecast=[(t + k) % 3 / 3 for k in range(1, 5)])
         controller.tell(decision.id, float(cost(decision.action, t % 3 / 3)))
-    weight, forecast, chain = controller._session.pilot.state.arrays["0.closeness"][0]  # the planner's, one round ahead
+    state = controller._operation.session.pilot.state
+    weight, forecast, chain = state.arrays["0.closeness"][0]  # the planner's, one round ahead
     assert forecast == pytest.approx(weight)  # they were all true
     assert chain < forecast
     with pytest.raises(InvalidInput, match="forecast must have 1 numbers per round"):

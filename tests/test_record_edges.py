@@ -20,8 +20,9 @@ import pytest
 from oracles.driving import LINE, POLICIES, crash_copy, half_rounds, question, state_of
 
 import holdcourse as hc
-from holdcourse import archive, recording, threads
+from holdcourse import archive, operation, threads
 from holdcourse.errors import DamagedFile, IncompleteRecord, InvalidInput, LogError
+from holdcourse.events import ModeSet, RecordAccepted
 from holdcourse.log import Log
 
 NAME = "gp_md exact"
@@ -98,7 +99,7 @@ def test_readers_cannot_write(tmp_path):
         drive(controller, 3)
         log = Log.read(tmp_path / "record")
         with pytest.raises(LogError, match=r"cannot write to .*readonly"):
-            log.append("note", {"note": "x"})
+            log.append(ModeSet("act", "x"))
         log.close()
 
 
@@ -237,7 +238,7 @@ def test_a_shortened_record_is_accepted_only_on_purpose(tmp_path):
     with logged(tmp_path / "record") as again:
         assert again.round == 10
         note = list(again.log.events())[-1].body
-        assert note == {"note": "accepted", "missing": lost - events, "reason": "the disk failed"}
+        assert note == RecordAccepted(missing=lost - events, reason="the disk failed")
         drive(again, 12)
     found = hc.audit.verify(tmp_path / "record")
     assert found.verified
@@ -366,8 +367,8 @@ def test_threads_take_turns(workers, times, tmp_path):
         said = stress(path, workers, rounds=12)
         assert hc.audit.verify(path).verified
         log = Log.read(path)
-        asks = {f"r{event.body['round']}": event.body["action"] for event in log.events() if event.kind == "ask"}
-        tells = {event.body["id"]: event.body["measurement"] for event in log.events() if event.kind == "tell"}
+        asks = {event.body.id: event.body.action for event in log.events() if event.kind == "ask"}
+        tells = {event.body.id: event.body.measurement for event in log.events() if event.kind == "tell"}
         assert sum(event.kind == "ask" for event in log.events()) == len(asks)
         log.close()
         assert all((asks[name], tells[name]) == (action, y) for name, action, y in said)
@@ -448,7 +449,7 @@ def test_a_forked_process_does_not_keep_the_record_for_itself(tmp_path):
 
 @pytest.fixture
 def often(monkeypatch):
-    monkeypatch.setattr(recording, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(operation, "SNAPSHOT_EVERY", 10)
 
 
 def forge_newest_snapshot(path, chained):
@@ -786,7 +787,7 @@ def test_an_acceptance_that_fails_changes_nothing(tmp_path, monkeypatch):
     (tmp_path / "record").unlink()
     shutil.copyfile(tmp_path / "monday", tmp_path / "record")
 
-    def full(self, kind, body):
+    def full(self, body):
         raise LogError("no room")
 
     with monkeypatch.context() as patch:

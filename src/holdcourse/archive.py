@@ -12,15 +12,15 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, file_error
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
@@ -127,7 +127,8 @@ def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise InvalidInput(f"cannot write {path}: {error.strerror}; make room or choose another place") from error
+        words = f"cannot write {path}: {error.strerror}; make room or choose another place"
+        raise file_error(words, error) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -157,6 +158,28 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
             raise
 
 
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Within it, files go into the folder, which is made if needed; where they cannot, the error is one line."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except HoldcourseError:
+        raise
+    except OSError as error:
+        reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error)
+        words = f"cannot write to {error.filename or folder}: {reason}; choose another folder="
+        raise file_error(words, error) from None
+
+
+def check_writable(folder: Path) -> None:
+    """Raise where `writing` would, and make nothing: for work that takes long, before it begins."""
+    there = next(place for place in (folder, *folder.parents) if os.path.exists(place))
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        reason = "may not be written to" if there.is_dir() else "is a file"
+        raise InvalidInput(f"cannot write to {folder}: {there} {reason}; choose another folder=")
+
+
 def read_file(path: Path) -> bytes:
     """The file's content."""
     try:
@@ -171,8 +194,3 @@ def read_file(path: Path) -> bytes:
 def fingerprint(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
     """The hash of a packed state."""
     return hashlib.sha256(pack(state, arrays)).hexdigest()
-
-
-def digest(array: NDArray[Any]) -> str:
-    """A short fingerprint of an array's bits."""
-    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]

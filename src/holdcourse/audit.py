@@ -32,7 +32,8 @@ from holdcourse import archive, recipe, registry
 from holdcourse.costs import maximises
 from holdcourse.decision import Record
 from holdcourse.errors import InvalidInput
-from holdcourse.log import Event, Log
+from holdcourse.events import Ask, Episode, Event, Learn, RecordAccepted, Redirect, Snapshot, Tell
+from holdcourse.log import Log
 from holdcourse.offline import PricedPath, optimal_path, price_path
 from holdcourse.pilot import Pilot
 from holdcourse.policy import Learning, Policy
@@ -171,12 +172,12 @@ def _lived_again(log: Log, policy: Policy | None) -> tuple[list[Difference], Cou
     session = _from_beginning(log, policy)
     found, counts = list[Difference](), Counter[str]()
     for event in log.events():
-        found += session.repeat(event.kind, event.body)
+        body = event.body
+        found += session.repeat(body)
         counts[event.kind] += 1
-        if event.kind == "snapshot" and event.body["sha256"] != archive.fingerprint(*session.snapshot()):
-            follows = event.body["follows"]
-            words = f"the snapshot after event {follows} does not hold the state that the events before it give"
-            found.append(Difference(words, decisive=not _nearly_kept(log, follows, session)))
+        if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
+            words = f"the snapshot after event {body.follows} does not hold the state that the events before it give"
+            found.append(Difference(words, decisive=not _nearly_kept(log, body.follows, session)))
     return found, counts
 
 
@@ -200,8 +201,9 @@ def _nearly_kept(log: Log, number: int, session: Session) -> bool:
 
 
 def _accepted(log: Log) -> Iterator[str]:
-    for event in log.find("note", "accepted", limit=100):
-        yield f"at event {event.number}, {event.at}, the record was taken as it was: {event.body['reason']}"
+    for event in log.find("note", RecordAccepted.NOTE, limit=100):
+        if isinstance(event.body, RecordAccepted):
+            yield f"at event {event.number}, {event.at}, the record was taken as it was: {event.body.reason}"
 
 
 def _lines(said: Path) -> list[str]:
@@ -212,16 +214,16 @@ def _lines(said: Path) -> list[str]:
 
 
 @one_thread()
-def rebuilt(log: Log, policy: Policy, asked: Event) -> Record:
+def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Record:
     """A decision with all that explains it, by living again through the record from the last snapshot before it."""
     session = Session.of_identity(policy, log.about["identity"])
     position, content = log.newest_snapshot(at_most=asked.number - 1)
     session.restore(*archive.unpack(content, f"a snapshot in {log.path}"))
     for event in log.events(after=position):
-        session.repeat(event.kind, event.body)
+        session.repeat(event.body)
         if event.number == asked.number:
             break
-    return session.record(f"r{asked.body['round']}")
+    return session.record(asked.body.id)
 
 
 @dataclass(frozen=True)
@@ -263,20 +265,22 @@ def replay(path: str | Path, maker: str) -> Replay:
         measured: list[float] = []
         ran: dict[str, int] = {}  # by the id of the decision: the action that the machine really took
         for event in log.events():
-            if event.kind == "episode" and requests:
+            body = event.body
+            if isinstance(body, Episode) and requests:
                 break
-            session.repeat(event.kind, event.body)
-            if event.kind == "episode":  # nothing was decided before it
-                first = session.pilot.state
-            elif event.kind == "ask":
-                requests.append(Request.from_data(event.body["request"]))
-                ran[f"r{event.body['round']}"] = event.body.get("order", event.body)["action"]
-            elif event.kind == "redirect":
-                ran[f"r{event.body['round']}"] = event.body["order"]["action"]
-            elif event.kind == "tell" and event.body["applied"] is not None:
-                ran[event.body["id"]] = event.body["applied"]
-            if event.kind in ("tell", "learn") and event.body["measurement"] is not None:
-                measured.append(event.body["measurement"])
+            session.repeat(body)
+            match body:
+                case Episode():  # nothing was decided before it
+                    first = session.pilot.state
+                case Ask():
+                    requests.append(body.request)
+                    ran[body.id] = body.meant
+                case Redirect():
+                    ran[f"r{body.round}"] = body.order.action
+                case Tell() if body.applied is not None:
+                    ran[body.id] = body.applied
+            if isinstance(body, Tell | Learn) and body.measurement is not None:
+                measured.append(body.measurement)
         problem = session.policy.problem
         if not requests:
             raise InvalidInput(f"{path} holds no decision yet; there is nothing to replay")

@@ -72,3 +72,8 @@ def require_finite(array: Array, what: str) -> None:
         raise InvalidInput(
             f"{what} must be finite, but entry {where if len(where) > 1 else where[0]} is {array[where]:g}"
         )
+
+
+def whole_as_int(given: Any) -> Any:
+    """A float that is a whole number as an int, anything else as it is: JSON does not tell 3 from 3.0."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given

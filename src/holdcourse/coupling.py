@@ -47,7 +47,8 @@ def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Arr
 def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: float) -> int:
     """Draw the next action from `conditional`; `uniform` is a random number from [0, 1)."""
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
-    check_index(action, tree.n)
+    if not (type(action) is int and 0 <= action < tree.n):  # else all is well, which is most often so
+        check_index(action, tree.n)
     if not 0.0 <= uniform < 1.0:
         raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
     return int(

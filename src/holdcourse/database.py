@@ -21,7 +21,7 @@ from threading import get_ident
 from urllib.parse import quote
 
 from holdcourse import archive
-from holdcourse.errors import DamagedFile, InvalidInput, LogError
+from holdcourse.errors import DamagedFile, InvalidInput, LogError, log_error
 from holdcourse.mark import beside
 from holdcourse.same_file import SameFile
 
@@ -73,6 +73,15 @@ def is_record(path: Path) -> bool:
     return False
 
 
+def refuse_record(path: Path, wanted: str) -> None:
+    """Raise where a controller's own record is given for a file of another kind; `wanted` says of which."""
+    if is_record(path):
+        raise InvalidInput(
+            f"{path} is a controller's record, and {wanted}; to see what another policy would have done in its place: "
+            f"holdcourse replay {path}"
+        )
+
+
 def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
     """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
     if beside(path).exists() and not path.exists():
@@ -96,7 +105,7 @@ def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
     except FileExistsError:
         return  # another process has just begun a record there: go on with that one
     except (sqlite3.Error, OSError) as error:
-        raise LogError(f"cannot begin a record at {path}: {error}") from error
+        raise log_error(f"cannot begin a record at {path}: {error}", error) from error
 
 
 def reader(path: Path, *, checked: bool) -> sqlite3.Connection:
@@ -209,7 +218,7 @@ def copy(path: Path, target: Path) -> None:
     except FileExistsError:
         raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
     except (sqlite3.Error, OSError) as error:
-        raise LogError(f"cannot copy {path} to {target}: {error}; make room or choose another place") from error
+        raise log_error(f"cannot copy {path} to {target}: {error}", error, "; choose another place") from error
 
 
 class Place:

@@ -4,12 +4,14 @@
 
     HoldcourseError
     ├── InvalidInput          (also a ValueError) an argument has the wrong shape, value or type
-    │   └── InvalidMetric     the movement costs are not a metric; `.indices` names the actions
+    │   ├── InvalidMetric     the movement costs are not a metric; `.indices` names the actions
+    │   └── NotComputable     the numbers are well-formed, and cannot be computed with
     ├── NoActionLeft          the limits leave no action to choose
     ├── Conflict              a repeated ask or tell says something else than before
     ├── DamagedFile           a saved state or record does not hold what was written
     │   └── IncompleteRecord  a record is whole as far as it goes, and its newest events are missing
     ├── LogError              a record could not be written or read; nothing was changed
+    │   └── DiskFull          (also an OSError) there is no room to write it; make room and try again
     ├── TooLarge              (also a MemoryError) the request does not fit in memory
     ├── ServiceError          a service refused a request or cannot be reached; `.status` is its answer
     └── MissingExtra          (also an ImportError) an optional part is not installed
@@ -26,7 +28,13 @@ Examples
 (1, 2)
 """
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+NO_ROOM = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+SQLITE_NO_ROOM = (10, 13)  # SQLITE_IOERR, which a limit on the size of files comes out as, and SQLITE_FULL
 
 
 class HoldcourseError(Exception):
@@ -49,6 +57,10 @@ class InvalidMetric(InvalidInput):
     def __init__(self, message: str, indices: tuple[int, ...] = ()) -> None:
         super().__init__(message)
         self.indices = indices
+
+
+class NotComputable(InvalidInput):
+    """The numbers given have the right shape and type, and cannot be computed with; nothing was changed."""
 
 
 class NoActionLeft(HoldcourseError):  # noqa: N818
@@ -94,6 +106,10 @@ class LogError(HoldcourseError):
     """A record could not be written or read; the message says why and what to do."""
 
 
+class DiskFull(LogError, OSError):  # noqa: N818
+    """There is no room: on the disk, in a quota, or under a limit on the size of files. Nothing was changed."""
+
+
 class TooLarge(HoldcourseError, MemoryError):  # noqa: N818
     """The request does not fit in memory; the message says what would."""
 
@@ -119,3 +135,32 @@ class MissingExtra(HoldcourseError, ImportError):  # noqa: N818
 def plain(value: Any) -> Any:
     """A value as a message should show it: a number, not numpy's wrapping of one."""
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def log_error(message: str, cause: Exception, end: str = "") -> LogError:
+    """The error for a record that could not be written; `DiskFull`, with the remedy, where there is no room for it."""
+    return DiskFull(f"{message}; make room{end}") if is_full(cause) else LogError(f"{message}{end}")
+
+
+def file_error(message: str, cause: OSError) -> HoldcourseError:
+    """The error for another file that could not be written: `DiskFull` where there is no room, else `InvalidInput`."""
+    return DiskFull(message) if is_full(cause) else InvalidInput(message)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error of the operating system or of SQLite says that there is no room left."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in SQLITE_NO_ROOM
+    return isinstance(error, OSError) and (isinstance(error, DiskFull) or error.errno in NO_ROOM)
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Within it, arithmetic that fails becomes `NotComputable`: it is the numbers given that are at fault."""
+    try:
+        yield
+    except HoldcourseError:
+        raise
+    except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise NotComputable(f"these numbers cannot be computed with: {error}") from error

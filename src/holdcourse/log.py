@@ -21,25 +21,23 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 from uuid import uuid4
 
-from holdcourse import database, threads
-from holdcourse.errors import DamagedFile, IncompleteRecord, InvalidInput
+from holdcourse import database, events, threads
+from holdcourse.errors import DamagedFile, IncompleteRecord, InvalidInput, log_error
 from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
+from holdcourse.events import Ask, Body, Event, Learn, Note, RecordAccepted, Snapshot, Tell
 from holdcourse.mark import Mark, MarkFile, beside
 
 logger = logging.getLogger("holdcourse.log")
 
-FORMAT = 2
 KEPT_SNAPSHOTS = 2  # the newest ones, beside the first ...
 LASTING_EVERY = 8192  # ... and one for so many events: an old decision is rebuilt from the one before it
 CHECKPOINT_EVERY_S = 1.0
 PAGE = 1000  # events read at once
-ENCODED = json.JSONEncoder(sort_keys=True).encode
 Row: TypeAlias = tuple[int, str, str, str, str]  # number, at, kind, body, chain
 MENDED = timedelta(seconds=5)  # by how much a clock may be set back unnoticed
 Sought: TypeAlias = Literal["key", "round", "decision", "note"]
@@ -49,20 +47,6 @@ SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it 
     "decision": ("json_extract(body, '$.id')", "kind IN ('tell', 'learn')"),
     "note": ("json_extract(body, '$.note')", "kind = 'note'"),
 }
-
-
-@dataclass(frozen=True)
-class Event:
-    """One line of the record: its number from 1, when, what kind, and what.
-
-    "ask", "tell", "learn" and "episode" change the state of a session; a "note" only says what happened around it, and
-    a "snapshot" that the state after the event before it was kept, with its hash.
-    """
-
-    number: int
-    at: str
-    kind: str
-    body: dict[str, Any]
 
 
 class Log:
@@ -94,9 +78,10 @@ class Log:
         try:
             with self._reading():
                 found = connection.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
-                if found is None or json.loads(found[0]) != FORMAT:
+                if found is None or json.loads(found[0]) != events.FORMAT:
                     raise InvalidInput(
-                        f"{path} has format {found and found[0]}; this version of holdcourse reads format {FORMAT}"
+                        f"{path} has format {found and found[0]}; this version of holdcourse reads format "
+                        f"{events.FORMAT}"
                     )
                 rows = connection.execute("SELECT key, value FROM about")
                 self.about: dict[str, Any] = {key: json.loads(value) for key, value in rows}
@@ -121,7 +106,7 @@ class Log:
         if not path.exists():
             about, first_snapshot = beginning()
             about = {
-                "format": FORMAT,
+                "format": events.FORMAT,
                 "record": uuid4().hex,
                 "versions": threads.versions(),
                 "snapshot": _digest(first_snapshot),
@@ -177,7 +162,7 @@ class Log:
         log = cls._found(path, database.writer, incomplete=True)
         try:
             log._begin_writing(mark_stays=True)
-            log.append("note", {"note": "accepted", "missing": missing.gap[1], "reason": reason})
+            log.append(RecordAccepted(missing.gap[1], reason))
         except BaseException:
             log._leave_as_it_is()
             raise
@@ -205,7 +190,7 @@ class Log:
                 words, count = log.gap
                 raise IncompleteRecord(
                     f"{words}. Bring back {database.wal_of(path).name} from where it was, or a back-up; to go on "
-                    f"without them: holdcourse accept {path} --reason ...",
+                    f"without them: holdcourse accept {path}",
                     log.last,
                     count,
                 )
@@ -267,22 +252,21 @@ class Log:
         if self._lost is not None:
             raise LogError(self._lost)
 
-    def append(self, kind: str, body: dict[str, Any]) -> Event:
+    def append(self, body: Body) -> Event[Body]:
         """Add an event; on the disk when this returns."""
-        return self.extend([(kind, body)])[0]
+        return self.extend([body])[0]
 
-    def extend(self, events: Sequence[tuple[str, dict[str, Any]]]) -> list[Event]:
+    def extend(self, bodies: Sequence[Body]) -> list[Event[Body]]:
         """Add several events, all or none, and return them; on the disk when this returns."""
-        rows = self.write(events)
-        return [Event(number, at, kind, json.loads(text)) for number, at, kind, text, _ in rows]
+        return [self._event(number, at, kind, text) for number, at, kind, text, _ in self.write(bodies)]
 
-    def write(self, events: Sequence[tuple[str, dict[str, Any]]]) -> Sequence[Row]:
+    def write(self, bodies: Sequence[Body]) -> Sequence[Row]:
         """The same, for those who need not read them back."""
         self._check_place()
         at = self._time()
         rows, number, chain = [], self.last, self.chain
-        for kind, body in events:
-            text = ENCODED(body)
+        for body in bodies:
+            kind, text = body.KIND, events.written(body)
             number, chain = number + 1, _link(chain, number + 1, at, kind, text)
             rows.append((number, at, kind, text, chain))
         self._commit(rows, number, chain)
@@ -302,9 +286,8 @@ class Log:
                 raise LogError(
                     f"another process writes to {self.path}; each record belongs to one controller"
                 ) from None
-            raise LogError(
-                f"cannot write to {self.path}: {error}; nothing was changed, try again when it is mended"
-            ) from error
+            unchanged = "; nothing was changed, try again when it is mended"
+            raise log_error(f"cannot write to {self.path}: {error}", error, unchanged) from error
         except BaseException:  # an interrupt may come just before or just after the commit
             found = self._connection.execute("SELECT chain FROM events WHERE number = ?", (number,)).fetchone()
             if found == (chain,) and self._lost is None:
@@ -336,11 +319,31 @@ class Log:
                         f"CREATE INDEX IF NOT EXISTS events_by_{name} ON events ({place}) WHERE {which}"
                     )
         except sqlite3.Error as error:
-            raise LogError(f"cannot write to {self.path}: {error}") from error
+            raise log_error(f"cannot write to {self.path}: {error}", error) from error
+
+    @overload
+    def find(
+        self, what: Literal["round"], low: int, high: int | None = None, *, limit: int = 1, newest: bool = False
+    ) -> list[Event[Ask]]: ...
+
+    @overload
+    def find(
+        self, what: Literal["decision"], low: str, high: str | None = None, *, limit: int = 1, newest: bool = False
+    ) -> list[Event[Tell | Learn]]: ...
+
+    @overload
+    def find(
+        self, what: Literal["note"], low: str, high: str | None = None, *, limit: int = 1, newest: bool = False
+    ) -> list[Event[Note]]: ...
+
+    @overload
+    def find(
+        self, what: Literal["key"], low: str, high: str | None = None, *, limit: int = 1, newest: bool = False
+    ) -> list[Event[Body]]: ...
 
     def find(
         self, what: Sought, low: str | int, high: str | int | None = None, *, limit: int = 1, newest: bool = False
-    ) -> list[Event]:
+    ) -> Sequence[Event[Body]]:
         """Events by their key, the round asked, the decision told or the kind of note: `low`, or from `low` to `high`.
 
         At most `limit` of them, in order; with `newest` those at the end.
@@ -353,7 +356,7 @@ class Log:
                 f"ORDER BY {place} {order}, number {order} LIMIT ?",
                 (low, low if high is None else high, limit),
             ).fetchall()
-        found = [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
+            found = [self._event(*row) for row in rows]
         return found[::-1] if newest else found
 
     def used_keys(self) -> Iterator[str]:
@@ -365,8 +368,8 @@ class Log:
 
     def snapshot(self, content: bytes) -> None:
         """Keep the state after the last event. It only saves time later, so a failure is no error."""
-        number, at, kind = self.last + 1, self._time(), "snapshot"
-        text = json.dumps({"follows": self.last, "sha256": _digest(content)}, sort_keys=True)
+        number, at, kind = self.last + 1, self._time(), Snapshot.KIND
+        text = events.written(Snapshot(self.last, _digest(content)))
         chain = _link(self.chain, number, at, kind, text)
         kept = (
             "DELETE FROM snapshots WHERE number NOT IN (SELECT number FROM snapshots ORDER BY number DESC LIMIT ?) "
@@ -408,17 +411,25 @@ class Log:
             recorded = self.about["snapshot"]
         else:
             with self._reading():
-                found = self._connection.execute(
-                    "SELECT kind, body FROM events WHERE number = ?", (number + 1,)
+                row = self._connection.execute(
+                    "SELECT number, at, kind, body FROM events WHERE number = ?", (number + 1,)
                 ).fetchone()
-                recorded = json.loads(found[1]).get("sha256") if found and found[0] == "snapshot" else None
+                kept = None if row is None else self._event(*row).body
+                recorded = kept.sha256 if isinstance(kept, Snapshot) else None
         if recorded != _digest(content):
             raise DamagedFile(
                 f"the snapshot after event {number} in {self.path} is damaged: it is not the one that was recorded; "
                 "restore the record from a back-up"
             )
 
-    def events(self, after: int = 0) -> Iterator[Event]:
+    def _event(self, number: int, at: str, kind: str, text: str) -> Event[Body]:
+        """An event from its row."""
+        try:
+            return Event(number, at, events.read(kind, text))
+        except LogError as error:
+            raise LogError(f"{self.path}, event {number}: {error}") from None
+
+    def events(self, after: int = 0) -> Iterator[Event[Body]]:
         """All events after number `after`, in order; those that another process has added since are left out.
 
         They are read by the page: a reader that is long at one place would keep the writer from making checkpoints.
@@ -431,7 +442,7 @@ class Log:
                     "ORDER BY number LIMIT ?",
                     (after, upto, PAGE),
                 ).fetchall()
-                page = [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
+                page = [self._event(*row) for row in rows]
             if not page:
                 return
             yield from page

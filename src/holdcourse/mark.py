@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdcourse.errors import LogError
+from holdcourse.errors import LogError, log_error
 
 WIDTH = 256  # bytes; written in one piece, so that nobody reads the half of one
 
@@ -48,9 +48,8 @@ class MarkFile:
         try:
             self._file = os.open(beside(record), os.O_WRONLY | os.O_CREAT, 0o600)
         except OSError as error:
-            raise LogError(
-                f"cannot write {beside(record)}: {error.strerror}; it must be kept beside the record"
-            ) from error
+            words = f"cannot write {beside(record)}: {error.strerror}"
+            raise log_error(words, error, "; it must be kept beside the record") from error
         self.close = weakref.finalize(self, os.close, self._file)  # also where it is forgotten
         try:
             _hold(self._file)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse import archive
 from holdcourse.checks import checked_seed, whole_number
 from holdcourse.costs import maximises
 from holdcourse.decision import Decision, Order, Record
 from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.events import Ask, AskDetails, Body, Episode, Learn, Redirect, Tell, digest
 from holdcourse.limits import Guard, Limits, Mask, Whereabouts, nearest_permitted
 from holdcourse.named_arrays import Arrays, prefixed, under
 from holdcourse.pilot import Pilot
@@ -27,6 +27,8 @@ from holdcourse.request import Request
 from holdcourse.rules import Choice
 
 LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
+# What must come out the same when a recorded decision is taken again.
+COMPARED = ("round", "request", "wanted", "action", "limited_by", "expected_cost", "probabilities", "order")
 KEPT_RECORDS = 64  # newest decisions that can be explained and compared without the log
 
 
@@ -324,55 +326,62 @@ class Session:
             number = data["decision"]["round"]
             self.records[number] = Record.from_data(data, under(f"record{number}.", arrays), self.policy.problem)
 
-    def repeat(self, kind: str, body: Mapping[str, Any]) -> list[Difference]:
+    def repeat(self, event: Body) -> list[Difference]:
         """Live through a recorded event again; returns what came out differently this time.
 
         A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
         Notes and snapshots change nothing.
         """
-        if kind in ("note", "snapshot"):
-            return []
-        if kind == "learn":
-            self.learn_earlier(body["action"], body["context"], body["measurement"], body["place"])
-            return []
-        if kind == "tell":
-            self.learn(self.record(body["id"]), body["measurement"], body["applied"])
-            return []
-        if kind == "episode":
-            refusal = None if body["force"] is not None else self.refusal_of(body["start"])
-            self.start_episode(body["start"])
-            return [] if refusal is None else [Difference(f"episode {self.episode}: {refusal}")]
-        if kind == "redirect":
-            recorded, again = body["order"], asdict(self.permitted(body["order"]["wanted"]))
-            self.redirect(Order(**recorded))
-            words = f"round {body['round']}: sent by {recorded}, comes out as {again}"
-            return [] if again == recorded else [Difference(words)]
-        order = body.get("order")
-        wish = None if order is None else Wish(order["wanted"], order["force"])
-        choice, record = self.decide(Request.from_data(body["request"]), wish)
+        match event:
+            case Ask():
+                return self._ask_again(event)
+            case Tell():
+                self.learn(self.record(event.id), event.measurement, event.applied)
+            case Learn():
+                self.learn_earlier(event.action, event.context, event.measurement, event.place)
+            case Episode():
+                refusal = None if event.force is not None else self.refusal_of(event.start)
+                self.start_episode(event.start)
+                return [] if refusal is None else [Difference(f"episode {self.episode}: {refusal}")]
+            case Redirect():
+                return self._redirect_again(event)
+        return []
+
+    def _redirect_again(self, event: Redirect) -> list[Difference]:
+        recorded = event.order
+        assert recorded.wanted is not None  # it was sent somewhere
+        again = self.permitted(recorded.wanted)
+        self.redirect(recorded)
+        words = f"round {event.round}: sent by {asdict(recorded)}, comes out as {asdict(again)}"
+        return [] if again == recorded else [Difference(words)]
+
+    def _ask_again(self, event: Ask) -> list[Difference]:
+        order = event.order
+        wish = None if order is None else Wish(order.wanted, order.force)
+        choice, record = self.decide(event.request, wish)
         again = asked(record)
         differences = [
             Difference(
-                f"round {body['round']}: {name} was {body[name]!r}, comes out as {again[name]!r}",
-                name != "probabilities" and not (name == "expected_cost" and _close(again[name], body[name])),
+                f"round {event.round}: {name} was {_shown(then)}, comes out as {_shown(now)}",
+                name != "probabilities" and not (name == "expected_cost" and _close(now, then)),
             )
-            for name in again
-            if again[name] != body[name]
+            for name in COMPARED
+            if (then := getattr(event, name)) != (now := getattr(again, name))
         ]
-        if again["action"] != body["action"] or again["wanted"] != body["wanted"]:
+        if again.action != event.action or again.wanted != event.wanted:
             decision = replace(
                 record.decision,
-                action=body["action"],
-                value=self.policy.problem.value(body["action"]),
-                expected_cost=body["expected_cost"],
-                movement=self.policy.problem.distance(record.before, body["action"]),
-                wanted=body["wanted"],
-                limited_by=body["limited_by"],
+                action=event.action,
+                value=self.policy.problem.value(event.action),
+                expected_cost=event.expected_cost,
+                movement=self.policy.problem.distance(record.before, event.action),
+                wanted=event.wanted,
+                limited_by=event.limited_by,
             )
             record = replace(record, decision=decision)
-            choice = replace(choice, state=replace(choice.state, action=body["wanted"]))
+            choice = replace(choice, state=replace(choice.state, action=event.wanted))
         if order is not None:
-            record = replace(record, order=Order(**order))
+            record = replace(record, order=order)
         self.accept(choice, record)
         return differences
 
@@ -381,16 +390,21 @@ def _close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=LAST_DIGITS, abs_tol=LAST_DIGITS)
 
 
-def asked(record: Record) -> dict[str, Any]:
-    """A decision as an event of the log: the question, and enough of the answer to recognise it to the last bit."""
+def _shown(value: Any) -> str:
+    return repr(asdict(value) if isinstance(value, Order) else value)
+
+
+def asked(record: Record, extra: AskDetails | None = None) -> Ask:
+    """A decision as an event of the record: the question, and enough of the answer to recognise it to the last bit."""
     decision = record.decision
-    body = {
-        "round": decision.round,
-        "request": record.request.describe(),
-        "wanted": decision.wanted,
-        "action": decision.action,
-        "limited_by": decision.limited_by,
-        "expected_cost": decision.expected_cost,
-        "probabilities": archive.digest(decision.probabilities),
-    }
-    return body if record.order is None else body | {"order": asdict(record.order)}
+    return Ask(
+        decision.round,
+        record.request,
+        decision.wanted,
+        decision.action,
+        decision.limited_by,
+        decision.expected_cost,
+        digest(decision.probabilities),
+        order=record.order,
+        extra=extra,
+    )

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from holdcourse.backtest.plant import Line, PlantBacktest, read_plant
+from holdcourse.cli.backtest import backtest_log
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.record_command import backtest_log
 
 
 @pytest.fixture
@@ -158,11 +158,11 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
         (lambda text: text.replace("2024-06-01T05:00", "nan"), {}, "line 7: 'nan' is no time"),
         (lambda text: text, {"seed": -1}, "seed must be a whole number"),
         (lambda text: text, {"action": "knob"}, "has no column 'knob'; there are time, outdoor, setting, kW"),
-        (lambda text: text, {"context": []}, "give at least one --context column"),
+        (lambda text: text, {"context": []}, "give at least one context= column"),
         (lambda text: text.replace(",8,", ",6,").replace(",10,", ",6,"), {}, "only one action, 6.0, was ever tried"),
         (lambda text: text.replace("2024-06-01T05:00", "yesterday"), {}, "line 7: 'yesterday' is no time"),
         (lambda text: text.replace(",6,", ",low,"), {}, "holds names .*give a --matrix"),
-        (lambda text: text, {"bins": 1}, "--bins must be 2 or more"),
+        (lambda text: text, {"bins": 1}, "bins= must be 2 or more"),
         (lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"), {}, "line 2: 'broken' is not a number"),
         (lambda text: text.replace(",kW", ",kW\n1,2,3"), {}, "line 2: 3 columns, expected 4"),
         (lambda text: "", {}, "is empty"),
@@ -176,7 +176,7 @@ def test_readings_with_problems(plant, change, options, message):
 
 
 def test_a_plant_whose_report_cannot_be_written(plant):
-    with pytest.raises(InvalidInput, match=r"cannot write to .*; choose another --out"):
+    with pytest.raises(InvalidInput, match=r"cannot write to .*; choose another folder="):
         backtest_log(plant, **COLUMNS, policies=["stationary"], out=plant)
 
 

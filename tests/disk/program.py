@@ -23,13 +23,14 @@ from pathlib import Path
 from oracles.driving import POLICIES, answer, question, state_of
 
 import holdcourse as hc
-from holdcourse import archive, recording
+from holdcourse import archive, operation
 from holdcourse.errors import HoldcourseError
+from holdcourse.events import ModeSet, plain
 from holdcourse.log import Log
-from holdcourse.service import epochs, fleet, tokens
-from holdcourse.service.hosted import Hosted
-from holdcourse.service.schemas import Config
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core import epochs, tokens
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.hosted import Hosted
+from holdcourse.service.core.requests import Config
 
 NAME = "gp_md exact"
 SNAPSHOT_EVERY = 5
@@ -43,7 +44,7 @@ def sha(content):
 
 def digest(event):
     """An event but for its time."""
-    return sha(json.dumps([event.kind, event.body], sort_keys=True).encode())
+    return sha(json.dumps([event.kind, plain(event.body)], sort_keys=True).encode())
 
 
 def made(path):
@@ -97,7 +98,7 @@ def play(folder):
         rounds(controller, 4)
         controller.save(folder / "state")
         marks.file(folder / "state")
-        controller.note({"note": "looked at"})
+        controller._operation.note(ModeSet("act", "looked at"))  # as the service does
         marks.controller(controller)
         rounds(controller, 6)
         controller.save(folder / "state")
@@ -115,9 +116,9 @@ def play(folder):
     marks.record(published)
     published.close()
     hosted = Hosted(store, "a")
-    hosted.commit({"note": "looked at"})
+    hosted.commit(ModeSet("act", "looked at"))
     marks.record(hosted.controller.log)
-    hosted.begin_epoch({"limits": {"min_dwell": 2}}, [{"note": "changed"}], without_archived=False)
+    hosted.begin_epoch({"limits": {"min_dwell": 2}}, [ModeSet("act", "changed")], without_archived=False)
     marks.record(hosted.controller.log)
     hosted.close()
     store.close()
@@ -129,7 +130,7 @@ def play(folder):
 
 def begin(store):
     if not store.epochs("a"):  # as the service does: an earlier attempt may have failed after the record got its name
-        epochs.begin(store, fleet._settings(Config.model_validate(CONFIG)), None)
+        epochs.begin(store, epochs.settings_of(Config.model_validate(CONFIG)), None)
 
 
 # -- faults of the program, to see that the tests see them -------------------------------------------------------------
@@ -283,7 +284,7 @@ class Snapshot(Tell):
 
 class Note(OnRecord):
     def do(self):
-        self.controller.note({"note": "looked at"})
+        self.controller._operation.note(ModeSet("act", "looked at"))  # as the service does
 
 
 class Episode(OnRecord):
@@ -359,7 +360,7 @@ class FirstEpoch:
         return None if self.hosted is None else [0, *said(self.hosted.controller.log)]
 
     def go_on(self):
-        self.hosted.commit({"note": "went on"})
+        self.hosted.commit(ModeSet("act", "went on"))
         self.mark()
 
     def close(self):
@@ -546,7 +547,7 @@ JOBS = {"trace": traced, "faults": faults}
 
 
 def main(path):
-    recording.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+    operation.SNAPSHOT_EVERY = SNAPSHOT_EVERY
     with tempfile.TemporaryDirectory() as warm:
         SHIM.disk_mark.argtypes = [ctypes.c_char_p, ctypes.c_int]
         play(Path(warm))

@@ -23,8 +23,9 @@ from oracles.driving import POLICIES, state_of
 
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
+from holdcourse.events import plain
 from holdcourse.log import Log
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core.data_folder import DataFolder
 
 HERE = Path(__file__).parent
 NAME = "gp_md exact"  # as in program.py
@@ -155,7 +156,7 @@ def _events(path: Path) -> list[str] | None:
     log = Log.read(path)
     try:
         events = [event for event in log.events() if event.kind != "snapshot"]
-        return [_sha(json.dumps([event.kind, event.body], sort_keys=True).encode()) for event in events]
+        return [_sha(json.dumps([event.kind, plain(event.body)], sort_keys=True).encode()) for event in events]
     finally:
         log.close()
 

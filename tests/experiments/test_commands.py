@@ -6,18 +6,13 @@ import io
 import json
 
 import pytest
-import typer
 from rich.console import Console
 
+from holdcourse.cli import app
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import commands
 from holdcourse.experiments.example import EXAMPLE
 from holdcourse.experiments.runs import PAPER_POLICIES
 from holdcourse.experiments.tables import Grid
-
-app = typer.Typer()
-app.command("reproduce")(commands.reproduce_paper)
-app.command()(commands.sweep)
 
 SMALL = ("--functions", "1", "--rho", "0.5,2", "--rounds", "10", "--quick", "--workers", "1")
 
@@ -92,8 +87,8 @@ def test_sites_whose_data_are_too_short(run, tmp_path, rounds, note, rest):
     ("arguments", "message"),
     [
         (("--rho", "1,x"), "--rho takes numbers, such as 0.5,1,2; got '1,x'"),
-        (("--rho", "-1"), r"rho\[0\]: input should be greater than 0"),
-        (("--functions", "0"), "functions: input should be greater than 0, got 0"),
+        (("--rho", "-1"), r"rho\[0\] must be greater than 0"),
+        (("--functions", "0"), "functions must be greater than 0, got 0"),
         (("--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
         (("--workers", "0"), "workers must be 1 or more"),
         (("--policies", "gp-md,"), "there is an empty name in 'gp-md,'"),

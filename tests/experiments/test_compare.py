@@ -5,22 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
-import typer
 from rich.console import Console
 
 import holdcourse as hc
+from holdcourse.cli import app, compare
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import cells, compare_command
+from holdcourse.experiments import cells
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan, policy_of
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.store import Row
 from holdcourse.pilot import Pilot
-
-app = typer.Typer()
-app.command()(compare_command.compare)
 
 SMALL = ComparisonPlan(policies=("planner", "gp-md-1"), processes=("iid", "adversary"), rho=(0.5, 2.0), seeds=2)
 SMALL = SMALL.model_copy(update={"first_seed": 40, "rounds": 12, "grid": 4, "contexts": 6})
@@ -28,7 +26,7 @@ SMALL = SMALL.model_copy(update={"first_seed": 40, "rounds": 12, "grid": 4, "con
 
 @pytest.fixture
 def run(invoked):
-    return invoked(app)
+    return partial(invoked(app), "compare")
 
 
 def made_up(policies, seeds, which, random):
@@ -173,9 +171,9 @@ def test_a_users_own_policy_and_a_change_of_it(run, tmp_path):
         (("--policies", "clairvoyant=mine.py:x"), "policies: 'clairvoyant' is the optimum in hindsight"),
         (("--policies", "a=mine.py:x,a=mine.py:y"), "policies: 'a' is there twice"),
         (("--rho", "x"), "--rho takes numbers"),
-        (("--rho", "1,0"), r"rho\[1\]: input should be greater than 0, got 0.0"),
-        (("--rho", "nan"), r"rho\[0\]: input should be "),
-        (("--seeds", "0"), "seeds: input should be greater than 0"),
+        (("--rho", "1,0"), r"rho\[1\] must be greater than 0, got 0.0"),
+        (("--rho", "nan"), r"rho\[0\] must be "),
+        (("--seeds", "0"), "seeds must be greater than 0"),
     ],
 )
 def test_errors_are_one_line(run, arguments, message):
@@ -195,7 +193,7 @@ def test_tables_line_up(width):
     which = ComparisonPlan().cells
     found = Comparison.of(made_up(names, range(9000, 9008), which, np.random.default_rng(1)), names, which)
     console = Console(width=width, record=True, file=io.StringIO())
-    for table in compare_command.tables(found, width):
+    for table in compare.tables(found, width):
         console.print(table)
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     assert max(map(len, lines)) <= width

@@ -211,7 +211,7 @@ def test_a_run_from_elsewhere_under_a_right_name_is_done_again_and_said_so(tmp_p
 def test_another_configuration_is_refused_by_name(tmp_path):
     run_sweep(SMALL.sweep(), tmp_path, workers=1)
     other = SMALL.model_copy(update={"seed": 5})
-    with pytest.raises(InvalidInput, match=r"another configuration \(seed: 0 there, 5 now\).*--fresh"):
+    with pytest.raises(InvalidInput, match=r"another configuration \(seed: 0 there, 5 now\).*fresh=True"):
         run_sweep(other.sweep(), tmp_path, workers=1)
     (tmp_path / "notes.txt").write_text("mine")
     assert run_sweep(other.sweep(), tmp_path, workers=1, fresh=True).found == 0
@@ -226,7 +226,7 @@ def test_foreign_folders_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="cannot write to"):
         run_sweep(SMALL.sweep(), tmp_path / "file" / "deeper", workers=1)
     for place in ("file", "file/deeper"):
-        with pytest.raises(InvalidInput, match=r"cannot write to .*; choose another --out"):
+        with pytest.raises(InvalidInput, match=r"cannot write to .*; choose another folder="):
             run_sweep(SMALL.sweep(), tmp_path / place, workers=1, fresh=True)
     assert (tmp_path / "file").read_text() == ""
     with pytest.raises(InvalidInput, match="workers must be 1 or more, got 0"):

@@ -90,7 +90,7 @@ def test_code_is_named_before_it_runs_and_refused_without_running_it(tmp_path, k
     path, own, said = tmp_path / "sweep.toml", tmp_path / "own.py", []
     path.write_text(WITH_CODE[key])
     own.write_text(CODE)
-    with pytest.raises(InvalidInput, match=rf"sweep\.toml, line \d+: {re.escape(key)} names code, .* --no-code"):
+    with pytest.raises(InvalidInput, match=rf"sweep\.toml, line \d+: {re.escape(key)} names code, .* code=False"):
         load_sweep(path, code=False)
     assert not (tmp_path / "ran").exists()
     load_sweep(path, say=lambda line: said.append((line, (tmp_path / "ran").exists())))
@@ -102,13 +102,13 @@ def test_code_is_named_before_it_runs_and_refused_without_running_it(tmp_path, k
 def test_code_of_modules_and_entry_points_is_named_too(tmp_path, monkeypatch):
     path, said = tmp_path / "sweep.toml", []
     path.write_text(PLAIN.replace('name = "minc-known"', 'name = "mine"\nsource = "antigravity:fly"'))
-    with pytest.raises(InvalidInput, match="fly of the module antigravity, which --no-code refuses"):
+    with pytest.raises(InvalidInput, match="fly of the module antigravity, which code=False refuses"):
         load_sweep(path, code=False)
     assert "antigravity" not in sys.modules
     found = {"theirs": ["installed"]}
     monkeypatch.setattr("holdcourse.registry.entry_points", lambda group, name: found.get(name, []))
     path.write_text(PLAIN.replace('name = "minc-known"', 'name = "theirs"'))
-    with pytest.raises(InvalidInput, match="the entry point 'theirs' of an installed package, which --no-code"):
+    with pytest.raises(InvalidInput, match="the entry point 'theirs' of an installed package, which code=False"):
         load_sweep(path, code=False)
     path.write_text(PLAIN)
     load_sweep(path, code=False, say=said.append)
@@ -254,9 +254,9 @@ def test_entry_points(load, monkeypatch):
     [
         ("rounds = 12", "rouns = 12", "line 2: key 'rouns' is not known; did you mean 'rounds'?"),
         ("rounds = 12\n", "", "key 'rounds' is missing"),
-        ("rho = [1.0, 2.0]", "rho = [1.0, -2.0]", "line 3: rho[1]: input should be greater than 0, got -2.0"),
+        ("rho = [1.0, 2.0]", "rho = [1.0, -2.0]", "line 3: rho[1] must be greater than 0, got -2.0"),
         ("rounds = 12", "rounds = ", "Invalid value (at line 2"),
-        ("rounds = 12", 'rounds = "many"', "line 2: rounds: "),
+        ("rounds = 12", 'rounds = "many"', "line 2: rounds must be "),
         (
             "noise_std = 0.1",
             "noise_sdt = 0.1",

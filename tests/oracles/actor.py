@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 import holdcourse as hc
-from holdcourse import audit, recording
+from holdcourse import audit, operation
 from holdcourse.errors import HoldcourseError
 
 PROBLEM = hc.Problem([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -90,7 +90,7 @@ class Worker:
 
 def work(path, incoming, outgoing):
     """The life of a worker."""
-    recording.SNAPSHOT_EVERY = 6
+    operation.SNAPSHOT_EVERY = 6
 
     def answer(what):
         outgoing.write(json.dumps(what) + "\n")

@@ -86,7 +86,7 @@ def seen(decision):
 
 def state_of(controller):
     """Everything that a controller carries, as bytes."""
-    return archive.pack(*controller._session.snapshot())
+    return archive.pack(*controller._operation.session.snapshot())
 
 
 def half_rounds(controller, name, upto, episode_every=7):

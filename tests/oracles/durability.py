@@ -103,8 +103,8 @@ def check_kills(kills, seed, path):
     log = Log.read(path)
     events = list(log.events())
     log.close()
-    asks = {event.body["round"]: event.body for event in events if event.kind == "ask"}
-    tells = {event.body["id"]: event.body for event in events if event.kind == "tell"}
+    asks = {event.body.round: event.body for event in events if event.kind == "ask"}
+    tells = {event.body.id: event.body for event in events if event.kind == "tell"}
     assert len(asks) == sum(event.kind == "ask" for event in events), "a round was decided twice"
     assert len(tells) == sum(event.kind == "tell" for event in events), "a round was told twice"
     assert sorted(asks) == list(range(len(asks)))
@@ -113,18 +113,18 @@ def check_kills(kills, seed, path):
     for line in lines:
         if "ask" in line:
             recorded = asks[line["ask"]]
-            assert (line["action"], line["probabilities"]) == (recorded["action"], recorded["probabilities"])
+            assert (line["action"], line["probabilities"]) == (recorded.action, recorded.probabilities)
             resumed_pending += line["ask"] in said
             said.add(line["ask"])
         elif "tell" in line:
             recorded = tells[f"r{line['tell']}"]
-            assert (line["measurement"], line["applied"]) == (recorded["measurement"], recorded["applied"])
+            assert (line["measurement"], line["applied"]) == (recorded.measurement, recorded.applied)
     undisturbed, expected = killed.made(), []
     while undisturbed.round < len(asks):
         killed.step(undisturbed, lambda what: expected.append(what) if "ask" in what else None)
     for line in expected:
         recorded = asks[line["ask"]]
-        assert (line["action"], line["probabilities"]) == (recorded["action"], recorded["probabilities"])
+        assert (line["action"], line["probabilities"]) == (recorded.action, recorded.probabilities)
     return {
         "kills": kills,
         "rounds": len(asks),

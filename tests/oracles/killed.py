@@ -20,7 +20,8 @@ import numpy as np
 from oracles.driving import POLICIES, answer, question
 
 import holdcourse as hc
-from holdcourse import archive, audit, recording
+from holdcourse import audit, operation
+from holdcourse.events import digest
 from holdcourse.log import Log
 
 NAME = "gp_md exact"
@@ -43,7 +44,7 @@ def step(controller, say):
         say({"episode": controller.episode})
     now = controller.pending[0].round if controller.pending else controller.round
     decision = controller.ask(**question(NAME, now))
-    say({"ask": now, "action": decision.action, "probabilities": archive.digest(decision.probabilities)})
+    say({"ask": now, "action": decision.action, "probabilities": digest(decision.probabilities)})
     told = answer(decision)
     controller.tell(decision.id, **told)
     say({"tell": now, "measurement": told["measurement"], "applied": told.get("applied")})
@@ -103,7 +104,7 @@ def kill(child):
 
 
 def main(path, kills, seed):
-    recording.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+    operation.SNAPSHOT_EVERY = SNAPSHOT_EVERY
     warm = made()
     for _ in range(3):
         step(warm, lambda what: None)

@@ -18,7 +18,7 @@ from oracles.driving import KERNEL, LINE, crash_copy, seen, state_of
 from oracles.limits import breaches, right_action, violations
 
 import holdcourse as hc
-from holdcourse import recording
+from holdcourse import operation
 from holdcourse.errors import Conflict, InvalidInput, NoActionLeft
 
 CONTEXTS = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -47,8 +47,8 @@ class ControllerMachine(RuleBasedStateMachine):
         limits=LIMITS, max_pending=st.integers(1, 3), guarded=st.booleans(), every=st.sampled_from(["round", "episode"])
     )
     def begin(self, limits, max_pending, guarded, every):
-        self.usual = recording.SNAPSHOT_EVERY
-        recording.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+        self.usual = operation.SNAPSHOT_EVERY
+        operation.SNAPSHOT_EVERY = SNAPSHOT_EVERY
         self.folder = Path(tempfile.mkdtemp())
         self.crashes = 0
         self.path = self.folder / "record0"
@@ -232,13 +232,13 @@ class ControllerMachine(RuleBasedStateMachine):
             assert controller.round == self.next_round
             assert controller.action == self.played[-1]
             assert [seen(decision) for decision in controller.pending] == [self.decided[t] for t in self.pending]
-            history = controller._session.pilot.model.posterior.history
+            history = controller._operation.session.pilot.model.posterior.history
             columns = (history.actions, history.contexts.reshape(-1), history.measurements)
             assert list(zip(*(column.tolist() for column in columns), strict=True)) == self.learned
 
     def teardown(self):
         if hasattr(self, "logged"):
-            recording.SNAPSHOT_EVERY = self.usual
+            operation.SNAPSHOT_EVERY = self.usual
             self.logged.close()
             shutil.rmtree(self.folder)
 

@@ -105,10 +105,10 @@ class SharedRecord(RuleBasedStateMachine):
         log.close()
         asks = [event.body for event in events if event.kind == "ask"]
         tells = [event.body for event in events if event.kind == "tell"]
-        assert [body["round"] for body in asks] == list(range(len(asks)))
-        assert {f"r{body['round']}": body["action"] for body in asks} == self.asked
-        assert len(tells) == len({body["id"] for body in tells})
-        assert {body["id"]: (body["measurement"], body["applied"]) for body in tells} == self.told
+        assert [body.round for body in asks] == list(range(len(asks)))
+        assert {body.id: body.action for body in asks} == self.asked
+        assert len(tells) == len({body.id for body in tells})
+        assert {body.id: (body.measurement, body.applied) for body in tells} == self.told
         self.no_limit_is_broken(events)
 
     def no_limit_is_broken(self, events):
@@ -116,10 +116,10 @@ class SharedRecord(RuleBasedStateMachine):
         for event in events:
             if event.kind == "ask":
                 everywhere = np.ones(PROBLEM.n, dtype=bool)
-                assert not violations(played, LIMITS, PROBLEM.distances, event.body["action"], everywhere)
-                played.append(event.body["action"])
-            elif event.kind == "tell" and event.body["applied"] is not None:
-                played[int(event.body["id"][1:]) + 1] = event.body["applied"]
+                assert not violations(played, LIMITS, PROBLEM.distances, event.body.action, everywhere)
+                played.append(event.body.action)
+            elif event.kind == "tell" and event.body.applied is not None:
+                played[int(event.body.id[1:]) + 1] = event.body.applied
 
     def teardown(self):
         if hasattr(self, "path"):

@@ -11,7 +11,7 @@ from service.running import Client, Process
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
-from holdcourse.service import tokens
+from holdcourse.service.core import tokens
 
 HEIGHTS = [50.0 + 25.0 * i for i in range(11)]
 KITE = {  # nothing is fitted, so a round is quick

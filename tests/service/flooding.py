@@ -11,12 +11,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from holdcourse.service import rounds, tokens
-from holdcourse.service.epochs import begin
-from holdcourse.service.fleet import _settings
-from holdcourse.service.hosted import Hosted
-from holdcourse.service.schemas import Ask, Config
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core import tokens
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.epochs import begin, settings_of
+from holdcourse.service.core.hosted import Hosted
+from holdcourse.service.core.requests import Ask, Config
 
 RIGHTS = {"operator": ["admin"], "asks": ["ask"], "tells": ["ask", "tell"], "looks": ["read"]}
 
@@ -25,11 +24,11 @@ def folder_of(path, config, rounds_told):
     """A data folder with a controller that has been told many rounds, and tokens; the secrets by name."""
     store = DataFolder(path / "data")
     settings = Config.model_validate(config)
-    begin(store, _settings(settings), None)
+    begin(store, settings_of(settings), None)
     hosted = Hosted(store, settings.id)
     for t in range(rounds_told):
-        decision = rounds.ask(hosted, Ask(context=[(t % 7) / 7]), None).answer["decision"]
-        rounds.tell(hosted, decision, 1.0 + t / rounds_told, None, None)
+        decision = hosted.ask(Ask(context=[(t % 7) / 7]), None).answer["decision"]
+        hosted.tell(decision, 1.0 + t / rounds_told, None, None)
     hosted.close()
     store.close()
     return {name: tokens.make(path / "tokens.json", name, scopes, ["*"])[1] for name, scopes in RIGHTS.items()}

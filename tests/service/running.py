@@ -16,9 +16,8 @@ import httpx
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
-from holdcourse.service.app import create_app
-from holdcourse.service.connections import Bounds
-from holdcourse.service.server import Server
+from holdcourse.service.http.app import create_app
+from holdcourse.service.http.server import Bounds, Server
 
 KERNEL = hc.Kernel(RBF(1.0), RBF(0.5))
 QUICK = {  # nothing is fitted, so a round takes about as long as its commit

@@ -11,9 +11,9 @@ from service.running import Client, served
 
 from holdcourse import database
 from holdcourse.log import Log, LogError
-from holdcourse.service import store as store_module
-from holdcourse.service.shelf import OPEN_EPOCHS
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core import data_folder as store_module
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.records import OPEN_EPOCHS
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from service.running import QUICK, Client, served, wait_for
 
 from holdcourse.log import Log
-from holdcourse.service import epochs, operating, rounds
-from holdcourse.service.clock import STEADY_S, Clock
-from holdcourse.service.hosted import Hosted
-from holdcourse.service.schemas import Ask, Config, plain
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core import epochs
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.hosted import Hosted
+from holdcourse.service.core.requests import Ask, Config
+from holdcourse.service.core.status import STEADY_S, Clock
 
 HOUR = 3600.0
 
@@ -59,8 +59,7 @@ def opened(store, clock):
         return there[0]
 
     given = QUICK | {"id": "a", "deadline_s": 100.0, "fallback": 2}
-    settings = plain(Config.model_validate(given), exclude={"history"})
-    epochs.begin(store, settings | {"history_count": 0, "history_sha256": None}, None)
+    epochs.begin(store, epochs.settings_of(Config.model_validate(given)), None)
     yield open_
     while there:
         there.pop().close()
@@ -74,7 +73,7 @@ def kinds(hosted):
 
 
 def ask(hosted):
-    return rounds.ask(hosted, Ask(context=0.5), None).answer["decision"]
+    return hosted.ask(Ask(context=0.5), None).answer["decision"]
 
 
 @pytest.mark.parametrize("step", [10 * 365 * 24 * HOUR, -10 * 365 * 24 * HOUR])
@@ -85,7 +84,7 @@ def test_a_clock_that_is_set_commands_no_fallback_and_blinds_nobody(opened, cloc
     clock.is_set(step)
     assert hosted.view.has_unreported
     assert kinds(hosted) == ["clock"]
-    assert f"set {'forward' if step > 0 else 'back'} by 315360000 s" in hosted.ledger.alarms["clock"]["message"]
+    assert f"set {'forward' if step > 0 else 'back'} by 315360000 s" in hosted.ledger.alarms["clock"].message
     state = hosted.view.state()
     assert (state["status"], state["instruction"]["reason"]) == ("waiting", "decision")
     assert hosted.view.seconds_since() == 60.0
@@ -120,7 +119,7 @@ def test_a_clock_that_is_only_too_fast_is_no_alarm(opened, clock):
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 def test_silence_is_counted_by_the_time_that_passed(opened, clock, step):
     hosted = opened()
-    rounds.tell(hosted, ask(hosted), 1.0, None, None)
+    hosted.tell(ask(hosted), 1.0, None, None)
     clock.passes(60)
     clock.is_set(step)
     assert kinds(hosted) == ["clock"]
@@ -149,7 +148,7 @@ def test_a_record_that_ends_in_the_future_gets_its_deadlines_anew(opened, clock)
     restarted.seconds = clock.seconds
     hosted = opened(restarted)
     assert kinds(hosted) == ["clock"]
-    assert "ended 3510 s in the future" in hosted.ledger.alarms["clock"]["message"]
+    assert "ended 3510 s in the future" in hosted.ledger.alarms["clock"].message
     restarted.passes(61)
     assert kinds(hosted) == []
     restarted.passes(38)
@@ -163,7 +162,7 @@ def test_a_deadline_goes_on_in_the_next_epoch(opened, clock):
     ask(hosted)
     clock.passes(60)
     clock.is_set(-HOUR)
-    operating.change(hosted, {"limits": {"min_dwell": 2}}, None)
+    hosted.change({"limits": {"min_dwell": 2}}, None)
     clock.passes(41)
     assert kinds(hosted) == ["clock", "stale"]
 
@@ -173,7 +172,7 @@ def test_times_of_a_record_go_back_only_with_a_clock_that_was_set(opened, clock,
     for seconds in (0.0, -2.0, 1.0, -HOUR, 1.0):
         clock.is_set(seconds)
         clock.passes(0.5)
-        rounds.tell(hosted, ask(hosted), 1.0, None, None)
+        hosted.tell(ask(hosted), 1.0, None, None)
     hosted.watch()
     log = Log.read(store.epochs("a")[-1])
     events = list(log.events(after=1))
@@ -181,7 +180,7 @@ def test_times_of_a_record_go_back_only_with_a_clock_that_was_set(opened, clock,
     times = [event.at for event in events]
     back = [k for k in range(1, len(times)) if times[k] < times[k - 1]]
     assert len(back) == 1  # where it was set back by an hour; 2 seconds were waited for
-    assert [event.body["kind"] for event in events if event.kind == "note"] == ["clock"]
+    assert [event.body.kind for event in events if event.kind == "note"] == ["clock"]
 
 
 def test_a_server_says_that_its_clock_was_set(tmp_path, clock):

@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 from holdcourse.cli import app
 from holdcourse.errors import InvalidInput
-from holdcourse.service import noise, server, tokens
-from holdcourse.service.app import create_app
-from holdcourse.service.connections import Bounds
+from holdcourse.service.core import tokens
+from holdcourse.service.http import server
+from holdcourse.service.http.app import create_app
+from holdcourse.service.http.server import Bounds
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 POST = b"POST /controllers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -188,11 +189,11 @@ def test_strangers_leave_the_records_their_descriptors_and_the_log_short(tmp_pat
 def test_one_line_of_a_kind_a_minute(caplog):
     now = [0.0]
     logger = logging.getLogger("holdcourse.test.noise")
-    quiet = noise.OncePerMinute(lambda: now[0])
+    quiet = server.OncePerMinute(lambda: now[0])
     logger.addFilter(quiet)
     try:
         for minute in range(3):
-            now[0] = minute * noise.EVERY_S
+            now[0] = minute * server.LOG_EVERY_S
             for number in range(10):
                 logger.warning("request %d failed", number)
         logger.warning("another one\nwith details 1")
@@ -207,7 +208,7 @@ def test_one_line_of_a_kind_a_minute(caplog):
         caplog.clear()
         for number in range(1000):  # kinds without number must not fill the memory, nor the log
             logger.warning(f"kind {number}")
-        assert len(caplog.records) <= noise.MAX_KINDS
+        assert len(caplog.records) <= server.LOG_KINDS
     finally:
         logger.removeFilter(quiet)
 
@@ -222,7 +223,7 @@ def test_without_tokens_nothing_is_taken_from_a_proxy(client, header):
     assert response.status_code == 403
     assert response.json()["error"]["code"] == "foreign"
     assert header.lower() in response.json()["error"]["message"]
-    assert "--token-file" in response.json()["error"]["message"]
+    assert "holdcourse token make" in response.json()["error"]["message"]
 
 
 def test_with_tokens_a_proxy_may_stand_before_it(tmp_path):

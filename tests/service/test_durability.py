@@ -15,8 +15,8 @@ from service.running import Client, Process, served, wait_for
 
 import holdcourse as hc
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.service import store as store_module
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core import data_folder as store_module
+from holdcourse.service.core.data_folder import DataFolder
 
 
 @pytest.fixture
@@ -174,11 +174,11 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
 def _hosted(folder):
     import gc
 
-    from holdcourse.service.hosted import Hosted
+    from holdcourse.service.core.hosted import Hosted
 
     there = [found for found in gc.get_objects() if type(found) is Hosted]  # isinstance would wake proxies of others
     return next(
-        found for found in there if found.shelf.path(found.epoch).is_relative_to(folder)
+        found for found in there if found.records.path(found.epoch).is_relative_to(folder)
     )  # not one of an earlier test
 
 

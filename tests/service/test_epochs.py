@@ -7,7 +7,7 @@ from service.running import Client, served, wait_for
 
 from holdcourse import audit
 from holdcourse.log import Log, LogError
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core.data_folder import DataFolder
 
 
 @pytest.fixture

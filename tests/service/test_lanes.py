@@ -14,10 +14,13 @@ import pytest
 from service.flooding import request
 from service.running import Client, served, wait_for
 
-from holdcourse.service import looking, past, reading, rounds, tokens
-from holdcourse.service.lanes import Caller, Lane, Pace
-from holdcourse.service.mistakes import in_words
-from holdcourse.service.refusals import Refusal
+from holdcourse.mistakes import all_in_words
+from holdcourse.service.core import inspection, records, tokens
+from holdcourse.service.core.clients import Caller, Lane, Pace
+from holdcourse.service.core.hosted import Hosted
+from holdcourse.service.core.refusals import Refusal
+from holdcourse.service.http import admission
+from holdcourse.service.http.errors import translated
 
 
 def run(lane, callers, held=None):
@@ -72,7 +75,7 @@ def test_quotas_say_which_one_it_is():
     client = Caller("token 1")
     _, results = run(Lane("turbine-1", 1, 1, 3, 2), [client] * 3 + [Caller("2"), Caller("3")])
     words = [str(result) for result in results if isinstance(result, Refusal)]
-    assert [result.status for result in results if isinstance(result, Refusal)] == [429, 429]
+    assert [translated(result).status for result in results if isinstance(result, Refusal)] == [429, 429]
     assert words[0].startswith("2 requests of token 1 wait for turbine-1 already, the most for one client")
     assert words[1].startswith("3 requests wait for turbine-1 already, the most for all clients")
 
@@ -88,7 +91,7 @@ def test_whoever_leaves_or_is_cut_off_loses_his_place_and_nobody_else_does():
 
     order, results = run(Lane("it", 1, 1, 9, 9), [leaving, Caller("a"), Caller("a"), Caller("a")], leave)
     assert order == [1, 3]
-    assert results[0].status == 499
+    assert translated(results[0]).status == 499
     assert isinstance(results[2], asyncio.CancelledError)
 
 
@@ -172,9 +175,10 @@ def held(monkeypatch):
     made = []
 
     def hold(place, name):
-        made.append(Held(getattr(place, name)))
-        monkeypatch.setattr(place, name, made[-1])
-        return made[-1]
+        one = Held(getattr(place, name))
+        made.append(one)
+        monkeypatch.setattr(place, name, lambda *arguments, **named: one(*arguments, **named))
+        return one
 
     yield hold
     for one in made:
@@ -194,8 +198,8 @@ def test_an_old_answer_is_rebuilt_beside_the_turn(as_, guarded, name, held, monk
     admin, drives = as_("operator"), as_("drives")
     admin.create(id=name)
     first = drives.round(name, 0.5, 1.0)
-    monkeypatch.setattr(past, "remembers", lambda controller, decision: False)
-    rebuilding = held(past, "answer")
+    monkeypatch.setattr(records, "remembers", lambda controller, decision: False)
+    rebuilding = held(records, "answer")
     with ThreadPoolExecutor(2) as pool:
         again = [pool.submit(as_("drives").do, name, "ask", context=0.5, round=0, key=key) for key in ("k", None)]
         wait_for(lambda: rebuilding.calls == 1, "the answer to be rebuilt")
@@ -210,7 +214,7 @@ def test_an_old_answer_is_rebuilt_beside_the_turn(as_, guarded, name, held, monk
 
 def test_what_nobody_waits_for_is_not_done(as_, guarded, name, held):
     as_("operator").create(id=name, max_pending=8)
-    asking = held(rounds, "ask")
+    asking = held(Hosted, "ask")
     url, secrets, _ = guarded
     running, *waiting = sent(
         url,
@@ -234,7 +238,7 @@ def test_what_nobody_waits_for_is_not_done(as_, guarded, name, held):
 def test_verifies_leave_room_for_back_ups_and_for_other_clients(as_, guarded, name, held):
     admin = as_("operator")
     admin.create(id=name)
-    verifying = held(looking, "verified")
+    verifying = held(inspection, "verified")
     url, secrets, _ = guarded
     waiting = sent(url, *[request("GET", f"/controllers/{name}/verify", secrets["looks"])] * 9)
     try:
@@ -257,8 +261,8 @@ def test_verifies_leave_room_for_back_ups_and_for_other_clients(as_, guarded, na
 def test_the_watchdog_goes_before_those_who_wait(as_, guarded, name, monkeypatch):
     as_("operator").create(id=name, deadline_s=0.2)
     as_("drives").do(name, "ask", context=0.5)
-    asking, ended = rounds.ask, threading.Event()
-    monkeypatch.setattr(rounds, "ask", lambda *given: time.sleep(0.05) or asking(*given))
+    asking, ended = Hosted.ask, threading.Event()
+    monkeypatch.setattr(Hosted, "ask", lambda *given: time.sleep(0.05) or asking(*given))
     url, secrets, _ = guarded
     body = request("POST", f"/controllers/{name}/ask", secrets["asks"], {"context": 0.5})
 
@@ -279,7 +283,7 @@ def test_the_watchdog_goes_before_those_who_wait(as_, guarded, name, monkeypatch
 
 
 def test_streams_have_a_quota(as_, guarded, name):
-    from holdcourse.service.fleet import STREAMS_EACH
+    from holdcourse.service.core.fleet import STREAMS_EACH
 
     url, secrets, _ = guarded
     opened = sent(url, *[request("GET", "/events", secrets["sees"])] * STREAMS_EACH)
@@ -350,6 +354,6 @@ def test_many_mistakes_are_looked_through_once():
         for k in range(50_000)
     ]
     began = time.monotonic()
-    assert in_words(mistakes).endswith("more")
+    assert all_in_words(mistakes).endswith("more")
     assert time.monotonic() - began < 1.0
-    assert reading.parts(json.dumps({"a": [1, [2]], "[:{": "x"}).encode()) == 5
+    assert admission.parts(json.dumps({"a": [1, [2]], "[:{": "x"}).encode()) == 5

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from service.running import Client
 
-from holdcourse.service import rounds
+from holdcourse.service.core.hosted import Hosted
 
 
 def test_many_clients_on_one_controller_get_rounds_of_their_own(client, url, name):
@@ -56,14 +56,14 @@ def test_the_same_controller_created_at_once_is_made_once(url, name):
 def test_a_slow_controller_keeps_nobody_else_waiting(client, url, name, monkeypatch):
     client.create(id=f"{name}-slow", max_pending=100)
     client.create(id=f"{name}-quick")
-    asking, free = rounds.ask, threading.Event()
+    asking, free = Hosted.ask, threading.Event()
 
     def slow(hosted, *arguments):
         if hosted.id.endswith("-slow"):
             free.wait(20)
         return asking(hosted, *arguments)
 
-    monkeypatch.setattr(rounds, "ask", slow)
+    monkeypatch.setattr(Hosted, "ask", slow)
 
     def ask(number):
         with Client(url) as own:
@@ -85,12 +85,12 @@ def test_a_slow_controller_keeps_nobody_else_waiting(client, url, name, monkeypa
 
 
 def test_too_many_waiting_requests_are_sent_away(client, url, name, monkeypatch):
-    from holdcourse.service import fleet
+    from holdcourse.service.core import fleet
 
     monkeypatch.setattr(fleet, "MAX_WAITING", 4)
     client.create(id=name, max_pending=100)
-    asking, free = rounds.ask, threading.Event()
-    monkeypatch.setattr(rounds, "ask", lambda *arguments: free.wait(20) and asking(*arguments))
+    asking, free = Hosted.ask, threading.Event()
+    monkeypatch.setattr(Hosted, "ask", lambda *arguments: free.wait(20) and asking(*arguments))
 
     def ask(number):
         with Client(url) as own:

@@ -10,10 +10,10 @@ from service.running import wait_for
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
+from holdcourse.events import AlarmCleared, AlarmRaised, AlarmWindow, from_plain, plain
 from holdcourse.log import LogError
-from holdcourse.service.alarms import ENOUGH, RAISED_AT, STILL, WINDOW, Watched, notes_of
-from holdcourse.service.booking import deviations
-from holdcourse.service.hosted import Hosted
+from holdcourse.service.core.hosted import Hosted
+from holdcourse.service.core.ledger import ENOUGH, RAISED_AT, STILL, WINDOW, alarm_notes, deviations, window_after
 
 UNLIMITED = {"limited_by": None, "forced": None}
 GOES_TO_2 = {"policy": "fixed-at", "options": {"action": 2}, "start": 0}
@@ -197,7 +197,7 @@ def test_a_silence_that_could_not_be_cleared_is_cleared_later(client, name, monk
     commit = Hosted.commit
 
     def full(hosted, *notes):
-        if any(note["note"] == "cleared" for note in notes):
+        if any(isinstance(note, AlarmCleared) for note in notes):
             raise LogError("the disk is full")
         commit(hosted, *notes)
 
@@ -264,31 +264,31 @@ def test_a_model_that_is_right_raises_no_alarm():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         costs = (np.linalg.cholesky(covariance) @ rng.standard_normal(100)).reshape(25, 4)
-        controller, watched = hc.Controller(policy, start=0, seed=seed), Watched()
+        controller, watched = hc.Controller(policy, start=0, seed=seed), AlarmWindow()
         for k in rng.integers(25, size=1000):
             decision = controller.ask(contexts[k])
             measured = costs[k, decision.action] + rng.normal(0.0, 0.3)
             record = controller.record(decision.id)
             off = deviations(record, controller.model, decision.action, measured)
             controller.tell(decision.id, measured)
-            watched = watched.after(measured, off)
+            watched = window_after(watched, measured, off)
             outside += watched.beyond[-1]
-            assert notes_of(watched, []) == []
+            assert alarm_notes(watched, []) == []
     assert 0.035 < outside / 10_000 < 0.055
 
 
 def test_the_calibration_alarm_does_not_flap():
-    watched, open_kinds, notes = Watched(), [], []
+    watched, open_kinds, notes = AlarmWindow(), [], []
     for t in range(300):
-        watched = watched.after(float(t), 3.0 if 100 <= t < 140 or t % 22 == 0 else 0.5)
-        for note in notes_of(watched, open_kinds):
-            notes.append((t, note["note"]))
-            open_kinds = ["calibration"] if note["note"] == "alarm" else []
+        watched = window_after(watched, float(t), 3.0 if 100 <= t < 140 or t % 22 == 0 else 0.5)
+        for note in alarm_notes(watched, open_kinds):
+            notes.append((t, note.NOTE))
+            open_kinds = ["calibration"] if isinstance(note, AlarmRaised) else []
     assert [kind for _, kind in notes] == ["alarm", "cleared"]
     by_chance = 1 + WINDOW // 22
     assert 100 + RAISED_AT * WINDOW - by_chance - 1 <= notes[0][0] <= 140
     assert notes[1][0] > 100 + WINDOW - 40 + RAISED_AT * WINDOW
-    assert Watched.from_data(watched.to_data()) == watched
+    assert from_plain(AlarmWindow, plain(watched), "the window") == watched
 
 
 def test_an_old_request_that_comes_again_does_not_undo_a_newer_one(client, name):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 
 import httpx
 import pytest
 from service.running import QUICK
 
-from holdcourse.service import rounds
-from holdcourse.service.reading import depth, parsed
-from holdcourse.service.refusals import Refusal
-from holdcourse.service.schemas import Config, Tell
+from holdcourse import errors
+from holdcourse.service.core.hosted import Hosted
+from holdcourse.service.core.refusals import Busy, ClientLeft, Unknown
+from holdcourse.service.core.requests import Config, Tell
+from holdcourse.service.http.admission import depth, parsed
+from holdcourse.service.http.errors import HttpRefusal, translated
 
 
 @pytest.fixture(scope="module")
@@ -109,15 +112,17 @@ def test_no_message_shows_what_we_call_a_type():
         "options": {"period": "a", "prior_mean": "x", "contexts": [1], "context_scale": [None]},
     }
     for name, value in wrong.items():
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(HttpRefusal) as refused:
             parsed(Config, json.dumps({"id": "a", name: value}).encode())
         assert not re.search(r"constrained|nullable|function|literal\[|list\[|dict\[", str(refused.value))
         assert str(refused.value).startswith(name)
-    with pytest.raises(Refusal, match=r"^metric must be 'euclidean', 'cityblock' or 'chebyshev' or a list of lists of"):
+    with pytest.raises(
+        HttpRefusal, match=r"^metric must be 'euclidean', 'cityblock' or 'chebyshev' or a list of lists"
+    ):
         parsed(Config, b'{"id": "a", "metric": "near"}')
-    with pytest.raises(Refusal, match=r"^decision is missing; measurement must be a number, got '1'$"):
+    with pytest.raises(HttpRefusal, match=r"^decision is missing; measurement must be a number, got '1'$"):
         parsed(Tell, b'{"measurement": "1"}')
-    with pytest.raises(Refusal, match=r"^body must be an object$"):
+    with pytest.raises(HttpRefusal, match=r"^body must be an object$"):
         parsed(Tell, b"[1]")
 
 
@@ -241,7 +246,7 @@ def test_without_tokens_other_sites_are_turned_away(url):
         for headers in ({"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Sec-Fetch-Site": "cross-site"}):
             response = client.get("/controllers", headers=headers)
             assert response.status_code == 403
-            assert "--token-file" in response.json()["error"]["message"]
+            assert "holdcourse token make" in response.json()["error"]["message"]
             assert response.headers["x-frame-options"] == "DENY"
         for host in ("localhost:1", "[::1]:8000", "127.0.0.1"):
             assert client.get("/controllers", headers={"Host": host}).status_code == 200
@@ -254,7 +259,7 @@ def test_a_failure_of_ours_is_a_500_that_tells_nothing_and_carries_the_headers(c
         raise RuntimeError("a secret")
 
     with monkeypatch.context() as patch:
-        patch.setattr(rounds, "ask", fails)
+        patch.setattr(Hosted, "ask", fails)
         response = client.post(f"/controllers/{name}/ask", json={})
     assert response.status_code == 500
     assert response.json()["error"]["code"] == "failed"
@@ -267,3 +272,40 @@ def test_a_failure_of_ours_is_a_500_that_tells_nothing_and_carries_the_headers(c
 def test_a_body_of_open_quotes_is_read_once():
     assert depth(b'{"a":"' + b'\\"' * 500_000) == 1  # read once per quote, this would take hours
     assert depth(b'{"a":' + b'"' * 1_000_001) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (errors.InvalidInput("a full disk, make room"), 422, "invalid"),  # whatever its words say
+        (errors.InvalidMetric("no"), 422, "invalid"),
+        (errors.NotComputable("no"), 422, "cannot_compute"),
+        (errors.NoActionLeft("no"), 422, "no_action_left"),
+        (errors.TooLarge("no"), 422, "invalid"),
+        (errors.Conflict("no", 1, 2), 409, "conflict"),
+        (errors.LogError("make room"), 503, "unavailable"),
+        (errors.DiskFull("no"), 507, "disk_full"),
+        (errors.IncompleteRecord("no", 3, 1), 503, "broken"),
+        (errors.MissingExtra("no"), 503, "unavailable"),
+        (Unknown("round", "3", "no"), 404, "unknown_round"),
+        (Busy("no", "one client"), 429, "busy"),
+        (ClientLeft("no"), 499, "gone"),
+    ],
+)
+def test_the_type_of_an_error_decides_its_status(error, status, code):
+    found = translated(error)
+    assert (found.status, found.code) == (status, code)
+
+
+def test_a_full_disk_is_an_error_of_the_operating_system():
+    assert issubclass(errors.DiskFull, OSError)
+    assert not issubclass(errors.DiskFull, ValueError)
+    assert isinstance(errors.log_error("no", OSError(28, "no space")), errors.DiskFull)
+    assert not isinstance(errors.log_error("no", OSError(13, "not allowed")), errors.DiskFull)
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("PRAGMA max_page_count = 2")
+        connection.execute("CREATE TABLE some (text)")
+        with pytest.raises(sqlite3.OperationalError) as full:
+            connection.execute("INSERT INTO some VALUES (?)", ("x" * 100_000,))
+    connection.close()
+    assert errors.is_full(full.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from service.running import KERNEL, QUICK, Client, served
 
 import holdcourse as hc
 from holdcourse import audit
-from holdcourse.service.ledger import Sums
 
 
 def test_health_and_readiness(client):
@@ -287,21 +285,6 @@ def test_gains_count_what_was_measured_and_only_rounds_that_can_be_compared(clie
     client.change(name, policy="proximal-lcb", options=QUICK["options"])
     client.round(name, 0.5, 1.0, applied=2)
     assert client.see(name, "state")["against_staying"] == pytest.approx(6.0, abs=1.0)
-
-
-def test_gains_of_older_records_are_read():
-    old = {
-        "service": 5.0,
-        "movement": 1.0,
-        "staying": 8.0,
-        "fixed": None,
-        "told": 2,
-        "asks": 2,
-        "tells": 2,
-        "alarms": 0,
-    }
-    assert Sums.from_data(old) == Sums(5.0, 1.0, 2.0, None, told=2, asks=2, tells=2)
-    assert Sums.from_data(asdict(Sums(1.0))) == Sums(1.0)
 
 
 def test_episodes(client, name):

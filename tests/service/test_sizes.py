@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from service.running import KERNEL
 import holdcourse as hc
 from holdcourse.errors import TooLarge
 from holdcourse.gp.exact import MAX_HISTORY
-from holdcourse.service import sizes
+from holdcourse.service.core import epochs
+from holdcourse.service.core.requests import Config
 
 AXES = {f"axis{k}": list(range(4096)) for k in range(16)}  # 2**192 actions, which 64 bits take for 0
 
@@ -64,10 +66,10 @@ def test_a_kernel_of_many_parts_counts_each(client, name):
 
 
 def test_policies_that_do_not_learn_take_as_many_actions_as_the_service_does():
-    config = {"actions": [0.0] * 5000, "metric": "euclidean", "policy": "fixed-at", "options": {"kernel": None}}
-    sizes.require_room(config)
+    settings = epochs.settings_of(Config(id="a", actions=[0.0] * 5000, policy="fixed-at"))
+    epochs.require_room(settings)
     with pytest.raises(TooLarge, match="at most 3663"):
-        sizes.require_room(config | {"policy": "planner"})
+        epochs.require_room(dataclasses.replace(settings, policy="planner"))
 
 
 def test_the_library_refuses_a_grid_with_what_would_fit():

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from holdcourse.cli import app
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.service import tokens
-from holdcourse.service.clock import Clock
+from holdcourse.service.core import tokens
+from holdcourse.service.core.status import Clock
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ import stat
 import pytest
 from service.running import Client, served
 
+from holdcourse.events import plain
 from holdcourse.log import Log
-from holdcourse.service import tokens
-from holdcourse.service.clock import Clock
-from holdcourse.service.refusal_log import RefusalLog
-from holdcourse.service.refusals import Refusal
-from holdcourse.service.store import DataFolder
+from holdcourse.service.core import tokens
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.status import Clock
+from holdcourse.service.http.errors import HttpRefusal, RefusalLog
 
 ANYBODY = {"token": None, "name": "anybody on this machine"}
 
@@ -66,7 +66,7 @@ def test_every_event_that_somebody_causes_says_who(tmp_path, people):
         log.close()
     expected = {"ask": "scada", "tell": "historian"}
     for event in events:
-        assert event.body["extra"]["by"] == author[expected.get(event.kind, "control room")], event
+        assert plain(event.body.extra.by) == author[expected.get(event.kind, "control room")], event
     assert {event.kind for event in events} == {"note", "ask", "tell", "episode"}
 
 
@@ -116,7 +116,7 @@ def test_the_count_is_said_with_the_next_line(caplog):
     with caplog.at_level(logging.WARNING, "holdcourse.service"):
         for second in (0, 1, 59, 61, 62):
             seconds[0] = float(second)
-            log.add(Refusal(429, "busy", ""), None, "10.0.0.1", "POST", "/x\n" * 100)
+            log.add(HttpRefusal(429, "busy", ""), None, "10.0.0.1", "POST", "/x\n" * 100)
     assert len(caplog.messages) == 2
     assert caplog.messages[1].endswith("; 2 more since the line before")
     assert all("\n" not in message for message in caplog.messages)  # nobody writes lines of their own

@@ -8,7 +8,7 @@ import pytest
 from oracles import durability
 from oracles.driving import POLICIES
 
-from holdcourse import recording
+from holdcourse import operation
 
 ROUNDS = int(os.environ.get("HOLDCOURSE_ROUNDS", "100000"))  # of the limits
 
@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(recording, "SNAPSHOT_EVERY", 12)
+    monkeypatch.setattr(operation, "SNAPSHOT_EVERY", 12)
 
 
 @pytest.mark.parametrize("name", list(POLICIES))

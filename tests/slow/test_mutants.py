@@ -21,8 +21,8 @@ MODULES = {
     "holdcourse.log": ("test_log.py", "test_record_edges.py"),
     "holdcourse.database": ("test_log.py", "test_record_edges.py"),
     "holdcourse.mark": ("test_log.py", "test_record_edges.py"),
-    "holdcourse.service.tokens": ("service/test_tokens.py",),
-    "holdcourse.service.epochs": ("service/test_epochs.py", "service/test_modes.py"),
+    "holdcourse.service.core.tokens": ("service/test_tokens.py",),
+    "holdcourse.service.core.epochs": ("service/test_epochs.py", "service/test_modes.py"),
 }
 
 

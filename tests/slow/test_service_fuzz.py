@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from service.running import KERNEL, Client, Process
 
-from holdcourse.service import tokens
+from holdcourse.service.core import tokens
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="the slow extra is not installed")
 pytest.importorskip("schemathesis", reason="the slow extra is not installed")

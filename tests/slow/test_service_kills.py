@@ -52,11 +52,11 @@ CLIENTS = ["mirror", "planner", "proximal", "limited", "twins", "twins", "shared
 FORKING = """
 import json, os, sys
 import uvicorn
-import holdcourse.service.app
-from holdcourse import controller, recipe, recording
+import holdcourse.service.http.app
+from holdcourse import controller, recipe, operation
 from holdcourse.cli import main
 
-recording.SNAPSHOT_EVERY = 12
+operation.SNAPSHOT_EVERY = 12
 for made in sys.argv[3:]:
     warm = controller.Controller(recipe.make(json.loads(made)))
     for _ in range(2):
@@ -251,9 +251,9 @@ def check(remote, machines, folder):
     log = Log.read(path)
     events = [event for event in log.events() if event.kind in ("ask", "tell")]
     log.close()
-    asks = [event.body["round"] for event in events if event.kind == "ask"]
+    asks = [event.body.round for event in events if event.kind == "ask"]
     assert asks == list(range(count)), "a round was decided twice"
-    tells = [event.body["id"] for event in events if event.kind == "tell"]
+    tells = [event.body.id for event in events if event.kind == "tell"]
     assert sorted(tells) == sorted(f"r{t}" for t in range(count)), "a round was told twice"
     answered = {t: said for machine in mine for t, said in machine.asked.items()}
     if remote.id == "shared":
@@ -285,9 +285,9 @@ def asked_and_told_again(events):
     controller, decided = undisturbed("shared"), {}
     for event in events:
         if event.kind == "ask":
-            decision = controller.ask(event.body["request"]["context"], round=event.body["round"])
+            decision = controller.ask(event.body.request.context, round=event.body.round)
             decided[decision.round] = (decision.action, decision.probabilities.tolist())
         else:
-            t = int(event.body["id"][1:])
-            controller.tell(event.body["id"], measurement_of(t, decided[t][0]))
+            t = int(event.body.id[1:])
+            controller.tell(event.body.id, measurement_of(t, decided[t][0]))
     return decided

@@ -19,7 +19,7 @@ BROWSER = next(
 )
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium to open the page")
-DEMO = "import typer; from holdcourse.wind.backtest_command import demo; typer.run(demo)"
+DEMO = "import typer; from holdcourse.cli.backtest import demo; typer.run(demo)"
 
 # Every control once; the last words go into the page's title, where the test can read them.
 TOUCH = """

@@ -323,7 +323,7 @@ def test_in_wind_that_nothing_can_be_predicted_of_the_wind_planner_stays(start):
 
 def test_altitudes_that_few_machines_reach_are_warned_of():
     high = record(heights=(100.0, 2830.0))
-    warned = [text for text in run_backtest(high, plan=QUICK).warnings if "--high 1000" in text]
+    warned = [text for text in run_backtest(high, plan=QUICK).warnings if "high=1000" in text]
     assert len(warned) == 1
     assert "go up to 2830 m, as the data do" in warned[0]
     chosen = run_backtest(high, plan=replace(QUICK, high=2000.0))

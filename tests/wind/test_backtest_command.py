@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from holdcourse.cli import app, backtest
 from holdcourse.errors import HoldcourseError, MissingExtra
-from holdcourse.wind import backtest_command, bundled
+from holdcourse.wind import bundled
 from holdcourse.wind.result import Line
 from holdcourse.wind.run import Plan
 from holdcourse.wind.tables import screen_tables
@@ -26,9 +26,6 @@ POLICIES = ("--policies", "fixed,cgp-lcb", "--what-if", "none", "--count", "4")
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.command()(backtest_command.backtest)
-    app.command()(backtest_command.demo)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, width=100):
@@ -186,7 +183,7 @@ def test_mistakes_are_one_line_with_the_remedy(run, wind, options, message):
 
 
 def test_an_out_that_cannot_be_written_is_refused_before_the_flights(run, wind, monkeypatch):
-    monkeypatch.setattr(backtest_command, "run_backtest", None)
+    monkeypatch.setattr(backtest, "run_backtest", None)
     for out in ("west.csv", "west.csv/below"):
         with pytest.raises(HoldcourseError, match=r"cannot write to .*: west\.csv is a file; choose another --out"):
             run("backtest", "west.csv", *POLICIES, "--out", out)
@@ -228,7 +225,7 @@ def test_progress_is_quiet_when_nobody_watches(run, wind):
 def test_demo(run, tmp_path, monkeypatch):
     """The demo's path through the code, on two weeks of its data; the whole of it runs in the slow tests."""
     short = {"test": bundled("test").between(None, "2010-07-15"), "history": bundled("history").between("2010-06-01")}
-    monkeypatch.setattr(backtest_command, "bundled", short.get)
+    monkeypatch.setattr(backtest, "bundled", short.get)
     done = run("demo", "--out", "here", width=80)
     assert "North Sea" in done.stdout
     assert "2 weeks are too few to conclude anything" in " ".join(done.stdout.split())

@@ -112,7 +112,7 @@ def test_levels_below_ground_are_never_used(shared_data: Path) -> None:
 
 def test_pressure_levels_alone_ask_for_the_ground(shared_data: Path) -> None:
     path = shared_data / "formats" / "era5_pl_newcds_walnut_gulch_48h.nc"
-    with pytest.raises(InvalidInput, match=r"where the ground is.*--surface-height"):
+    with pytest.raises(InvalidInput, match=r"where the ground is.*surface_height="):
         load(path, lat=31.744, lon=-110.0525)
     for wrong in (0.0, 700.0, 1000.0):
         with pytest.raises(InvalidInput, match=r"repeat one wind.*below ground"):
@@ -336,7 +336,7 @@ def test_zip_of_the_store(shared_data: Path, tmp_path: Path) -> None:
 
 def test_the_grid_point_must_be_settled(shared_data: Path) -> None:
     path = shared_data / "formats" / "euroc_2022_all_windows.nc"
-    with pytest.raises(InvalidInput, match=r"5 x 5 grid points .*--lat and --lon"):
+    with pytest.raises(InvalidInput, match=r"5 x 5 grid points .*lat= and lon="):
         load(path)
     with pytest.raises(InvalidInput, match="both lat and lon"):
         load(path, lat=39.0)
@@ -411,7 +411,7 @@ def test_a_half_empty_file_is_refused(tmp_path: Path) -> None:
     path = new_cds(tmp_path / "half.nc")
     with h5py.File(path, "a") as file:
         file["u"][:20] = np.nan
-    with pytest.raises(InvalidInput, match=r"67% of the speeds in half\.nc are missing.*--max-missing 0\.7"):
+    with pytest.raises(InvalidInput, match=r"67% of the speeds in half\.nc are missing.*max_missing=0\.7"):
         load(path)
     assert len(load(path, max_missing=0.7)) == 10
 

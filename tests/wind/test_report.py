@@ -142,7 +142,7 @@ def test_pictures_need_an_extra(result, tmp_path, monkeypatch):
 
 def test_a_folder_that_cannot_be_written(result, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidInput, match=r"cannot write to .*file: it is a file; choose another --out"):
+    with pytest.raises(InvalidInput, match=r"cannot write to .*file: it is a file; choose another folder="):
         write_report([result], tmp_path / "file", pictures=False)
     with pytest.raises(InvalidInput, match="no result"):
         write_report([], tmp_path)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.arguments import refuse_record
+from holdcourse.database import refuse_record
 from holdcourse.errors import InvalidInput
 from holdcourse.spreadsheet import original
 

@@ -151,7 +151,7 @@ def read_plant(
     """
     table = Csv.read(path)
     if not context:
-        raise InvalidInput("give at least one --context column: what was known before each decision")
+        raise InvalidInput("give at least one context= column: what was known before each decision")
     costs, contexts, texts = table.numbers([cost])[:, 0], table.numbers(context), table.texts(action)
     order = _order(table, time)
     values: Array | list[str]
@@ -160,7 +160,7 @@ def read_plant(
     except ValueError:
         if bins is not None:
             raise InvalidInput(
-                f"--bins is for numbers, but column {action!r} holds names such as {texts[0]!r}"
+                f"bins= is for numbers, but column {action!r} holds names such as {texts[0]!r}"
             ) from None
         values = sorted(set(texts))
         actions = np.array([values.index(text) for text in texts], dtype=np.int64)
@@ -168,7 +168,7 @@ def read_plant(
         values, actions = _binned(numbers, bins, action)
     if len(values) > MOST_ACTIONS:
         raise InvalidInput(
-            f"column {action!r} holds {len(values)} different settings; round them to fewer, e.g. --bins 20"
+            f"column {action!r} holds {len(values)} different settings; round them to fewer, e.g. bins=20"
         )
     return values, History(actions[order], contexts[order], costs[order])
 
@@ -275,7 +275,7 @@ def _binned(numbers: Array, bins: int | None, name: str) -> tuple[Array, Indices
         values, actions = np.unique(numbers, return_inverse=True)
         return values, actions.astype(np.int64)
     if bins < 2:
-        raise InvalidInput(f"--bins must be 2 or more, got {bins}")
+        raise InvalidInput(f"bins= must be 2 or more, got {bins}")
     values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
     return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)
 

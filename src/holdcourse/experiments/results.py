@@ -59,7 +59,9 @@ class Results:
         """Read all finished runs of a folder."""
         store = Folder(Path(folder))
         if not store.manifest.exists():
-            raise InvalidInput(f"{folder} holds no sweep (no {store.manifest.name}); give the folder of its --out")
+            raise InvalidInput(
+                f"{folder} holds no sweep (no {store.manifest.name}); give the folder= that it was written to"
+            )
         found = [store.load(identity) for identity in store.identities()]
         found.sort(key=lambda pair: pair[0].place)
         rows, curves = zip(*found, strict=True) if found else ((), ())

@@ -166,7 +166,7 @@ def _executed(scenes: list[list[RunConfig]], executor: Executor) -> Iterable[lis
     except BrokenExecutor:
         raise HoldcourseError(
             "a worker process died (out of memory, or killed); finished runs are saved: the same command goes on, "
-            "with less memory if --workers is smaller"
+            "with less memory if workers= is smaller"
         ) from None
     finally:
         for future in running:

@@ -27,7 +27,7 @@ from typing import Any
 
 import holdcourse as hc
 from holdcourse import archive
-from holdcourse.arguments import writing
+from holdcourse.archive import writing
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.experiments.execute import Arrays, Outcome
 from holdcourse.experiments.runs import Sweep, digest
@@ -107,11 +107,11 @@ class Folder:
             if found != wanted:
                 raise InvalidInput(
                     f"{self.path} holds results of another configuration ({_difference(found, wanted)}); "
-                    "choose another --out, or start over with --fresh"
+                    "choose another folder=, or start over with fresh=True"
                 )
         else:
             if (self.path / "runs").exists():
-                raise InvalidInput(f"{self.path} holds runs without {self.manifest.name}; choose another --out")
+                raise InvalidInput(f"{self.path} holds runs without {self.manifest.name}; choose another folder=")
             with writing(self.path):
                 archive.write_file(self.manifest, (json.dumps(wanted, indent=1, sort_keys=True) + "\n").encode())
         with writing(self.path / "runs"):
@@ -139,7 +139,7 @@ class Folder:
         state, curves = archive.unpack(archive.read_file(path), str(path))
         try:
             if (state["sweep"], digest(state["run"])) != (self.sweep, identity):
-                raise ForeignRun(f"{path} is the result of another run or another sweep; remove it, or use --fresh")
+                raise ForeignRun(f"{path} is the result of another run or another sweep; remove it, or use fresh=True")
             return _row(state), curves
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFile(f"{path} is damaged: {error!r}") from None
@@ -197,7 +197,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(archive.read_file(path))
     except ValueError:
-        raise InvalidInput(f"{path} cannot be read; start over with --fresh, or choose another --out") from None
+        raise InvalidInput(f"{path} cannot be read; start over with fresh=True, or choose another folder=") from None
     return found
 
 

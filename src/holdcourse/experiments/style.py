@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdcourse import registry
-from holdcourse.arguments import writing
+from holdcourse.archive import writing
 from holdcourse.errors import MissingExtra
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from holdcourse.errors import HoldcourseError, InvalidInput
-from holdcourse.experiments.explain import explain, spelled
 from holdcourse.experiments.own import OwnWorld, file_hash
 from holdcourse.experiments.policies import check_policy_name, runs_code
 from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
 from holdcourse.experiments.sections import Actions, Contexts, Costs, Learner, Movement
+from holdcourse.mistakes import first_in_words, spelled
 
 Place: TypeAlias = tuple[int | str, ...]  # of a key: the names and numbers on the way to it
 
@@ -125,12 +125,12 @@ def load_sweep(path: Path, *, code: bool = True, say: Callable[[str], None] = la
     try:
         parsed = SweepFile.model_validate(data)
     except ValidationError as error:
-        place, line = explain(error, _known_keys)
+        place, line = first_in_words(error, _known_keys)
         raise InvalidInput(f"{path}{_line_of(text, place)}: {line}") from None
     for place, named in parsed.code(path.parent).items():
         if not code:
             where = f"{path}{_line_of(text, place)}: {spelled(place)}"
-            raise InvalidInput(f"{where} names code, {named}, which --no-code refuses; read it, then leave that out")
+            raise InvalidInput(f"{where} names code, {named}, which code=False refuses; read it, then leave that out")
         say(f"{path} runs code that is not holdcourse's: {named} ({spelled(place)})")
     for k, policy in enumerate(parsed.policies):
         with _about(path, text, ("policies", k)):

@@ -120,7 +120,7 @@ class WindConfig(WorldConfig):
         """The first `rounds` hours of the period."""
         time, speed, _ = _wind(self)
         if run.rounds > len(time):
-            raise InvalidInput(f"{self.site.title} has {len(time)} hours of wind, not {run.rounds}; lower --rounds")
+            raise InvalidInput(f"{self.site.title} has {len(time)} hours of wind, not {run.rounds}; give fewer rounds=")
         world = wind_world(time[: run.rounds], self.altitudes, speed[: run.rounds], rho=run.rho, movement=self.movement)
         return Scene(world, world.hours[:, None], run.start or 0, world.energy.max(axis=1))
 
@@ -221,6 +221,6 @@ def _files(folder: Path) -> list[Path]:
     if not found:
         raise InvalidInput(
             f"no file ml_2016_MM.netcdf in {folder}; these are the monthly files of doi 10.4121/"
-            "uuid:646eaf3f-c90b-4f22-89bf-8986804def3c; leave out --data to use the bundled wind"
+            "uuid:646eaf3f-c90b-4f22-89bf-8986804def3c; leave out data= to use the bundled wind"
         )
     return found

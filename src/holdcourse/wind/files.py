@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
-from holdcourse.arguments import refuse_record
+from holdcourse.database import refuse_record
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
 from holdcourse.wind.unpacking import allowed_bytes, parts
 

@@ -170,7 +170,7 @@ def nearest_point(field: Field, latitude: float | None, longitude: float | None)
         if north.size * east.size > 1:
             raise InvalidInput(
                 f"{field.label} holds {north.size} x {east.size} grid points ({_span(north, east)}): "
-                "say which with --lat and --lon (lat=, lon=)"
+                "say which with lat= and lon="
             )
         i = j = 0
         note = "its only grid point"
@@ -181,7 +181,7 @@ def nearest_point(field: Field, latitude: float | None, longitude: float | None)
         if abs(north[i] - latitude) > _reach(north) or abs(away[j]) > _reach(east):
             raise InvalidInput(
                 f"the site {Site(latitude, _west(longitude))} lies outside {field.label} ({_span(north, east)}); "
-                "check --lat and --lon, or download the area around the site"
+                "check lat= and lon=, or download the area around the site"
             )
         km = 111.2 * float(np.hypot(north[i] - latitude, away[j] * np.cos(np.radians(latitude))))
         note = f"nearest of {north.size} x {east.size} grid points, {km:.0f} km from the site asked for"

@@ -43,7 +43,7 @@ def join(pieces: Sequence[Piece], *, ceiling: float, max_missing: float) -> Wind
     low = _nominal(heights) <= ceiling
     left_out = int((~low & np.isfinite(_nominal(heights))).sum())
     if not low.any():
-        raise InvalidInput(f"{ordered[0].label}: no height up to the ceiling of {ceiling:g} m; raise --ceiling")
+        raise InvalidInput(f"{ordered[0].label}: no height up to the ceiling of {ceiling:g} m; raise ceiling=")
     if left_out:
         notes.append(f"{left_out} levels above {ceiling:g} m left out")
     heights, speed = heights[:, low], speed[:, low]
@@ -112,7 +112,7 @@ def _require_plausible(label: str, time: Times, speed: Array) -> None:
     wild = speed[np.isinf(speed) | (speed > FASTEST_WIND)]
     if len(wild):
         raise DamagedFile(
-            f"{label}: a speed of {wild[0]:.6g} m/s is no wind; the file is damaged, or its unit is not m/s (--units)"
+            f"{label}: a speed of {wild[0]:.6g} m/s is no wind; the file is damaged, or its unit is not m/s (units=)"
         )
 
 
@@ -130,7 +130,7 @@ def _require_enough(
         worst = int(np.argmax(by_level))
         raise InvalidInput(
             f"{share:.0%} of the speeds in {label} are missing (at {names[worst]}: {by_level[worst]:.0%}); "
-            f"leave out such heights, or accept them with --max-missing {np.ceil(share * 20) / 20:g}"
+            f"leave out such heights, or accept them with max_missing={np.ceil(share * 20) / 20:g}"
         )
 
 

@@ -42,7 +42,7 @@ def split(
         past = replace(data, **_rows(data, before))
         return test, past, [f"history: the data before the test period, {_days(past)}"]
     if len(test) < FEWEST_TIMES:
-        raise InvalidInput(f"{len(test)} times are too few to take history from; give the past with --history FILE")
+        raise InvalidInput(f"{len(test)} times are too few to take history from; give the past as history=")
     cut = test.time[len(test) // 4]
     past, rest = test.between(None, cut), test.between(cut, None)
     note = f"history: no file was given, so the first quarter of the data, {_days(past)}; the test begins after it"
@@ -64,11 +64,11 @@ def choose_altitudes(low: float | None, high: float | None, count: int, series: 
     lowest, highest = zip(*(_covered(data) for data in series), strict=True)
     bottom, top = max(lowest), min(highest)
     # A micrometre of slack, as in `WindData.at`.
-    for option, wanted, inside in (("--low", low, math.ceil(bottom - 1e-6)), ("--high", high, math.floor(top + 1e-6))):
+    for name, wanted, inside in (("low", low, math.ceil(bottom - 1e-6)), ("high", high, math.floor(top + 1e-6))):
         if wanted is not None and not bottom - 1e-6 <= wanted <= top + 1e-6:
             raise InvalidInput(
-                f"{option} {wanted:g} lies outside the heights {bottom:.1f} to {top:.1f} m that the data have at every "
-                f"time; use {option} {inside}, or another altitude in between"
+                f"{name}={wanted:g} lies outside the heights {bottom:.1f} to {top:.1f} m that the data have at every "
+                f"time; use {name}={inside}, or another altitude in between"
             )
     low, high = bottom if low is None else low, top if high is None else high
     if not (0 < low < high and count >= 2):
@@ -92,7 +92,7 @@ def pieces(data: WindData, max_gap: float) -> tuple[list[WindData], list[str]]:
     """Gapless stretches of a day or more, and what was left out."""
     found = list(data.segments(max_gap))
     if not found:
-        raise InvalidInput("no stretch of the record is complete at these altitudes; choose others, or raise --max-gap")
+        raise InvalidInput("no stretch of the record is complete at these altitudes; choose others, or raise max_gap=")
     long_enough = [piece for piece in found if len(piece) * data.step >= SHORTEST_SEGMENT]
     if not long_enough or len(long_enough) == len(found):
         return found, []

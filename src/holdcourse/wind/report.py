@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdcourse.arguments import writing
+from holdcourse.archive import writing
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.pictures import check_pictures, write_pictures
 from holdcourse.wind.report_page import page

@@ -118,7 +118,7 @@ class SiteResult:
         if self.plan.high is None and top > USUAL_CEILING:
             found.append(
                 f"The altitudes to choose from go up to {top:.0f} m, as the data do; few machines fly above "
-                f"{USUAL_CEILING:.0f} m. Say how high yours does with --high, e.g. --high {USUAL_CEILING:.0f}."
+                f"{USUAL_CEILING:.0f} m. Say how high yours does with high=, e.g. high={USUAL_CEILING:.0f}."
             )
         return found
 

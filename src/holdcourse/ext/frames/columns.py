@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from holdcourse.controller import Controller
 from holdcourse.errors import InvalidInput
-from holdcourse.log import Event, Log
+from holdcourse.events import Ask, Episode, Redirect, Tell
+from holdcourse.log import Log
 from holdcourse.problem import Problem
 from holdcourse.simulation import Run
 
@@ -118,16 +119,19 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
     episode = 0
     meant: dict[int, int] = {}  # by round: what the machine was told to do
     for event in log.events():
-        if event.kind == "ask":
-            rows[event.body["round"]] = _asked(event, episode)
-        if event.kind in ("ask", "redirect"):
-            meant[event.body["round"]] = event.body.get("order", event.body)["action"]
-        if event.kind == "tell":
-            told = rows[int(event.body["id"][1:])]
-            told |= {"told": event.at, "measurement": event.body["measurement"], "applied": event.body["applied"]}
-        elif event.kind == "episode":
-            episode += 1
-            starts[max(rows, default=-1) + 1] = int(event.body["start"])
+        body = event.body
+        match body:
+            case Ask():
+                rows[body.round] = _asked(event.at, body, episode)
+                meant[body.round] = body.meant
+            case Redirect():
+                meant[body.round] = body.order.action
+            case Tell():
+                told = rows[int(body.id[1:])]
+                told |= {"told": event.at, "measurement": body.measurement, "applied": body.applied}
+            case Episode():
+                episode += 1
+                starts[max(rows, default=-1) + 1] = body.start
     here = starts[0]
     for number, row in rows.items():
         here = starts.get(number, here)
@@ -138,9 +142,8 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
     return list(rows.values())
 
 
-def _asked(event: Event, episode: int) -> Row:
-    body = event.body
-    context = body["request"].get("context")
-    known = {name: body[name] for name in ("round", "action", "wanted", "limited_by", "expected_cost")}
+def _asked(at: str, body: Ask, episode: int) -> Row:
+    context = body.request.context
+    known = {name: getattr(body, name) for name in ("round", "action", "wanted", "limited_by", "expected_cost")}
     untold = {"told": None, "measurement": None, "applied": None}
-    return {**known, **untold, "episode": episode, "asked": event.at, "context": [] if context is None else context}
+    return {**known, **untold, "episode": episode, "asked": at, "context": [] if context is None else context}

@@ -189,7 +189,7 @@ def _unit(
         return unit, f"speeds are in {unit}, as the file says"
     if np.isfinite(speed).any():
         _require_clear_unit(table.label, low, speed)
-    return "m/s", "speeds carry no unit: read as m/s (--units for another)"
+    return "m/s", "speeds carry no unit: read as m/s (units= for another)"
 
 
 def _require_clear_unit(label: str, low: Array, speed: Array) -> None:
@@ -198,7 +198,7 @@ def _require_clear_unit(label: str, low: Array, speed: Array) -> None:
     if high_mean or np.nanmax(speed) > UNCLEAR_SPEED:
         raise InvalidInput(
             f"{label}: speeds of {np.nanmean(speed):.1f} on average and up to {np.nanmax(speed):.1f} are too high for "
-            "m/s, and the file names no unit; say --units km/h (or kn, mph), or --units m/s if that is right"
+            "m/s, and the file names no unit; say units=km/h (or kn, mph), or units=m/s if that is right"
         )
 
 

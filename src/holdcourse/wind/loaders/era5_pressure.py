@@ -89,11 +89,11 @@ def _ground(
     if not known.any():
         raise InvalidInput(
             f"{field.label} does not say where the ground is, and below it the archive holds invented wind: give "
-            "the single-level file too (surface pressure or geopotential), or --surface-height "
+            "the single-level file too (surface pressure or geopotential), or surface_height= "
             "(metres above sea level; 0 at sea)"
         )
     if len(levels) < 2:
-        raise InvalidInput(f"{field.label} has a single level; download several, or give --surface-height")
+        raise InvalidInput(f"{field.label} has a single level; download several, or give surface_height=")
     order = np.argsort(levels)
     logs = np.log(levels[order] * 100.0)
     tops = [

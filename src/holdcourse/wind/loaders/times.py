@@ -37,7 +37,7 @@ def read_times(
     aware = [moment.tzinfo is not None for moment in parsed]
     if all(aware):
         seconds = [(moment.astimezone(UTC).replace(tzinfo=None) - _EPOCH).total_seconds() for moment in parsed]
-        needless = "" if timezone is None else f" (--timezone {timezone} was not needed)"
+        needless = "" if timezone is None else f" (timezone={timezone} was not needed)"
         return _as_times(seconds), f"times carry their zone{needless}; shown in UTC"
     if any(aware):
         row = aware.index(not aware[0])
@@ -50,10 +50,10 @@ def read_times(
         return naive, "times are UTC, as the file says"
     if words & _LOCAL_WORDS:
         raise InvalidInput(
-            f"{label}: the column {column!r} holds local times; say which with --timezone, e.g. --timezone Europe/Oslo"
+            f"{label}: the column {column!r} holds local times; say which with timezone=, e.g. timezone=Europe/Oslo"
         )
     _require_no_clock_change(np.unique(naive) if tidy else naive, label)
-    return naive, "times carry no zone: read as UTC (--timezone for another)"
+    return naive, "times carry no zone: read as UTC (timezone= for another)"
 
 
 def _parsed(cells: Sequence[str], label: str, time_format: str | None) -> list[datetime]:
@@ -74,7 +74,7 @@ def _parsed(cells: Sequence[str], label: str, time_format: str | None) -> list[d
     whole = [form for form in fitting if all(_fits(cell, form) for cell in cells)]
     if len(whole) > 1:
         raise InvalidInput(
-            f"{label}: {cells[0]!r} may be {' or '.join(whole)}; say which, e.g. --time-format '{whole[0]}'"
+            f"{label}: {cells[0]!r} may be {' or '.join(whole)}; say which, e.g. time_format='{whole[0]}'"
         )
     if whole:
         return _by_format(cells, whole[0], label)
@@ -82,7 +82,7 @@ def _parsed(cells: Sequence[str], label: str, time_format: str | None) -> list[d
         return _by_format(cells, fitting[0], label)  # raises at the cell that does not fit
     bad = next((cell for cell in cells if not _is_iso(cell)), cells[0])
     raise InvalidInput(
-        f"{label}: {bad[:40]!r} is not a time; write times like 2020-06-30T12:00Z, or say how with --time-format"
+        f"{label}: {bad[:40]!r} is not a time; write times like 2020-06-30T12:00Z, or say how with time_format="
     )
 
 
@@ -121,7 +121,7 @@ def _by_format(cells: Sequence[str], form: str, label: str) -> list[datetime]:
     try:
         return [datetime.strptime(cell, form) for cell in cells]
     except (ValueError, re.error) as error:
-        raise InvalidInput(f"{label}: {error}; correct the file or --time-format") from None
+        raise InvalidInput(f"{label}: {error}; correct the file or time_format=") from None
 
 
 def zone_of(timezone: str) -> ZoneInfo:
@@ -155,7 +155,7 @@ def _require_no_clock_change(times: Times, label: str) -> None:
         if _clock_change(moment, months=(10, 11)):
             raise InvalidInput(
                 f"{label}: {moment} comes twice, in a night when clocks are set back: these may be local times; "
-                "say --timezone Europe/Oslo (or where you are), or --timezone UTC if they are not"
+                "say timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
             )
     steps: NDArray[np.int64] = np.diff(unique).astype(np.int64)
     if not len(steps) or np.median(steps) > HOUR:
@@ -165,7 +165,7 @@ def _require_no_clock_change(times: Times, label: str) -> None:
         if _clock_change(moment, months=(3,)):
             raise InvalidInput(
                 f"{label}: the hour before {moment} is missing, in a night when clocks are set forward: these may be "
-                "local times; say --timezone Europe/Oslo (or where you are), or --timezone UTC if they are not"
+                "local times; say timezone=Europe/Oslo (or where you are), or timezone=UTC if they are not"
             )
 
 

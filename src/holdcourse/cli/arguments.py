@@ -1,0 +1,71 @@
+"""What the commands share: options of one meaning, lists such as `a,b`, the folder of `--out`, what paths cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+import holdcourse as hc
+from holdcourse import archive
+from holdcourse.errors import InvalidInput
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
+Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
+
+
+def names_of(texts: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names separated by commas, or from an option given again; each once. None where there are none."""
+    if not texts:
+        return None
+    names = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
+    if "" in names:
+        raise InvalidInput(
+            f"there is an empty name in {','.join(texts)!r}; write names with single commas between them"
+        )
+    return names
+
+
+def names_option(name: str, meaning: str, known: Iterable[str], panel: str | None = None) -> Any:
+    """An option for a list such as `a,b`, completed from what is known; read it with `names_of`."""
+    return typer.Option(name, metavar="NAMES", help=meaning, autocompletion=completing(known), rich_help_panel=panel)
+
+
+def completing(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """For a shell: how a list can go on. Its last name is completed, and those before are not offered again."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in known if name.startswith(begun) and name not in before.split(",")]
+
+    return complete
+
+
+def check_out(folder: Path | None) -> None:
+    """Raise where nothing could be written to `--out`, before work that takes long; nothing is made."""
+    if folder is not None:
+        archive.check_writable(folder)
+
+
+def bill_rows(bills: dict[str, hc.PricedPath]) -> list[dict[str, Any]]:
+    """What each path cost, in JSON values."""
+    return [{"policy": k, "service": p.service, "movement": p.movement, "total": p.total} for k, p in bills.items()]
+
+
+def bill_table(bills: dict[str, hc.PricedPath], best: float, title: str) -> Table:
+    """What each path cost, beside `best`."""
+    shown = Table("policy", title=title)
+    for name in ("service", "movement", "total", "of optimum"):
+        shown.add_column(name, justify="right")
+    for name, path in bills.items():
+        ratio = f"{path.total / best:.2f}" if best > 0 else ""
+        shown.add_row(name, *(_amount(cost) for cost in (path.service, path.movement, path.total)), ratio)
+    return shown
+
+
+def _amount(cost: float) -> str:
+    return f"{cost:,.0f}" if 1e3 <= abs(cost) < 1e9 else f"{cost:.4g}"

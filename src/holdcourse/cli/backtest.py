@@ -1,0 +1,452 @@
+"""The commands `holdcourse backtest`, on wind or on a plant's own record, and `holdcourse demo`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from typer.core import TyperCommand
+
+from holdcourse import archive, registry
+from holdcourse.backtest.csvfile import Csv
+from holdcourse.backtest.plant import POLICIES, backtest_plant, read_plant
+from holdcourse.cli.arguments import Directed, Json, Matrix, check_out, names_of, names_option
+from holdcourse.cli.wording import options_of, with_options
+from holdcourse.database import refuse_record
+from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.experiments.policies import check_policy_name, make_policy, policy_names
+from holdcourse.experiments.tables import digits_of
+from holdcourse.problem import Problem
+from holdcourse.registry import label_of
+from holdcourse.wind.bundled import bundled
+from holdcourse.wind.files import expand
+from holdcourse.wind.pictures import check_pictures
+from holdcourse.wind.power import PowerCurve, paper_curve, read_curve
+from holdcourse.wind.report import write_report
+from holdcourse.wind.run import Plan, SiteResult, Wind, run_backtest
+from holdcourse.wind.tables import as_data, screen_tables
+
+REPORT = Path("backtest-report")
+
+DATA, MACHINE, FLYING, OUTPUT = "Data", "Machine", "Flying", "Output"
+
+app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+plant_app = typer.Typer(
+    add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
+)
+
+
+# -- a plant's own record ---------------------------------------------------------------------------------------------
+
+
+def _csv(path: Path) -> Path:
+    """Before the columns are asked for: a controller's own record has none."""
+    refuse_record(path, "--log reads a CSV")
+    return path
+
+
+@plant_app.command()
+def backtest_log(
+    log: Annotated[
+        Path,
+        typer.Option(callback=_csv, help="CSV of the plant's record: a row per measurement, with a header."),
+    ],
+    action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
+    cost: Annotated[str, typer.Option(help="Column of what was measured.")],
+    context: Annotated[list[str], typer.Option(help="Column of the context; repeat for several.")],
+    time: Annotated[str | None, typer.Option(help="Column of the time; default: rows are in order.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
+    move_cost: Annotated[float, typer.Option(help="Cost of moving a setting by one unit.")] = 1.0,
+    fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
+    matrix: Matrix = None,
+    directed: Directed = False,
+    policies: Annotated[
+        list[str] | None,
+        names_option("--policies", "Which policies, e.g. recommended,gp-md.", policy_names()),
+    ] = None,
+    rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Would it have paid off at your plant? Policies on its own record.
+
+    Every number is by a model of the record, and says so.
+
+    Example:
+    [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
+    """
+    values, readings = read_plant(log, action=action, cost=cost, context=context, time=time, bins=bins)
+    named = isinstance(values, list)
+    if named and matrix is None:
+        raise InvalidInput(f"column {action!r} holds names ({', '.join(values[:4])}); give a --matrix of move costs")
+    problem = Problem(
+        None if named else values,
+        "euclidean" if matrix is None else Csv.read(matrix).numbers(),
+        scale=move_cost if matrix is None else 1.0,
+        fixed_cost=fixed_cost,
+        directed=directed,
+        labels=list(values) if named else None,
+    )
+    wanted = names_of(policies) or POLICIES
+    for name in wanted:
+        check_policy_name(name)
+    check_out(out)
+    found = backtest_plant(problem, readings, make_policy, wanted, rho=rho, seed=seed)
+    if out is not None:
+        with archive.writing(out):
+            archive.write_file(out / "backtest.json", (json.dumps(found.as_values(), indent=1) + "\n").encode())
+    if as_json:
+        typer.echo(json.dumps(found.as_values()))
+        return
+    table = Table("policy", title=f"{log.name}: {len(readings)} rounds, {problem.n} settings; model-based")
+    for heading in ("service", "movement", "total", "saved", "guessed"):
+        table.add_column(heading, justify="right")
+    largest = max(abs(cost) for line in found.lines for cost in (line.service, line.movement, line.total))
+    digits = 4 if largest < 1 else digits_of(largest)
+    for line in found.lines:
+        numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
+        table.add_row(label_of(line.policy), *numbers, f"{line.saved:+.1f} %", f"{100 * line.guessed:.0f} %")
+    Console().print(table)
+    for note in found.notes:
+        typer.echo(note)
+    Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
+
+
+class WindOrRecord(TyperCommand):
+    """`backtest FILE...` flies a wind record; `backtest --log` replays a plant's own, which takes other options."""
+
+    @property
+    def others(self) -> tuple[Any, ...]:
+        """The command that it hands over to."""
+        return (PLANT_RECORD,)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Hand over to the other command where a plant's record is given."""
+        if any(word == "--log" or word.startswith("--log=") for word in args):
+            return PLANT_RECORD.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+PLANT_RECORD = typer.main.get_command(plant_app)
+
+
+# -- wind -------------------------------------------------------------------------------------------------------------
+
+
+@app.command(cls=WindOrRecord, epilog="For a plant's own record: holdcourse backtest --log plant.csv --help")
+def backtest(
+    files: Annotated[list[str], typer.Argument(help="Wind of one site: files or patterns (NetCDF, GRIB, CSV, ZIP).")],
+    history: Annotated[
+        list[str] | None,
+        typer.Option(help="Wind before the test, to choose the fixed altitude on.", rich_help_panel=DATA),
+    ] = None,
+    begin: Annotated[str | None, typer.Option("--from", help="Test from here on, UTC.", rich_help_panel=DATA)] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Test up to here, UTC.", rich_help_panel=DATA)] = None,
+    lat: Annotated[list[float] | None, typer.Option(help="Latitude; repeat for sites.", rich_help_panel=DATA)] = None,
+    lon: Annotated[list[float] | None, typer.Option(help="Longitude; repeat for sites.", rich_help_panel=DATA)] = None,
+    each: Annotated[bool, typer.Option("--each", help="Every file is a site.", rich_help_panel=DATA)] = False,
+    name: Annotated[list[str] | None, typer.Option(help="Name of the site, or sites.", rich_help_panel=DATA)] = None,
+    units: Annotated[
+        str | None, typer.Option(help="Of speed in a CSV: m/s, km/h, kn, mph.", rich_help_panel=DATA)
+    ] = None,
+    timezone: Annotated[str | None, typer.Option(help="Of times in a CSV.", rich_help_panel=DATA)] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="Of times in a CSV, e.g. %d/%m/%Y.", rich_help_panel=DATA)
+    ] = None,
+    surface_height: Annotated[
+        float | None, typer.Option(help="Height of the ground, m above sea.", rich_help_panel=DATA)
+    ] = None,
+    max_gap: Annotated[float, typer.Option(help="Fill gaps up to so many hours.", rich_help_panel=DATA)] = 3.0,
+    hourly: Annotated[bool, typer.Option("--hourly", help="Average over hours.", rich_help_panel=DATA)] = False,
+    low: Annotated[float | None, typer.Option(help="Lowest altitude, m.", rich_help_panel=MACHINE)] = None,
+    high: Annotated[float | None, typer.Option(help="Highest altitude, m.", rich_help_panel=MACHINE)] = None,
+    count: Annotated[int, typer.Option(help="Number of altitudes.", rich_help_panel=MACHINE)] = 25,
+    curve: Annotated[
+        Path | None, typer.Option(help="CSV of speed in m/s and power in kW.", rich_help_panel=MACHINE)
+    ] = None,
+    rated_speed: Annotated[
+        float | None, typer.Option(help="Of the paper's curve, m/s (12).", rich_help_panel=MACHINE)
+    ] = None,
+    cut_in: Annotated[float | None, typer.Option(help="No power below, m/s.", rich_help_panel=MACHINE)] = None,
+    cut_out: Annotated[float | None, typer.Option(help="No power above, m/s.", rich_help_panel=MACHINE)] = None,
+    movement: Annotated[
+        str, typer.Option(help="Cost of moving: paper, physical (1/60 of it), or kWh per m.", rich_help_panel=MACHINE)
+    ] = "paper",
+    climb: Annotated[
+        float | None, typer.Option(help="kWh per m up; with --sink, not --movement.", rich_help_panel=MACHINE)
+    ] = None,
+    sink: Annotated[float | None, typer.Option(help="kWh per metre down.", rich_help_panel=MACHINE)] = None,
+    rho: Annotated[
+        float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
+    ] = 1.0,
+    price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
+    policies: Annotated[
+        list[str] | None,
+        names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", registry.names("wind"), FLYING),
+    ] = None,
+    start: Annotated[
+        float | None, typer.Option(help="Altitude before the first hour, m; default middle.", rich_help_panel=FLYING)
+    ] = None,
+    context: Annotated[
+        Literal["hour", "periodic"], typer.Option(help="How the hour of the day is seen.", rich_help_panel=FLYING)
+    ] = "hour",
+    hyperparameters: Annotated[
+        Literal["paper", "fitted"], typer.Option(help="The paper's, or fitted on history.", rich_help_panel=FLYING)
+    ] = "paper",
+    prior_mean: Annotated[
+        float | None, typer.Option(help="Wind expected at first, m/s; default of history.", rich_help_panel=FLYING)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of policies that draw.", rich_help_panel=FLYING)] = 0,
+    what_if: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Other rho to try: 1,2,4, or none.", rich_help_panel=FLYING)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=f"Folder of the report (default {REPORT}; with --json none).", rich_help_panel=OUTPUT),
+    ] = None,
+    pictures: Annotated[
+        bool | None, typer.Option(help="PNG files too; default if possible.", rich_help_panel=OUTPUT)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Would altitude control have paid off? Every policy on your wind.
+
+    Without other history, the first quarter of the record is taken for it.
+
+    Example: [bold]holdcourse backtest lidar.csv[/]
+
+    Example: [bold]holdcourse backtest 2023.nc --history 2022.nc --lat 53 --lon -10[/]
+
+    Example: [bold]holdcourse backtest lidar.csv --curve machine.csv --price 0.09[/]
+
+    Example: [bold]holdcourse backtest west.csv east.csv --each --out sites[/]
+    """
+    plan = Plan(
+        low=low,
+        high=high,
+        count=count,
+        begin=begin,
+        end=end,
+        curve=_curve(curve, rated_speed, cut_in, cut_out),
+        movement=_movement(movement, climb, sink),
+        rho=rho,
+        context=context,
+        hyperparameters=hyperparameters,
+        prior_mean=prior_mean,
+        start_altitude=start,
+        policies=names_of(policies),
+        max_gap=max_gap,
+        hourly=hourly,
+        seed=seed,
+        what_if=_numbers(what_if),
+        price=_price(price),
+    )
+    loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
+    sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
+    _run_and_show(sites, plan, REPORT if out is None and not as_json else out, pictures, as_json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
+    as_json: Json = False,
+) -> None:
+    """A backtest on bundled wind: half a year in the North Sea.
+
+    With the two and a half years before it as history.
+
+    Example: [bold]holdcourse demo --out demo[/]
+    """
+    site = SiteFiles(bundled("test"), bundled("history"), "North Sea, 53.32 N 1.32 E", {})
+    _run_and_show([site], Plan(), out, None, as_json)
+
+
+@dataclass(frozen=True)
+class SiteFiles:
+    """What to load for one site, and what to call it; None: what the data say."""
+
+    wind: Wind
+    history: Wind | None
+    name: str | None
+    loading: dict[str, Any]
+
+
+def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, cut_out: float | None) -> PowerCurve:
+    """The machine: the paper's, or the table in a file."""
+    if path is None:
+        rated = {} if rated_speed is None else {"rated_speed": rated_speed}
+        return paper_curve(cut_in=cut_in or 0.0, cut_out=math.inf if cut_out is None else cut_out, **rated)
+    if rated_speed is not None:
+        raise InvalidInput("a curve from a file has its own rated speed; leave out --rated-speed")
+    return read_curve(path, cut_in, cut_out)
+
+
+def _movement(movement: str, climb: float | None, sink: float | None) -> str | float | tuple[float, float]:
+    """The cost of moving, as a `Plan` takes it."""
+    if (climb is None) != (sink is None):
+        raise InvalidInput("--climb and --sink go together: give both")
+    if climb is not None and sink is not None:
+        if movement != "paper":
+            raise InvalidInput("--climb and --sink replace --movement; leave it out")
+        return climb, sink
+    try:
+        return float(movement)
+    except ValueError:
+        return movement
+
+
+def _price(price: float | None) -> float | None:
+    """The price of a kWh; it may be 0 or negative, as markets are."""
+    if price is not None and not math.isfinite(price):
+        raise InvalidInput(f"the price of a kWh must be a number, got {price}")
+    return price
+
+
+def _numbers(text: str | None) -> tuple[float, ...] | None:
+    """Numbers separated by commas; an empty tuple for "none"."""
+    if text is None:
+        return None
+    if text.strip().lower() in ("none", ""):
+        return ()
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < number < math.inf for number in found):
+        raise InvalidInput(f"--what-if takes numbers above 0 such as 1,2,4, or none, got {text!r}")
+    return found
+
+
+def _sites(
+    files: list[str],
+    history: list[str] | None,
+    each: bool,
+    lat: list[float],
+    lon: list[float],
+    names: list[str],
+    loading: dict[str, Any],
+) -> list[SiteFiles]:
+    """Which files and coordinates make up which site."""
+    if len(lat) != len(lon):
+        raise InvalidInput(f"every site needs --lat and --lon, got {len(lat)} and {len(lon)}")
+    if each:
+        found = _each(files, history, lat, lon, loading)
+    else:
+        past: Wind | None = history or None
+        points = [{"lat": y, "lon": x} for y, x in zip(lat, lon, strict=True)] or [{}]
+        found = [SiteFiles(files, past, None, loading | point) for point in points]
+    if names and len(names) != len(found):
+        raise InvalidInput(f"{len(names)} names for {len(found)} sites; give one --name for each")
+    return [replace(site, name=name) for site, name in zip(found, names, strict=True)] if names else found
+
+
+def _each(
+    files: list[str], history: list[str] | None, lat: list[float], lon: list[float], loading: dict[str, Any]
+) -> list[SiteFiles]:
+    """Every file is a site; histories and coordinates go with them in order."""
+    paths = [[str(path)] for path in expand(files)]
+    pasts: list[list[str] | None] = [None] * len(paths) if not history else [[str(p)] for p in expand(history)]
+    if len(pasts) != len(paths) or len(lat) not in (0, len(paths)):
+        raise InvalidInput(
+            f"with --each, histories and coordinates go one to one with the files: {len(paths)} files, "
+            f"{len(pasts)} histories, {len(lat)} coordinates"
+        )
+    points: list[dict[str, float]] = [{"lat": y, "lon": x} for y, x in zip(lat, lon, strict=True)]
+    points = points or [{} for _ in paths]
+    names = [Path(path[0]).name.split(".")[0] for path in paths]
+    return [
+        SiteFiles(path, past, name, loading | point)
+        for path, past, name, point in zip(paths, pasts, names, points, strict=True)
+    ]
+
+
+def _run_and_show(
+    sites: Sequence[SiteFiles], plan: Plan, out: Path | None, pictures: bool | None, as_json: bool
+) -> None:
+    # What the result could not be written with or to is told before the work, not after it.
+    check_out(out)
+    missing = _missing_pictures() if out is not None else None
+    if pictures and missing is not None:
+        raise missing
+    results = _run(sites, plan)
+    drawn = missing is None if pictures is None else pictures
+    paths = [] if out is None else write_report(results, out, pictures=drawn)
+    if as_json:
+        report = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
+        data = as_data(results)
+        for site, result in zip(data["sites"], results, strict=True):
+            site["notes"], site["warnings"] = _in_options(result.notes), _in_options(result.warnings)
+        typer.echo(json.dumps(data | report))
+        return
+    _show(results)
+    if paths:
+        typer.echo(f"report: {paths[0]}")
+    if missing is not None and pictures is None:
+        typer.echo(f"note: no PNG files: {missing}", err=True)
+
+
+def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
+    console = Console(stderr=True)
+    results: list[SiteResult] = []
+    bar = Progress(
+        TextColumn("{task.description:<28.28}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with ExitStack() as stack:
+        if console.is_terminal:
+            stack.enter_context(bar)
+        for site in sites:
+            task = bar.add_task("reading", total=None)
+
+            def tell(what: str, done: int, total: int, task: Any = task) -> None:
+                bar.update(task, description=what, completed=done, total=total)
+
+            results.append(run_backtest(site.wind, site.history, plan, site=site.name, progress=tell, **site.loading))
+            bar.remove_task(task)
+    return results
+
+
+def _show(results: Sequence[SiteResult]) -> None:
+    console = Console()
+    for table in screen_tables(results, console.width):
+        console.print(table)
+        console.print()
+    typer.echo("* knows wind that no gauge on the machine could tell; a yardstick, not a choice")
+    for result in results:
+        at = f"{result.site}: " if len(results) > 1 else ""
+        console.print()
+        console.print(f"{at}{result.backtest.conclusion}", style="bold", highlight=False, markup=False)
+        for text in _in_options(result.warnings):
+            console.print(f"warning: {text}", highlight=False, markup=False)
+        for note in (f"data: {result.source}", *_in_options(result.notes)):
+            console.print(note, style="dim", highlight=False, markup=False)
+
+
+def _in_options(texts: Iterable[str]) -> list[str]:
+    """What the library says about a backtest, in the words of this command."""
+    options = options_of(typer.main.get_command(app))
+    return [with_options(text, options) for text in texts]
+
+
+def _missing_pictures() -> MissingExtra | None:
+    try:
+        check_pictures()
+    except MissingExtra as error:
+        return error
+    return None

@@ -1,0 +1,120 @@
+"""Commands on a controller's record: verify, backup, accept, replay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from holdcourse import audit, registry
+from holdcourse.cli.arguments import Json, bill_rows, bill_table, completing
+
+app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+
+
+@app.command()
+def verify(
+    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    witness: Annotated[Path | None, typer.Option(help="File of what a witness was told of it.")] = None,
+    key: Annotated[Path | None, typer.Option(help="File of the witness's key.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Decide every recorded round again and compare bit by bit.
+
+    The record may be in use. Exit code 1 if anything differs or is missing.
+
+    Example: [bold]holdcourse verify turbine.log[/]
+
+    Example: [bold]holdcourse verify turbine.log --witness said.jsonl --key witness.key[/]
+    """
+    found = audit.verify(log, witness=witness, key=key)
+    if as_json:
+        typer.echo(json.dumps(asdict(found) | {"verified": found.verified}))
+    else:
+        for line in _verdict(log, found):
+            typer.echo(line)
+    if not found.verified:
+        raise typer.Exit(1)
+
+
+def _verdict(log: Path, found: audit.Verification) -> list[str]:
+    if found.differences:
+        outcome = f"{len(found.differences)} differences"
+    else:
+        outcome = "incomplete" if found.missing else "verified"
+    lines = [f"{log}: {found.decisions} decisions, {found.tells} tells: {outcome}"]
+    lines.append(f"  {found.events} events, the last has the hash {found.head}")
+    if found.testimonies is not None:
+        reach = f"up to event {found.witnessed}"
+        lines.append(f"  statements of the witness that were compared: {found.testimonies}, {reach}")
+    lines += [f"  {line}" for line in found.accepted]
+    lines += [f"  {line}" for line in found.differences[:20]]
+    if found.last_digits:
+        lines.append(f"  {len(found.last_digits)} values differ in their last digits only; the decisions are the same")
+    if found.missing:
+        lines.append(f"  {found.missing}")
+    lines += [f"  written with {name} {then}, checked with {now}" for name, then, now in found.versions]
+    return lines
+
+
+@app.command()
+def backup(
+    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    target: Annotated[Path, typer.Argument(help="The copy, a new file.")],
+) -> None:
+    """Copy a record, whole, while its controller goes on.
+
+    A plain copy of a record in use may miss its newest events; this one does not.
+
+    Example: [bold]holdcourse backup turbine.log turbine-monday.log[/]
+    """
+    typer.echo(f"{target}: {audit.backup(log, target)} events of {log}, read back and whole")
+
+
+@app.command()
+def accept(
+    log: Annotated[Path, typer.Argument(help="A record whose newest events are missing.")],
+    reason: Annotated[str, typer.Option(help="Why it is taken as it is; becomes a part of the record.")],
+) -> None:
+    """Go on with a record whose newest events are missing.
+
+    A controller refuses such a record: it would decide rounds again that a
+    machine may have run. Bring back the missing part if you can.
+
+    Example: [bold]holdcourse accept turbine.log --reason "the disk failed"[/]
+    """
+    typer.echo(f"{log} is taken as it is, with {audit.accept(log, reason)} events; the record says so")
+
+
+@app.command()
+def replay(
+    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The other policy: gp-md, cgp-lcb, proximal-lcb, stationary, ...",
+            autocompletion=completing(registry.names("problem")),
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """What another policy would have done in a recorded run.
+
+    In the same contexts, by the record's own model.
+
+    Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
+    """
+    found = audit.replay(log, policy)
+    bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
+    total, count = found.measured
+    note = f"Estimates: every cost is the recorded model's, learned from {count} measurements (sum {total:.6g})."
+    if as_json:
+        typer.echo(json.dumps({"rounds": found.rounds, "bills": bill_rows(bills), "note": note}))
+        return
+    Console().print(bill_table(bills, found.optimum.total, f"{found.rounds} rounds, model-based"))
+    typer.echo(note)

@@ -1,0 +1,145 @@
+"""The command line: its first page, and which module holds which command.
+
+Conventions of every command: `--json` where a table is printed; errors in one line with the remedy (`--debug` shows
+the traceback); exit code 0, 1 (failed) or 2 (bad usage); progress on standard error, quiet when that is no terminal.
+Help fits 80 columns, and its examples are one line each, to be copied.
+
+A command's module is imported when the command is used: to list them all, only this one is.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cached_property
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import holdcourse as hc
+from holdcourse.cli.wording import options_of, with_options
+from holdcourse.errors import HoldcourseError
+
+SITE, RUNNING, RESEARCH = "Would it have paid off?", "A running system", "Research"
+
+
+class Listed(NamedTuple):
+    """A command in the list of all: its module in this package, its panel, and the first line of its help."""
+
+    module: str
+    panel: str
+    help: str
+
+
+COMMANDS = {
+    "demo": Listed("backtest", SITE, "A backtest on bundled wind: half a year in the North Sea."),
+    "backtest": Listed("backtest", SITE, "Would altitude control have paid off? Every policy on your wind."),
+    "serve": Listed("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
+    "compare": Listed("compare", RESEARCH, "Policies side by side on our benchmark."),
+    "sweep": Listed("experiments", RESEARCH, "Policies against each other on a problem of your own."),
+    "reproduce": Listed("experiments", RESEARCH, "The paper's experiments: runs, tables, figures, a report."),
+    "tree": Listed("tools", RESEARCH, "The random tree that stands for a metric, and its stretch."),
+    "optimum": Listed(
+        "tools", SITE, "What perfect foresight would have paid, the best fixed setting, and simple rules."
+    ),
+    "verify": Listed("records", RUNNING, "Decide every recorded round again and compare bit by bit."),
+    "backup": Listed("records", RUNNING, "Copy a record, whole, while its controller goes on."),
+    "accept": Listed("records", RUNNING, "Go on with a record whose newest events are missing."),
+    "replay": Listed("records", RUNNING, "What another policy would have done in a recorded run."),
+    "wind": Listed("wind", SITE, "Wind data: what a file holds."),
+    "token": Listed("tokens", RUNNING, "Tokens: who may use the service."),
+}
+
+
+class LazyCommand(TyperCommand):
+    """A command as the list of all shows it; `loaded` is the command itself."""
+
+    def __init__(self, name: str, listed: Listed) -> None:
+        super().__init__(name, help=listed.help, rich_help_panel=listed.panel, rich_markup_mode="rich")
+        self._module = f"holdcourse.cli.{listed.module}"
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The command, or the group of commands, from its module's `app`."""
+        found = typer.main.get_command(import_module(self._module).app)
+        return getattr(found, "commands", {}).get(self.name, found)
+
+
+class LazyGroup(TyperGroup):
+    """Lists commands without their modules; says in the words of the command line what the library refuses."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.commands = {name: LazyCommand(name, listed) for name, listed in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant, loaded."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if command is None else command.loaded, rest  # type: ignore[attr-defined]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; errors of the library name parameters, which are options here."""
+        try:
+            return super().invoke(ctx)
+        except HoldcourseError as error:
+            command = self.commands[ctx.invoked_subcommand].loaded  # type: ignore[attr-defined]
+            error.args = (with_options(str(error), options_of(command)),)
+            raise
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line; errors that we raise on purpose become one line."""
+    given = sys.argv[1:]
+    try:
+        app([word for word in given if word != "--debug"])  # it may stand anywhere
+    except HoldcourseError as error:
+        if "--debug" in given:
+            raise
+        from rich.console import Console
+        from rich.markup import escape
+
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(1)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"holdcourse {hc.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Hold course unless it pays to change.
+
+    Decisions that follow changing conditions when every change costs something:
+    learn what each setting costs, see the conditions, move only when it pays.
+
+    You have a year of data. Would it have paid off?
+    Example: [bold]holdcourse backtest lidar.csv[/]
+
+    You run a system. What should it do now, this hour and for months?
+    Example: [bold]holdcourse serve --data fleet[/]
+
+    You do research. Is your policy better than ours?
+    Example: [bold]holdcourse compare --policies recommended,mine=mine.py:mine[/]
+
+    New here: [bold]holdcourse demo[/]. Each command has examples in its own --help.
+    The documentation begins at docs/index.md in the source.
+    """

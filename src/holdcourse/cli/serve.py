@@ -1,0 +1,115 @@
+"""The command `holdcourse serve`: what it listens on, and for whom."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.witness import Witness
+
+app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+
+OPEN_FILES = 65_536  # a controller holds about ten
+
+
+@app.command()
+def serve(
+    data: Annotated[Path, typer.Option(help="Folder of the records; made if needed.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's needs tokens.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8000,
+    token_file: Annotated[Path | None, typer.Option(help="Tokens that are let in; see: holdcourse token make.")] = None,
+    connections: Annotated[int, typer.Option(help="Most connections open at once.", min=8)] = 1024,
+    per_address: Annotated[int, typer.Option(help="Most connections from one address.", min=4)] = 512,
+    request_timeout: Annotated[
+        float, typer.Option(help="Seconds in which headers must arrive, and a body must go on arriving.", min=0.1)
+    ] = 10.0,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A reverse proxy, which says for whom it speaks; --per-address does not hold for it. Needs tokens.",
+        ),
+    ] = None,
+    witness: Annotated[
+        str | None, typer.Option(metavar="SINK", help="Who is told how far records are: a file, syslog:, https://...")
+    ] = None,
+    witness_key: Annotated[Path | None, typer.Option(help="File of the key that signs what a witness is told.")] = None,
+) -> None:
+    """Run controllers over HTTP, with a page to watch them.
+
+    Until interrupted; the next start goes on from the records in the folder.
+
+    Example: [bold]holdcourse serve --data fleet[/]
+
+    Example: [bold]holdcourse serve --data fleet --token-file tokens.json --host 0.0.0.0[/]
+    """
+    try:
+        from holdcourse.service.http.admission import is_local
+        from holdcourse.service.http.app import create_app
+        from holdcourse.service.http.server import Bounds, Server
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f'serve needs {error.name}: pip install "holdcourse[serve]"') from None
+    if token_file is None and not is_local(host):
+        raise InvalidInput(
+            f"{host} can be reached from other machines: give --token-file (see: holdcourse token make), or listen on "
+            "127.0.0.1"
+        )
+    if proxy and token_file is None:
+        raise InvalidInput(
+            f"behind the proxy {proxy[0]} everybody looks as if he sat there: give --token-file (see: holdcourse token "
+            "make)"
+        )
+    for address in proxy or ():
+        _check_address(address)
+    if (witness is None) != (witness_key is None):
+        raise InvalidInput("--witness and --witness-key go together: who is told, and the key that signs it")
+    told = None if witness is None or witness_key is None else Witness(witness_key, witness)
+    _allow_many_files()
+    listener = _listening(host, port)
+    app = create_app(data, token_file, witness=told)
+    bounds = Bounds(connections, per_address, frozenset(proxy or ()), head_s=request_timeout, body_s=request_timeout)
+
+    def listening() -> None:
+        address, bound = listener.getsockname()[:2]
+        typer.echo(f"{data} is served on http://{f'[{address}]' if ':' in address else address}:{bound}")
+
+    with listener, suppress(KeyboardInterrupt):
+        Server(app, listener, bounds, listening).run()
+
+
+def _check_address(given: str) -> None:
+    try:
+        ip_address(given)
+    except ValueError:
+        raise InvalidInput(f"--proxy {given!r} is no address; give it as numbers, such as 127.0.0.1") from None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}; stop what runs there, or use --port"
+        ) from None
+    # asyncio does this for sockets that it made itself; without it every answer waits 40 ms for an acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    return listener
+
+
+def _allow_many_files() -> None:
+    with suppress(ImportError, ValueError, OSError):  # where there is no such limit
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

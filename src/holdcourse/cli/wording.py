@@ -1,0 +1,28 @@
+"""What the library says, in the words of the command line: it names parameters, which are options here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+OTHER_NAMES = {"folder": "--out", "code": "--no-code"}  # of parameters whose options have another name everywhere
+NEEDED = {"replay": "--policy cgp-lcb", "accept": "--reason ..."}  # options of commands that a remedy names
+
+
+def options_of(command: Any) -> dict[str, str]:
+    """The options of a command and of those within it, by the names of their parameters."""
+    within = [*getattr(command, "commands", {}).values(), *getattr(command, "others", ())]
+    own = {param.name: max(param.opts, key=len) for param in command.params if param.param_type_name == "option"}
+    return OTHER_NAMES | {name: option for other in within for name, option in options_of(other).items()} | own
+
+
+def with_options(message: str, options: dict[str, str]) -> str:
+    """A message in which the parameters that it names, as in `high=500` or `high=`, are the options that they are."""
+
+    def option(found: re.Match[str]) -> str:
+        has_value = not found[2] and re.match(r"[^\s,;.)]", message[found.end() :])
+        return f"{options[found[1]]} " if has_value else options[found[1]]
+
+    names = "|".join(sorted(options, key=len, reverse=True))
+    message = re.sub(rf"(?<![\w?&])({names})=(True\b|False\b)?", option, message)
+    return re.sub(rf"holdcourse ({'|'.join(NEEDED)}) \S+", lambda found: f"{found[0]} {NEEDED[found[1]]}", message)

@@ -1,0 +1,163 @@
+"""What is wrong with something that was given, in words: the mistakes that pydantic found, without its names for types.
+
+A request over HTTP is answered with all of its mistakes. Where a value may be of several kinds, pydantic names a
+mistake for each kind, with the kind as a part of its place. We say what is wrong with the kind that comes nearest or,
+if none does, which kinds there are. Of a file or of options the first mistake is said, with what may have been meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+Place: TypeAlias = tuple[str | int, ...]
+UNKNOWN, MISSING, OURS = "extra_forbidden", "missing", "value_error"  # pydantic's types of mistakes
+MOST = 5  # mistakes named
+LOOKED_AT = 200  # mistakes; a body may hold a million of them
+KIND = re.compile(r"constrained-\w+|(list|dict|tuple|literal|nullable|function-\w+)\[.*", re.DOTALL)
+SINGLE = {"float": ("a number", "numbers"), "int": ("a whole number", "whole numbers"), "str": ("a text", "texts")}
+OF_KIND = ("_type", "literal_error")  # ends of the types of mistakes that say: another kind of value
+WORDING = (
+    (r"^Field required$", "is missing"),
+    (r"^Extra inputs are not permitted$", "is not known here"),
+    (r"^Value error, ", ""),
+    (r"^(Input|String|List|Dictionary|Tuple) should ", "must "),
+    (r"\ba valid (number|string)\b", r"a \1"),
+    (r"\ba valid integer\b", "a whole number"),
+    (r"\ba valid array\b", "a list"),
+    (r"\ba valid boolean\b", "true or false"),
+)
+
+
+class Mistake(NamedTuple):
+    """A mistake: where, in which kind of value that may stand there (empty: there is one only), and further inside."""
+
+    place: Place
+    kind: str
+    inside: Place
+    found: Mapping[str, Any]
+
+    @property
+    def is_of_kind(self) -> bool:
+        """Whether it says that this is another kind of value."""
+        return not self.inside and self.found["type"].endswith(OF_KIND)
+
+
+def first_in_words(
+    error: ValidationError, known: Callable[[Place], Sequence[str]] = lambda place: ()
+) -> tuple[Place, str]:
+    """The first mistake: the place of its key, and the line about it.
+
+    Parameters
+    ----------
+    known
+        The keys that exist at a place, to suggest one for a key that does not.
+    """
+    mistakes = error.errors(include_url=False)
+    # A misspelt key is also a missing one; what was written is the better thing to point at.
+    first = next((mistake for mistake in mistakes if mistake["type"] == UNKNOWN), mistakes[0])
+    place = tuple(part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-")))
+    name = spelled(place)
+    if first["type"] == UNKNOWN:
+        there = list(known(place[:-1]))
+        close = difflib.get_close_matches(str(place[-1]), there, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(there)}" if there else "remove it"
+        return place, f"key {name!r} is not known; {hint}"
+    if first["type"] == MISSING:
+        return place, f"key {name!r} is missing"
+    given = first["input"]
+    shown = isinstance(given, str | int | float | bool) and first["type"] != OURS  # ours name the value themselves
+    return place, f"{_sentence(name, first['msg'])}{f', got {given!r}' if shown else ''}"
+
+
+def spelled(place: Sequence[int | str]) -> str:
+    """A place in a file as people write it: policies[1].name."""
+    text = ""
+    for part in place:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def all_in_words(mistakes: Sequence[Mapping[str, Any]]) -> str:
+    """Mistakes that pydantic found, in one line."""
+    lines: list[str] = []
+    for place, group in groupby(map(_read, mistakes[:LOOKED_AT]), key=lambda mistake: mistake.place):
+        lines += _of_place(place, list(group))
+    left_out = len(lines) - MOST + max(len(mistakes) - LOOKED_AT, 0)
+    more = [f"and {left_out} more"] if len(lines) > MOST else []
+    return "; ".join(lines[:MOST] + more)
+
+
+def _read(found: Mapping[str, Any]) -> Mistake:
+    parts = tuple(found["loc"])
+    at = next((k for k, part in enumerate(parts) if isinstance(part, str) and KIND.fullmatch(part)), None)
+    if at is None:
+        return Mistake(parts, "", (), found)
+    inside = tuple(part for part in parts[at + 1 :] if not (isinstance(part, str) and KIND.fullmatch(part)))
+    return Mistake(parts[:at], str(parts[at]), inside, found)
+
+
+def _of_place(place: Place, mistakes: list[Mistake]) -> list[str]:
+    kinds = {mistake.kind: [other for other in mistakes if other.kind == mistake.kind] for mistake in mistakes}
+    if len(kinds) > 1 and all(mistake.is_of_kind for mistake in mistakes):
+        words = [_kind(mistake.kind, mistake.found["msg"]) for mistake in mistakes]
+        return [f"{_name(place)} must be {_either(words)}{_got(mistakes[0].found)}"]
+    nearest = max(kinds.values(), key=_nearness)
+    return [_one(place + mistake.inside, mistake.found) for mistake in nearest]
+
+
+def _nearness(mistakes: list[Mistake]) -> tuple[int, bool, int]:
+    return max(len(m.inside) for m in mistakes), not any(m.is_of_kind for m in mistakes), -len(mistakes)
+
+
+def _one(place: Place, found: Mapping[str, Any]) -> str:
+    return f"{_sentence(_name(place), found['msg'])}{_got(found) if place else ''}"
+
+
+def _sentence(name: str, message: str) -> str:
+    """A message of pydantic, in our words, about something of this name."""
+    for pattern, plain in WORDING:
+        message = re.sub(pattern, plain, message)
+    if not name:
+        return message
+    return f"{name}{' ' if message.startswith(('must ', 'is ')) else ': '}{message}"
+
+
+def _name(place: Place) -> str:
+    return ".".join(str(part) for part in place) or "body"
+
+
+def _got(found: Mapping[str, Any]) -> str:
+    if found["type"] == "missing":
+        return ""
+    given = repr(found.get("input"))
+    return f", got {given if len(given) < 60 else given[:57] + '...'}"
+
+
+def _kind(kind: str, message: str) -> str:
+    """A kind of value, as people call it."""
+    return message.removeprefix("Input should be ") if kind.startswith("literal[") else _called(kind, 0)
+
+
+def _called(kind: str, many: int) -> str:
+    name, _, inner = kind.partition("[")
+    inner = inner.removesuffix("]")
+    match name:
+        case "list" | "tuple":
+            return f"{('a list', 'lists')[many]} of {_called(inner, 1)}"
+        case "dict":
+            return f"{('an object', 'objects')[many]} of {_called(inner.partition(',')[2], 1)}"
+        case "nullable":
+            return f"{_called(inner, many)} or null"
+        case _:
+            return next((words[many] for key, words in SINGLE.items() if kind.rstrip("]").endswith(key)), "a value")
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

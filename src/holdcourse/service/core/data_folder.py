@@ -1,0 +1,204 @@
+"""The data folder: its format, which controllers it holds, and copies of them.
+
+::
+
+    DIR/holdcourse.json                   {"format": 1}
+    DIR/holdcourse.lock                   held by the server that runs here
+    DIR/controllers/<id>/epoch-0001.db    a record, see `holdcourse.log`; the next epoch names this one's last hash
+    DIR/controllers/<id>/newest           number of the newest epoch that was begun: that one may not be missing
+
+All of it is for the service's user only. Old epochs may be moved away; their numbers are never given again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from holdcourse import archive, database
+from holdcourse.errors import DamagedFile, DiskFull, InvalidInput, LogError, file_error, log_error
+
+logger = logging.getLogger("holdcourse.service")
+
+FORMAT = 1
+MIGRATIONS: dict[int, Callable[[Path], None]] = {}  # from each older format to the next one
+UNFINISHED = ".new-"  # a record gets its name when it is whole
+NAME = re.compile(r"epoch-([0-9]{4,})\.db")
+OTHERS = 0o077  # what people other than the owner may do
+
+
+class DataFolder:
+    """The folder of one server, which no other one may open meanwhile.
+
+    Parameters
+    ----------
+    path
+        Made if it does not exist; migrated if it has an older format, refused if it has a newer one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            archive.make_folder(path.parent)
+            for folder in (path, path / "controllers"):
+                archive.make_folder(folder, private=True)
+                archive.sync_folder(folder)  # a server that was killed may not have come to it
+            self._lock = _locked(path / "holdcourse.lock")
+        except OSError as error:
+            raise file_error(f"cannot use {path} for data: {error.strerror or error}", error) from error
+        try:
+            self._bring_up_to_date()
+            self._warn_if_open_to_others()
+            for left_over in (path / "controllers").glob(f"**/{UNFINISHED}*"):
+                _remove(left_over)  # a crash came before it was answered
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let another server use it."""
+        self._lock.close()
+
+    def ids(self) -> list[str]:
+        """Controllers in the folder."""
+        return sorted(folder.name for folder in (self.path / "controllers").iterdir() if self.epochs(folder.name))
+
+    def folder(self, controller: str) -> Path:
+        """Where a controller's records are."""
+        return self.path / "controllers" / controller
+
+    def epochs(self, controller: str) -> list[Path]:
+        """Its records, oldest first."""
+        found = (path for path in self.folder(controller).glob("epoch-*.db") if NAME.fullmatch(path.name))
+        return sorted(found, key=number_of)
+
+    def check_newest(self, controller: str) -> None:
+        """Raise where the newest record is missing: going on from an older one would begin its epoch a second time."""
+        mark, newest = self.folder(controller) / "newest", number_of(self.epochs(controller)[-1])
+        try:
+            begun = int(mark.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            raise DamagedFile(
+                f"{mark} is damaged ({error}); restore it, or remove it if {newest} is the newest"
+            ) from None
+        if begun > newest:
+            raise DamagedFile(
+                f"{epoch_name(begun)} of {controller} is missing; only older epochs may be archived. Bring it back or, "
+                f"to go on from {epoch_name(newest)} and lose what came later, remove {mark}"
+            )
+
+    def next_epoch(self, controller: str) -> tuple[Path, Path]:
+        """Where to write the next record, and what to call it when it is whole; see `publish`."""
+        folder = self.folder(controller)
+        newest = max(map(number_of, self.epochs(controller)), default=0)
+        final = folder / epoch_name(newest + 1)
+        unfinished = folder / f"{UNFINISHED}{final.name}"
+        try:
+            archive.make_folder(folder, private=True)
+            _remove(unfinished)
+        except OSError as error:
+            raise log_error(f"cannot begin {final}: {error.strerror}", error) from error
+        return unfinished, final
+
+    def publish(self, unfinished: Path, final: Path) -> None:
+        """Give a whole, closed record its name, for good; never that of another record."""
+        # The disk was too full, or failed, when it was closed: not all of it is in one file, or it does not say so.
+        if database.wal_of(unfinished).exists() or database.is_cut_off(unfinished):
+            raise DiskFull(f"cannot finish {final}: a part of it could not be written; make room, and try again")
+        try:
+            database.publish(unfinished, final)
+            _remove(unfinished)
+        except FileExistsError:
+            raise LogError(f"{final} exists already and was not touched; move it away if it is none of ours") from None
+        except OSError as error:
+            raise log_error(f"cannot write to {final}: {error.strerror}", error) from error
+        try:
+            archive.write_file(final.parent / "newest", b"%d\n" % number_of(final), private=True)
+        except (InvalidInput, DiskFull) as error:  # the record counts; only its loss would not be noticed
+            logger.warning("%s", error)
+
+    def free(self) -> int:
+        """Bytes left on its disk."""
+        return shutil.disk_usage(self.path).free
+
+    def copy_to(self, controller: str, file: IO[bytes]) -> None:
+        """Write a consistent copy of a controller as a zip, while it runs; unpacked, it is a data folder."""
+        with TemporaryDirectory() as scratch, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as copies:
+            copies.writestr("holdcourse.json", json.dumps({"format": FORMAT}))
+            for epoch in self.epochs(controller):
+                copy = Path(scratch) / epoch.name
+                database.copy(epoch, copy)
+                copies.write(copy, f"controllers/{controller}/{epoch.name}")
+                copy.unlink()
+
+    def _warn_if_open_to_others(self) -> None:
+        folders = [self.path, self.path / "controllers", *(self.folder(name) for name in self.ids())]
+        wide = [folder for folder in folders if os.name == "posix" and folder.stat().st_mode & OTHERS]
+        if wide:
+            shown = ", ".join(map(str, wide[:3])) + (f" and {len(wide) - 3} more" if len(wide) > 3 else "")
+            logger.warning("other users of this machine may look into %s; close it: chmod -R go= %s", shown, self.path)
+
+    def _bring_up_to_date(self) -> None:
+        about = self.path / "holdcourse.json"
+        if not about.exists():
+            archive.write_file(about, json.dumps({"format": FORMAT}).encode(), private=True)
+        try:
+            found = json.loads(about.read_text(encoding="utf-8"))["format"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedFile(f"{about} is damaged ({error}); restore it from a back-up") from None
+        if not isinstance(found, int) or found > FORMAT:
+            raise InvalidInput(
+                f"{self.path} has format {found}, newer than this version of holdcourse, which reads up to {FORMAT}; "
+                "use a newer version"
+            )
+        while found < FORMAT:
+            if found not in MIGRATIONS:
+                raise InvalidInput(f"{self.path} has format {found}, which this version no longer reads")
+            MIGRATIONS[found](self.path)
+            found += 1
+            archive.write_file(about, json.dumps({"format": found}).encode(), private=True)
+
+
+def _locked(path: Path) -> IO[Any]:
+    """The file, held until it is closed or the process ends, however it ends."""
+    file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a")
+    try:
+        import fcntl
+    except ImportError:  # not on POSIX: two servers would notice each other at the first event
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise InvalidInput(f"another server uses {path.parent}; stop it first, or use another folder") from None
+    return file
+
+
+def number_of(path: Path) -> int:
+    """The number of an epoch, which is in its file's name and stays the same whatever becomes of the others."""
+    found = NAME.fullmatch(path.name)
+    if found is None:
+        raise InvalidInput(f"{path} is no epoch; their names are like {epoch_name(1)}")
+    return int(found[1])
+
+
+def epoch_name(number: int) -> str:
+    """What the file of an epoch is called."""
+    return f"epoch-{number:04d}.db"
+
+
+def _remove(path: Path) -> None:
+    for part in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal", "-mark"))):
+        with suppress(FileNotFoundError):
+            part.unlink()

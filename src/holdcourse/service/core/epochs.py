@@ -1,0 +1,401 @@
+"""Records that continue each other: the first one of a controller, and a new one whenever its problem changes.
+
+What a controller would take is worked out, and refused where it is too much, before anything is built. A record is
+written under another name and gets its own when it is whole, so a crash leaves the old state or the new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from holdcourse import recipe, registry
+from holdcourse.action_grid import said
+from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge
+from holdcourse.events import (
+    Ask,
+    Author,
+    Carried,
+    Cause,
+    ControllerCreated,
+    EpochBegun,
+    Learn,
+    Note,
+    PendingDecision,
+    Settings,
+    Tell,
+    from_plain,
+    plain,
+)
+from holdcourse.history import History
+from holdcourse.kernels import Kernel
+from holdcourse.limits import Guard, Limits
+from holdcourse.log import Log
+from holdcourse.offline import best_measured
+from holdcourse.operation import Operation
+from holdcourse.policy import Learning, Policy
+from holdcourse.problem import Problem, grid
+from holdcourse.service.core import requests
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.ledger import Ledger
+from holdcourse.session import Origin
+from holdcourse.witness import Witness
+
+Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
+
+MAX_BYTES = 2**30
+MATRICES = 9  # (n, n) matrices that making a policy that learns holds at once at most, beside one for each kernel part
+
+EPOCH_SETTINGS = (  # a change of these begins a new epoch
+    "actions",
+    "labels",
+    "metric",
+    "scale",
+    "fixed_cost",
+    "directed",
+    "rho",
+    "policy",
+    "options",
+    "limits",
+    "guard",
+    "max_pending",
+)
+
+
+def settings_of(config: requests.Config) -> Settings:
+    """The settings as the record holds them; of the history a fingerprint."""
+    history = history_of(config)
+    digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
+    given = requests.plain(config, exclude={"history"})
+    given |= {"history_count": len(history or ()), "history_sha256": digest}
+    return from_plain(Settings, given, "the settings")
+
+
+def history_of(config: requests.Config) -> list[Measured] | None:
+    """The measurements that a controller shall start from, as the record holds them."""
+    found: list[Measured] | None = requests.plain(config, include={"history"})["history"]
+    return found
+
+
+def begin(store: DataFolder, settings: Settings, history: list[Measured] | None, author: Author | None = None) -> None:
+    """Write the first record of a controller; `author` is who wants it."""
+    problem = problem_of(settings)
+    for action in (settings.start, settings.fallback):
+        if action is not None:
+            problem.check_action(action)
+    past = _past(history or [])
+    policy = policy_of(settings, problem, past)
+    note = ControllerCreated(
+        config=settings,
+        history=history,
+        start=settings.start,
+        home=settings.start,
+        fixed=None if past is None else best_measured(past, problem, maximise=settings.maximise),
+        explanation=policy.explanation,
+        extra=_cause(author),
+    )
+    _write(store, settings, policy, [note], Origin(), settings.start)
+
+
+def begin_next(
+    store: DataFolder,
+    ledger: Ledger,
+    controller: Operation,
+    changes: Mapping[str, Any],
+    notes: Sequence[Note],
+    author: Author | None = None,
+) -> None:
+    """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning."""
+    settings = merged(ledger.settings, changes)
+    old, new = controller.policy.problem, problem_of(settings)
+    places = nearest_actions(old, new)
+    settings = _renamed(settings, changes, places)
+    start = places[ledger.place]
+    _check_step(settings, old, new, ledger.place, start)
+    if settings.fallback is not None:
+        new.check_action(settings.fallback)
+    past = _past(told_so_far(store, settings.id, new))
+    policy = policy_of(settings, new, past)
+    note = EpochBegun(
+        config=settings,
+        start=start,
+        home=places[ledger.home],
+        fixed=None if ledger.fixed is None else places[ledger.fixed],
+        carried=_carried(ledger.carried(), places, new),
+        explanation=policy.explanation,
+        extra=_cause(author),
+    )
+    previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
+    forebears = None if controller.allowed.all() else nearest_actions(new, old)
+    origin = controller.origin_of_next(places, forebears, start, {"previous": previous})
+    _write(store, settings, policy, [note, *notes], origin, start)
+
+
+def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
+    """What an epoch goes on with, in the numbers of the new actions."""
+    held, sent, fresh = carried.override, carried.fallback, carried.fresh_episode
+    if sent is not None:
+        wanted = None if sent.wanted is None else places[sent.wanted]
+        sent = replace(sent, wanted=wanted, action=places[sent.action])
+    return replace(
+        carried,
+        override=None if held is None else replace(held, action=places[held.action]),
+        fallback=sent,
+        pending={name: _moved(asked, places, problem) for name, asked in carried.pending.items()},
+        fresh_episode=None if fresh is None else places[fresh],
+    )
+
+
+def _write(
+    store: DataFolder, settings: Settings, policy: Policy, notes: Sequence[Note], origin: Origin, start: int
+) -> None:
+    recipe.describe(policy)  # raises where the record could not be opened again
+    unfinished, final = store.next_epoch(settings.id)
+    controller = Operation.begin(
+        policy,
+        start,
+        settings.seed,
+        unfinished,
+        limits=limits_of(settings),
+        guard=settings.guard,
+        max_pending=settings.max_pending,
+        origin=origin,
+    )
+    try:
+        controller.log.index()
+        controller.note(*notes)
+    finally:
+        controller.close()
+    store.publish(unfinished, final)
+
+
+def _cause(author: Author | None) -> Cause | None:
+    return None if author is None else Cause(by=author)
+
+
+def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings after a change; of groups of settings, what is not named stays."""
+    before: dict[str, Any] = plain(settings)
+    result = {**before, **changes}
+    if result["policy"] != settings.policy:  # another policy takes other options; what is measured stays the same
+        kept = {"maximise": settings.options["maximise"]}
+        before["options"] = result["options"] = dict.fromkeys(settings.options) | kept
+    for name in ("limits", "options", "units", "guard"):
+        if isinstance(changes.get(name), Mapping):
+            result[name] = {**(before[name] or {"cool_down": 10}), **changes[name]}
+    return from_plain(Settings, result, "the settings")
+
+
+def _check_step(settings: Settings, old: Problem, new: Problem, place: int, there: int) -> None:
+    """Whether the machine may be taken to be at the new action that stands for its present one: within `max_step`."""
+    most = limits_of(settings).max_step
+    if most is None or not isinstance(settings.metric, str) or (old.actions[place] == new.actions[there]).all():
+        return
+    points = [old.actions[place].tolist(), new.actions[there].tolist()]
+    away = problem_of(replace(settings, actions=points, labels=None, directed=False)).distance(0, 1)
+    if away > most:
+        raise InvalidInput(
+            f"the machine is at {old.value(place)}, and the nearest of the new actions, {new.value(there)}, costs "
+            f"{away:g} to reach, more than max_step={most:g}. Keep the action where it is among the new ones, bring it "
+            "nearer first with an override, or raise max_step in the same change"
+        )
+
+
+def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) -> Settings:
+    """The settings with the actions in them under their new numbers; those just given are new ones already."""
+    guard, fallback, options = settings.guard, settings.fallback, settings.options
+    if guard is not None and "guard" not in changes:
+        guard = replace(guard, revert_to=places[guard.revert_to])
+    if fallback is not None and "fallback" not in changes:
+        fallback = places[fallback]
+    if options["action"] is not None and "action" not in changes.get("options", {}):
+        options = options | {"action": places[options["action"]]}
+    return replace(settings, guard=guard, fallback=fallback, options=options)
+
+
+def recorded_policy(log: Log) -> Policy:
+    """The policy that wrote a record."""
+    return recipe.make(log.about["recipe"])
+
+
+def reopened(path: Path, witness: Witness | None = None) -> Operation:
+    """A controller as its record describes it."""
+    log = Log.read(path, checked=False)
+    try:
+        identity, policy = log.about["identity"], recorded_policy(log)
+    finally:
+        log.close()
+    guard = identity["guard"]
+    return Operation.begin(
+        policy,
+        identity["start"],
+        identity["seed"],
+        path,
+        limits=Limits(**identity["limits"]),
+        guard=None if guard is None else Guard(**guard),
+        max_pending=identity["max_pending"],
+        witness=witness,
+    )
+
+
+def problem_of(settings: Settings) -> Problem:
+    """Actions and movement costs; the weight `rho` of the service cost divides the latter."""
+    actions, metric, rho = settings.actions, settings.metric, settings.rho
+    action_count(actions, metric)
+    if isinstance(actions, dict):
+        actions = grid(**actions)
+    named = isinstance(metric, str)
+    return Problem(
+        actions,
+        metric if named else np.array(metric, dtype=np.float64) / rho,
+        scale=np.array(settings.scale) / rho if named else settings.scale,
+        fixed_cost=settings.fixed_cost / rho,
+        directed=settings.directed,
+        labels=settings.labels,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The limits, in the problem's units."""
+    step = settings.limits.max_step
+    return replace(settings.limits, max_step=None if step is None else step / settings.rho)
+
+
+def policy_of(settings: Settings, problem: Problem, past: History | None) -> Policy:
+    """What decides; `past` is learned before the first round."""
+    name = settings.policy
+    parameters = inspect.signature(registry.entry_of(name, "problem").maker()).parameters
+    learns = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    taken = {*parameters, *(Learning.__annotations__ if learns else ())} - {"problem", "learning", "history"}
+    options = {key: value for key, value in settings.options.items() if value is not None}
+    if "maximise" not in taken:  # it says what measurements mean, whoever decides
+        options.pop("maximise", None)
+    wrong = sorted(set(options) - taken)
+    if wrong:
+        raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")
+    given = {"policy": name, "problem": problem.describe(), "options": options}
+    changes: dict[str, Any] = {"history": past} if learns and past is not None else {}
+    step = limits_of(settings).max_step
+    if step is not None and "max_step" in taken:
+        changes["max_step"] = step
+    try:
+        require_room(settings)
+        return recipe.make(given, **changes)
+    except HoldcourseError:
+        raise
+    except (ArithmeticError, ValueError, TypeError, RecursionError, np.linalg.LinAlgError) as error:
+        raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
+
+
+def _past(records: list[Measured]) -> History | None:
+    return History.from_triples(records) if records else None
+
+
+def nearest_actions(old: Problem, new: Problem) -> list[int]:
+    """For each old action the new one of the same label, or else the nearest."""
+    if old.actions.shape[1] != new.actions.shape[1]:
+        raise InvalidInput(
+            f"the actions had {old.actions.shape[1]} coordinates and now have {new.actions.shape[1]}; what was learned "
+            "cannot be carried over. Create another controller"
+        )
+    labels = {label: k for k, label in enumerate(new.labels or ())}
+    places = []
+    for k in range(old.n):
+        away = np.linalg.norm((new.actions - old.actions[k]) * new.scale, axis=1)
+        label = None if old.labels is None else old.labels[k]
+        places.append(labels.get(label, int(np.argmin(away))))
+    return places
+
+
+def recorded_problem(path: Path) -> Problem:
+    """The problem of an epoch."""
+    log = Log.read(path, checked=False)
+    try:
+        return problem_of(_beginning(log).config)
+    finally:
+        log.close()
+
+
+def told_so_far(store: DataFolder, controller: str, problem: Problem) -> list[Measured]:
+    """History and tells of all epochs, oldest first, about the actions of `problem`."""
+    records: list[Measured] = []
+    for path in store.epochs(controller):
+        log = Log.read(path, checked=False)
+        try:
+            first = _beginning(log)
+            places = nearest_actions(problem_of(first.config), problem)
+            if isinstance(first, ControllerCreated):
+                records += [(places[action], context, y) for action, context, y in first.history or ()]
+            records += [(places[action], context, y) for action, context, y in _told(log)]
+        finally:
+            log.close()
+    return records
+
+
+def _beginning(log: Log) -> ControllerCreated | EpochBegun:
+    """The note with which every epoch begins."""
+    first = next(log.events()).body
+    assert isinstance(first, ControllerCreated | EpochBegun)
+    return first
+
+
+def _told(log: Log) -> Iterator[Measured]:
+    asked: dict[str, Any] = {}
+    for event in log.events(after=1):
+        body = event.body
+        if isinstance(body, Ask):
+            asked[body.id] = body.request.context
+        elif isinstance(body, Tell | Learn) and body.measurement is not None:
+            assert body.extra is not None  # the service writes it with every tell
+            context = body.context if isinstance(body, Learn) else asked.pop(body.id)
+            yield body.extra.taken, context, body.measurement
+
+
+def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> PendingDecision:
+    """A pending decision in the numbers of the new actions; it was asked in an earlier epoch."""
+    here = places[asked.action]
+    return replace(
+        asked,
+        action=here,
+        before=places[asked.before],
+        proposed=places[asked.proposed],
+        value=problem.value(here),
+        earlier=True,
+    )
+
+
+def action_count(actions: Any, metric: Any) -> int:
+    """How many actions are asked for; an error where they are more than the service takes."""
+    if isinstance(actions, Mapping):
+        count = math.prod(len(axis) for axis in actions.values())  # exact, however many axes there are
+    else:
+        count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())
+    if count > requests.MAX_ACTIONS:
+        raise InvalidInput(
+            f"there are {said(count)} actions; the service takes at most {requests.MAX_ACTIONS}. Use fewer values per "
+            "axis"
+        )
+    return count
+
+
+def require_room(settings: Settings) -> None:
+    """Raise where the matrices over all pairs of actions would take more than a request may."""
+    n, kernel = action_count(settings.actions, settings.metric), settings.options["kernel"]
+    if registry.entry_of(settings.policy).shown == "nothing":  # it makes no matrix
+        return
+    matrices = MATRICES + (1 if kernel is None else len(Kernel.from_json(kernel).parts))
+    if 8 * n * n * matrices > MAX_BYTES:
+        fits = math.isqrt(MAX_BYTES // (8 * matrices))
+        parts = "" if kernel is None else f" under a kernel of {matrices - MATRICES} parts"
+        raise TooLarge(
+            f"policy {settings.policy!r} over {n} actions{parts} would take {8 * n * n * matrices / 1e9:.1f} GB; at "
+            f"most {fits} actions fit into {MAX_BYTES / 1e9:.1f} GB. Use fewer actions, or a policy that does not learn"
+        )

@@ -1,0 +1,273 @@
+"""All controllers of one process: opened, made and watched over.
+
+Each controller has one turn at a time, which requests wait for without holding a thread; so one that is slow, or being
+opened, keeps nobody waiting but its own clients. What takes long is done beside the turn, a few things at a time.
+Operators who take a machine, and the watchdog, go first and have threads of their own: they wait for the one thing that
+is being done now, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from time import perf_counter
+from typing import Any, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+
+from holdcourse.errors import Conflict, HoldcourseError, computing, log_error
+from holdcourse.events import Author, Settings, plain
+from holdcourse.service.core import epochs
+from holdcourse.service.core.clients import SERVICE, Caller, Hub, Lane, Latency, Quota
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.hosted import Done, Hosted
+from holdcourse.service.core.refusals import Broken, NotOpenYet, Unknown
+from holdcourse.service.core.requests import Config
+from holdcourse.service.core.status import Clock
+from holdcourse.witness import Witness
+
+logger = logging.getLogger("holdcourse.service")
+Result = TypeVar("Result")
+
+THREADS = 64  # turns of that many controllers at once
+OPERATOR_THREADS = 16
+WATCHDOG_THREADS = 4
+PARSING_THREADS = 2
+LONG_BODIES = 8  # being received or parsed at once, and of one client ...
+LONG_BODIES_EACH = 1
+LOOKING = 4  # light reads at once, and of one client ...
+LOOKING_EACH = 2
+HEAVY = 2  # rebuilding and verifying at once: they must not crowd out decisions ...
+HEAVY_EACH = 1
+MAX_WAITING = 256  # requests for one controller, or for a read, in all ...
+WAITING_EACH = 96  # ... and of one client
+LONG_WAITING_EACH = 8
+REQUESTS_EACH = 256  # of one client, waiting, being read or answered
+OPERATOR_REQUESTS_EACH = 16
+STREAMS_EACH = 32
+WATCH_EVERY_S = 0.5
+
+
+class Slot:
+    """The slot of one controller: its turn, and the controller once it is open, or why it is not."""
+
+    def __init__(self, name: str) -> None:
+        self.turn = Lane(name, 1, 1, MAX_WAITING, WAITING_EACH)
+        self.hosted: Hosted | None = None
+        self.broken: str | None = None
+        self.tried = asyncio.Event()  # once there is a controller, or a reason why not
+        self.watching: asyncio.Task[None] | None = None
+        self._alone = Lock()  # a request that is cut off leaves its thread running
+
+    def use(self, action: Callable[[Hosted], Result], author: Author | None = None) -> Result:
+        """Do something with the controller, in a thread that has the turn; recorded in the author's name."""
+        with self._alone:
+            hosted = self.open()
+            with hosted.acted_by(author):
+                return action(hosted)
+
+    def close(self) -> None:
+        """Let go of the controller's files, once nobody uses them."""
+        with self._alone:
+            if self.hosted is not None:
+                self.hosted.close()
+
+    def open(self) -> Hosted:
+        """The controller, or the reason why there is none."""
+        if self.hosted is None:
+            if self.broken is None:
+                raise NotOpenYet("the controller is being opened; try again in a moment")
+            raise Broken(self.broken)
+        return self.hosted
+
+
+class Fleet:
+    """See the module's docstring."""
+
+    def __init__(self, store: DataFolder, hub: Hub, clock: Clock | None = None, witness: Witness | None = None) -> None:
+        self.store, self.hub, self.clock, self._witness = store, hub, clock or Clock(), witness
+        self.slots: dict[str, Slot] = {}
+        self.opening: set[str] = set()  # found in the folder and not open yet
+        self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
+        self.requests = Quota("requests under way", REQUESTS_EACH)
+        self.operator_requests = Quota("operator's requests under way", OPERATOR_REQUESTS_EACH)
+        self.streams = Quota("streams of events", STREAMS_EACH)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Open all that is there, in the background."""
+        self._threads, self._opening = CapacityLimiter(THREADS), CapacityLimiter(HEAVY)
+        self._operators, self._watchdogs = CapacityLimiter(OPERATOR_THREADS), CapacityLimiter(WATCHDOG_THREADS)
+        self._parsing = CapacityLimiter(PARSING_THREADS)
+        self._readers = CapacityLimiter(LOOKING + HEAVY + 1)  # one for each place in these lanes:
+        self._looking = Lane("a look at the records", LOOKING, LOOKING_EACH, MAX_WAITING, WAITING_EACH)
+        self._heavy = Lane("a read that takes long", HEAVY, HEAVY_EACH, MAX_WAITING, LONG_WAITING_EACH)
+        self.long_bodies = Lane("a long body to be read", LONG_BODIES, LONG_BODIES_EACH, MAX_WAITING, LONG_WAITING_EACH)
+        self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
+        self.hub.start()
+        for name in self.store.ids():
+            slot = self.slots[name] = Slot(name)
+            self.opening.add(name)
+            slot.turn.enter(SERVICE.client)  # whoever asks for it waits until it is open
+            self._tasks.append(asyncio.create_task(self._open(name, slot)))
+        self._tasks.append(asyncio.create_task(self._watch()))
+
+    async def stop(self) -> None:
+        """Let go of all files."""
+        self.hub.close()
+        tasks = [*self._tasks, *(slot.watching for slot in self.slots.values() if slot.watching is not None)]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError, Exception):  # whatever it was, the files must be closed
+                await task
+        for slot in self.slots.values():
+            async with slot.turn.place(SERVICE):
+                await run_sync(slot.close)
+        self.store.close()
+
+    @property
+    def broken(self) -> list[str]:
+        """Controllers whose record could not be opened."""
+        return [name for name, slot in self.slots.items() if slot.broken is not None]
+
+    def slot(self, name: str) -> Slot:
+        """The slot of a controller."""
+        found = self.slots.get(name)
+        if found is None:
+            raise Unknown("controller", name, "create it with POST /controllers")
+        return found
+
+    async def opened(self, name: str) -> Hosted:
+        """The controller, for looking at it; waits only while it is being opened."""
+        slot = self.slot(name)
+        await slot.tried.wait()
+        return slot.open()
+
+    async def do(
+        self, name: str, action: Callable[[Hosted], Done], caller: Caller, timed: str | None = None
+    ) -> dict[str, Any]:
+        """Take a turn of a controller; returns the answer, after those who watch were told."""
+        began, slot = perf_counter(), self.slot(name)
+        async with slot.turn.place(caller):
+            self.slot(name)  # it may have been in the making, in vain
+            done = await run_sync(slot.use, action, caller.author, limiter=self._threads_for(caller))
+            for kind, data in done.happened:
+                self.hub.publish(name, kind, data)
+        if timed is not None:
+            self.latencies[name, timed].add(perf_counter() - began)
+        return done.answer
+
+    async def borrow(self, name: str, action: Callable[[Hosted], Result], caller: Caller) -> Result:
+        """Take a turn to look at what only its thread may look at."""
+        slot = self.slot(name)
+        async with slot.turn.place(caller):
+            return await run_sync(slot.use, action, limiter=self._threads_for(caller))
+
+    async def look(self, action: Callable[[], Result], caller: Caller) -> Result:
+        """Read something quick, which needs no turn."""
+        async with self._looking.place(caller):
+            return await run_sync(action, limiter=self._readers)
+
+    async def read(self, action: Callable[[], Result], caller: Caller) -> Result:
+        """Read something that takes long and needs no turn: one thing at a time for a client."""
+        async with self._heavy.place(caller):
+            return await run_sync(action, limiter=self._readers)
+
+    async def copy(self, action: Callable[[], Result], caller: Caller) -> Result:
+        """Make a back-up; those who only look cannot take its place."""
+        async with self._copying.place(caller):
+            return await run_sync(action, limiter=self._readers)
+
+    async def parse(self, action: Callable[[], Result]) -> Result:
+        """Take in a long body."""
+        return await run_sync(action, limiter=self._parsing)
+
+    def _threads_for(self, caller: Caller) -> CapacityLimiter:
+        if caller is SERVICE:
+            return self._watchdogs
+        return self._operators if caller.first else self._threads
+
+    async def create(self, config: Config, caller: Caller) -> tuple[dict[str, Any], bool]:
+        """A new controller, or the one that was created with the same settings before; whether it is new."""
+        settings, name = await self.parse(lambda: epochs.settings_of(config)), config.id  # a history may be long
+        while True:
+            slot = self.slots.setdefault(name, Slot(name))
+            async with slot.turn.place(caller):
+                if self.slots.setdefault(name, slot) is slot:  # else whoever was making it failed, and another tries
+                    return await self._created(name, slot, settings, config, caller)
+
+    async def _created(
+        self, name: str, slot: Slot, settings: Settings, config: Config, caller: Caller
+    ) -> tuple[dict[str, Any], bool]:
+        if slot.hosted is not None or slot.broken is not None:
+            return _existing(slot.open(), settings), False
+        is_new = not self.store.epochs(name)  # else an earlier attempt failed after the record got its name
+        try:
+            slot.hosted = await run_sync(self._make, settings, config, caller.author, limiter=self._threads)
+        except BaseException:
+            del self.slots[name]
+            raise
+        finally:
+            slot.tried.set()
+        self.hub.publish(name, "state", {"created": True})
+        return (slot.hosted.view.state(), True) if is_new else (_existing(slot.hosted, settings), False)
+
+    def _make(self, settings: Settings, config: Config, author: Author | None) -> Hosted:
+        try:
+            if not self.store.epochs(config.id):
+                with computing():
+                    epochs.begin(self.store, settings, epochs.history_of(config), author)
+        except HoldcourseError:
+            raise
+        except OSError as error:
+            raise log_error(f"cannot begin a record in {self.store.folder(config.id)}: {error}", error) from error
+        return Hosted(self.store, config.id, self.clock, self._witness)
+
+    async def _open(self, name: str, slot: Slot) -> None:
+        try:
+            slot.hosted = await run_sync(Hosted, self.store, name, self.clock, self._witness, limiter=self._opening)
+        except HoldcourseError as error:
+            slot.broken = f"{name} cannot be opened: {error}"
+            logger.error("%s", slot.broken)
+        except Exception as error:
+            slot.broken = f"{name} cannot be opened: {type(error).__name__}: {error}"
+            logger.exception("%s", slot.broken)
+        finally:
+            self.opening.discard(name)
+            slot.tried.set()
+            slot.turn.leave(SERVICE.client)
+
+    async def _watch(self) -> None:
+        """The watchdog: nobody telling or asking within the deadline is an alarm, whoever looks."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            for name, slot in list(self.slots.items()):
+                is_watched = slot.watching is not None and not slot.watching.done()
+                if slot.hosted is not None and slot.hosted.view.has_unreported and not is_watched:
+                    slot.watching = asyncio.create_task(self._report(name))  # one that is slow delays no other
+
+    async def _report(self, name: str) -> None:
+        try:
+            await self.do(name, lambda hosted: hosted.watch(), SERVICE)
+        except HoldcourseError as error:  # a full disk, say: the state says so anyway; it is tried again
+            logger.warning("cannot record that %s is late: %s", name, error)
+        except Exception:
+            logger.exception("cannot watch %s", name)
+
+
+def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
+    recorded, given = hosted.view.config, plain(settings)
+    different = [name for name in given if given[name] != recorded[name]]
+    if different:
+        raise Conflict(
+            f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
+            {name: recorded[name] for name in different},
+            {name: given[name] for name in different},
+        )
+    return hosted.view.state()

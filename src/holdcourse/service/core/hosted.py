@@ -1,0 +1,407 @@
+"""One controller of the service: what its records say, what is added to them, and what may be done to it.
+
+The machine's own program asks and tells, round by round. An operator sets mode, override, episodes and other settings;
+an operator's request under a key that was carried out before changes nothing, whatever came in between: the answer is
+the state as it is now. Whatever is answered is on disk before.
+
+Not safe for several threads at once: the fleet gives each controller one turn at a time. What others look at meanwhile
+is `view`, which is replaced as a whole after every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from holdcourse.errors import Conflict, LogError, computing
+from holdcourse.events import (
+    AlarmCleared,
+    AlarmRaised,
+    Ask,
+    AskRepeated,
+    Author,
+    Body,
+    Cause,
+    CausedNote,
+    ChangeRequested,
+    Episode,
+    Event,
+    Learn,
+    ModeSet,
+    OverrideSet,
+    SettingsChanged,
+    Tell,
+    plain,
+)
+from holdcourse.operation import Operation
+from holdcourse.service.core import epochs, idempotency, ledger, records, status
+from holdcourse.service.core.data_folder import DataFolder, number_of
+from holdcourse.service.core.ledger import Ledger
+from holdcourse.service.core.records import Entry, Records
+from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
+from holdcourse.service.core.requests import Ask as AskRequest
+from holdcourse.service.core.status import Clock, Timing, View
+from holdcourse.witness import Witness
+
+
+class Done(NamedTuple):
+    """An answer, and what happened: (kind, data) for those who watch; nothing if it was a repetition."""
+
+    answer: dict[str, Any]
+    happened: list[tuple[str, dict[str, Any]]]
+
+
+class MustRebuild(Exception):  # noqa: N818 - not an error: there is more to do
+    """The question was answered so long ago that its answer must be rebuilt, which is not done in the turn."""
+
+    def __init__(self, entry: Entry[Ask]) -> None:
+        super().__init__(f"round {entry.event.body.round} must be rebuilt")
+        self.entry = entry
+
+
+class Hosted:
+    """See the module's docstring.
+
+    Attributes
+    ----------
+    epoch
+        The present one: the number in the name of its record.
+    controller, ledger
+        Its controller, and what follows from its events.
+    records
+        The records of all epochs, for reading.
+    answers
+        What was answered to the decisions that are pending, by their id.
+    view
+        What everybody may look at.
+    timing
+        How long ago what is pending was asked.
+    """
+
+    def __init__(
+        self, store: DataFolder, name: str, clock: Clock | None = None, witness: Witness | None = None
+    ) -> None:
+        self.store, self.id = store, name
+        self._author: Author | None = None
+        self.timing = Timing(clock or Clock())
+        self._witness = witness
+        self.records = Records()
+        try:
+            self._open()
+        except BaseException:
+            self.records.close()
+            raise
+
+    def _open(self) -> None:
+        """Go on with the newest record."""
+        self._outdated = True  # until all of this has worked
+        paths = self.store.epochs(self.id)
+        self.store.check_newest(self.id)
+        self.records.take_in(paths)
+        self.epoch = self.records.newest
+        self.controller: Operation = epochs.reopened(paths[-1], self._witness)
+        try:
+            self.controller.log.clock = self.timing.clock.now
+            self.controller.log.index()
+            self._unchanging = status.of_epoch(self.id, self.epoch, self.records.archived, self.controller.policy)
+            self.ledger = Ledger()
+            self._outdated = False
+            self.recall()
+        except BaseException:
+            self._outdated = True
+            self.controller.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.controller.close()
+        self.records.close()
+
+    def recall(self) -> None:
+        """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""
+        if self._outdated:
+            self._open()
+        elif self.catch_up():
+            self.answers = {
+                name: records.pending_answer(self.controller, self.records, name, asked)
+                for name, asked in self.ledger.pending.items()
+            }
+            self.publish()
+
+    def catch_up(self) -> list[Event[Body]]:
+        """Take in what has just been added to the record, and return it."""
+        events = list(self.controller.log.events(after=self.ledger.seen))
+        opening = self.ledger.seen == 0
+        for event in events:
+            self.ledger.take_in(event)
+        if opening:
+            self.timing.opened(events[-1].at, self.ledger)
+        else:
+            self.timing.added(events, self.ledger)
+        return events
+
+    def publish(self) -> None:
+        """Show what has changed."""
+        self.view = View.of(self._unchanging, self.controller, self.ledger, list(self.answers.values()), self.timing)
+
+    @contextmanager
+    def acted_by(self, author: Author | None) -> Iterator[None]:
+        """What is done within goes into the record under this name, if any; only whoever has the turn acts."""
+        self._author = author
+        try:
+            yield
+        finally:
+            self._author = None
+
+    def _signed(self, note: CausedNote) -> CausedNote:
+        cause = replace(note.extra or Cause(), by=self._author)
+        return replace(note, extra=None if cause == Cause() else cause)
+
+    def commit(self, *notes: CausedNote) -> None:
+        """Add notes to the record, all or none."""
+        if notes:
+            self.controller.note(*map(self._signed, notes))
+            self.catch_up()
+            self.publish()
+
+    def begin_epoch(self, changes: Mapping[str, Any], notes: Sequence[CausedNote], *, without_archived: bool) -> None:
+        """Go on in a new record, with other settings; `notes` stand at its beginning."""
+        if self.records.archived and not without_archived:
+            gone = ", ".join(map(str, self.records.archived))
+            words = f"epochs {gone} were archived, and the new one could not learn from what was told in them"
+            remedy = "bring their files back and start again, or send this with ?without_archived=true"
+            raise EpochsArchived(f"{words}; {remedy}")
+        try:
+            with computing():
+                signed = [self._signed(note) for note in notes]
+                epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author)
+        finally:
+            if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
+                self._outdated = True  # also if something failed after the new one got its name
+                self.controller.close()
+        self._open()
+
+    def watch(self) -> Done:
+        """Report who is late, and who no longer is; see `status`."""
+        self.recall()
+        happened = list[tuple[str, dict[str, Any]]]()
+        notes = status.watchdog_notes(self.ledger, self.timing)
+        fallback = self.ledger.settings.fallback
+        if fallback is not None and self.timing.falls_back(self.ledger):
+            order = self.controller.redirect(fallback, notes)
+            self.catch_up()
+            self.publish()
+            happened.append(("state", {"fallback": order.action}))
+        else:
+            self.commit(*notes)
+        for note in notes:
+            if isinstance(note, AlarmRaised):
+                happened.append(("alarm", {**vars(self.ledger.alarms[note.kind]), "cleared_at": None}))
+            elif isinstance(note, AlarmCleared):
+                happened.append(("state", {"cleared": note.kind}))
+        return Done({}, happened)
+
+    def _still_waiting(self, given: int) -> Conflict:
+        """What is said where decisions must be told before something can be done; `given` was asked for."""
+        waiting = list(self.ledger.pending)
+        words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
+        return Conflict(words, waiting, given)
+
+    # -- what the machine's own program may do -------------------------------------------------------------------------
+
+    def ask(self, request: AskRequest, key: str | None, rebuilt: dict[str, Any] | None = None) -> Done:
+        """Decide the next round, or say again what was decided; `rebuilt` is what was answered long ago."""
+        self.recall()
+        controller, book = self.controller, self.ledger
+        earlier = None if key is None else idempotency.asked_under(self.records, key)
+        if earlier is not None:
+            return Done(self._same_decision(earlier, request, rebuilt), [])
+        number = self._round_meant(request.round, key)
+        if number < controller.round:
+            return self._asked_before(number, request, key, rebuilt)
+        if number > controller.round:
+            words = f"round {number} cannot be decided yet; the next one is {controller.round}"
+            raise Conflict(words, controller.round, number)
+        if len(book.pending) >= controller.max_pending:
+            raise self._still_waiting(number)
+        problem = controller.policy.problem
+        with computing():
+            decision = controller.ask(
+                request.context,
+                request.allowed,
+                request.forecast,
+                round=number,
+                wish=ledger.wish_of(book),
+                details=lambda record: ledger.ask_details(book, problem, record, key, self._author),
+            )
+        event = self.catch_up()[-1]
+        assert isinstance(event.body, Ask)
+        asked = Event(event.number, event.at, event.body)
+        answer = status.decision_answer(self.epoch, asked, decision.probabilities.tolist())
+        self.answers[decision.id] = answer
+        self.publish()
+        if "silent" in book.alarms:
+            with suppress(LogError):  # the decision is on disk and counts; the watchdog clears the alarm later
+                self.commit(AlarmCleared("silent"))
+        return Done(answer, [("decision", answer)])
+
+    def tell(
+        self,
+        decision: str,
+        measurement: float | None,
+        applied: int | None,
+        key: str | None,
+        epoch: int | None = None,
+    ) -> Done:
+        """Take in what was measured (None: nothing was), or say again that it was.
+
+        `applied` is in the numbers of `epoch`; without, in those of the epoch in which it is told.
+        """
+        self.recall()
+        earlier = None if key is None else self.records.with_key(key)
+        if earlier is not None or decision not in self.ledger.pending:
+            told = earlier or self.records.told(decision)
+            if told is None:
+                pending = ", ".join(self.ledger.pending) or "none"
+                raise Unknown("decision", decision, f"pending: {pending}")
+            applied = records.renumbered(self.records, applied, epoch, told.epoch)
+            return Done(idempotency.same_tell(told.event, decision, measurement, applied, key), [])
+        applied = records.renumbered(self.records, applied, epoch, self.epoch)
+        if applied is not None:
+            self.controller.policy.problem.check_action(applied)
+        late = self.watch().happened if self.view.has_unreported else []  # what it says by now, it was told
+        with computing():
+            self._learn(decision, measurement, applied, key)
+        answer = next(
+            records.tell_answer(Event(event.number, event.at, event.body))
+            for event in self.catch_up()
+            if isinstance(event.body, Tell | Learn) and event.body.id == decision
+        )
+        del self.answers[decision]
+        self.publish()
+        return Done(answer, [*late, ("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
+
+    def _learn(self, decision: str, measurement: float | None, applied: int | None, key: str | None) -> None:
+        """Book what was measured; of a decision of an earlier epoch the controller knows nothing any more."""
+        controller, book = self.controller, self.ledger
+        asked = book.pending[decision]
+        taken = book.meant(decision) if applied is None else applied
+        record = None if asked.earlier else controller.record(decision)
+        off = ledger.deviations(record, controller.model, taken, measurement)
+        problem = controller.policy.problem
+        details, notes = ledger.tell_details(book, problem, decision, measurement, applied, record, off)
+        details = replace(details, key=key, by=self._author)
+        if record is None:
+            place = taken if decision == book.newest and taken != controller.action else None
+            controller.learn_earlier(decision, taken, asked.context, measurement, place, details, notes)
+        else:
+            other = None if taken == record.meant else taken
+            controller.tell(decision, measurement, other, details, notes)
+
+    def _asked_before(self, number: int, request: AskRequest, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
+        """The answer to a round that was decided, with the question that it must be the same as."""
+        entry = self.records.asked(number)
+        if entry is None:
+            raise Unknown("round", str(number), f"the next one is {self.controller.round}")
+        answer = self._same_decision(entry, request, rebuilt)
+        if key is not None:  # the key must mean this round from now on, whatever comes
+            self.commit(AskRepeated(number, extra=Cause(key=key)))
+        return Done(answer, [])
+
+    def _same_decision(self, entry: Entry[Ask], request: AskRequest, rebuilt: dict[str, Any] | None) -> dict[str, Any]:
+        idempotency.check_question(self.controller.policy.problem, entry.event.body, request)
+        name = entry.event.body.id
+        if entry.epoch == self.epoch:
+            if name in self.answers:
+                return self.answers[name]
+            if records.remembers(self.controller, name):
+                return records.answer(self.controller, self.records, entry)
+        if rebuilt is not None and (rebuilt["epoch"], rebuilt["decision"]) == (entry.epoch, name):
+            return rebuilt
+        raise MustRebuild(entry)
+
+    def _round_meant(self, number: int | None, key: str | None) -> int:
+        """Without a number: the one that is pending or, where several may be, the next one."""
+        controller = self.controller
+        if number is not None:
+            return number
+        if controller.max_pending == 1:
+            waiting = [asked.round for asked in self.ledger.pending.values()]
+            return waiting[-1] if waiting else controller.round
+        if key is None:
+            words = f"say which round is asked, e.g. {controller.round}, or send an Idempotency-Key"
+            raise RoundNeeded(f"several decisions may be pending: {words}")
+        return controller.round
+
+    # -- what an operator may do ---------------------------------------------------------------------------------------
+
+    def set_mode(self, mode: str, reason: str, key: str | None) -> Done:
+        """How far the policy may go from now on."""
+        self.recall()
+        note = ModeSet(mode, reason)
+        if idempotency.happened(self.records, note, key):
+            return self._unchanged()
+        return self._noted(note, key, anew=mode != self.ledger.mode)
+
+    def set_override(self, action: int | None, reason: str, key: str | None, *, force: bool = False) -> Done:
+        """Hold the machine at an action, or as near as limits permit unless it is forced; or hand it back."""
+        self.recall()
+        note = OverrideSet(action, reason, force)
+        if idempotency.happened(self.records, note, key):
+            return self._unchanged()
+        if action is not None:
+            self.controller.policy.problem.check_action(action)
+        return self._noted(note, key, anew=not self.ledger.holds(note))
+
+    def new_episode(self, start: int, key: str | None, *, force: str | None = None) -> Done:
+        """End the episode; without a key, asking for the same start again before its first round changes nothing.
+
+        `force` is the reason for a start that limits do not permit.
+        """
+        self.recall()
+        if idempotency.happened(self.records, Episode(start, force), key):
+            return self._unchanged()
+        self.controller.policy.problem.check_action(start)
+        if key is None and self.ledger.fresh_episode == start:
+            return self._unchanged()
+        if self.ledger.pending:
+            raise self._still_waiting(start)
+        self.controller.new_episode(start, force, Cause(key=key, by=self._author))
+        self.catch_up()
+        self.publish()
+        return Done(self.view.state(), [("state", {"episode": self.controller.episode})])
+
+    def change(self, changes: Mapping[str, Any], key: str | None, *, without_archived: bool = False) -> Done:
+        """Other settings; in a new epoch where decisions depend on them.
+
+        `without_archived` accepts that it knows nothing of epochs whose records were moved away.
+        """
+        self.recall()
+        request = ChangeRequested(dict(changes))
+        if idempotency.happened(self.records, request, key):
+            return self._unchanged()
+        requested = [] if key is None else [replace(request, extra=Cause(key=key))]
+        settings = epochs.merged(self.ledger.settings, changes)
+        before = plain(self.ledger.settings)
+        changed = {name: value for name, value in plain(settings).items() if value != before[name]}
+        if any(name in epochs.EPOCH_SETTINGS for name in changed):
+            self.begin_epoch(changes, requested, without_archived=without_archived)
+        else:
+            if settings.fallback is not None:
+                self.controller.policy.problem.check_action(settings.fallback)
+            self.commit(*([SettingsChanged(changed)] if changed else []), *requested)
+        return Done(self.view.state(), [("state", {"epoch": self.epoch})] if changed else [])
+
+    def _noted(self, note: ModeSet | OverrideSet, key: str | None, *, anew: bool) -> Done:
+        """Write down what the operator wants; where it is so already, only for the sake of its key."""
+        if anew or key is not None:
+            self.commit(note if key is None else replace(note, extra=Cause(key=key)))
+        said = {name: value for name, value in plain(note).items() if name != "note"}
+        if self._author is not None:
+            said["by"] = plain(self._author)
+        return Done(self.view.state(), [(note.NOTE, said)] if anew else [])
+
+    def _unchanged(self) -> Done:
+        return Done(self.view.state(), [])

@@ -1,0 +1,98 @@
+"""Requests that come again: whether a key, or a decision, has been used before, and for the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from holdcourse.errors import Conflict
+from holdcourse.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Tell, plain
+from holdcourse.problem import Problem
+from holdcourse.request import Request as Question
+from holdcourse.service.core.records import Entry, Records, tell_answer
+from holdcourse.service.core.requests import Ask as AskRequest
+
+
+def happened(records: Records, wanted: Episode | CausedNote, key: str | None) -> bool:
+    """Whether the record holds this event under this key; another one under it is a conflict."""
+    earlier = None if key is None else records.with_key(key)
+    if earlier is None:
+        return False
+    recorded = earlier.event.body
+    if type(recorded) is not type(wanted):
+        raise _other_use(key, earlier.event, _purpose(recorded), plain(wanted))
+    assert isinstance(recorded, Episode | CausedNote)
+    recorded = replace(recorded, extra=None)
+    if plain(recorded) != plain(wanted):
+        raise _other_use(key, earlier.event, plain(recorded), plain(wanted))
+    return True
+
+
+def asked_under(records: Records, key: str) -> Entry[Ask] | None:
+    """The decision that a key stands for, if it was used."""
+    entry = records.with_key(key)
+    if entry is None:
+        return None
+    match entry.event.body:
+        case Ask() as asked:
+            return Entry(entry.epoch, Event(entry.event.number, entry.event.at, asked))
+        case AskRepeated() as repeated:
+            return records.asked(repeated.round)
+        case other:
+            raise _other_use(key, entry.event, _purpose(other), "ask")
+
+
+def check_question(problem: Problem, asked: Ask, request: AskRequest) -> None:
+    """Whether a decision was asked for with the same question; another one is a conflict."""
+    number = asked.round
+    recorded = {"round": number, **asked.request.describe()}
+    given = {"round": number if request.round is None else request.round, **_described(problem, request)}
+    if recorded != given:
+        raise Conflict(
+            f"round {number} was asked with {recorded}, now with {given}; tell or skip it before asking something else",
+            recorded,
+            given,
+        )
+
+
+def same_tell(
+    told: Event[Body], decision: str, measurement: float | None, applied: int | None, key: str | None
+) -> dict[str, Any]:
+    """The answer to a tell that was told before; another one is a conflict."""
+    body = told.body
+    if not isinstance(body, Tell | Learn):
+        raise _other_use(key, told, _purpose(body), f"tell {decision}")
+    assert body.extra is not None  # the service writes it with every tell
+    taken = body.extra.default if applied is None else applied
+    recorded = {"decision": body.id, "measurement": body.measurement, "applied": body.extra.taken}
+    given = {"decision": decision, "measurement": measurement, "applied": taken}
+    if recorded != given:
+        raise Conflict(f"{body.id} was told {recorded}, now {given}; a measurement is told once", recorded, given)
+    return tell_answer(Event(told.number, told.at, body))
+
+
+def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any) -> Conflict:
+    purpose = _purpose(earlier.body)
+    words = f"the key {key!r} was used at {earlier.at} for something else ({purpose}); take a new key"
+    return Conflict(words, recorded, given)
+
+
+def _described(problem: Problem, request: AskRequest) -> dict[str, Any]:
+    """A question as the record holds it, whatever the actions were when it was asked."""
+    question = Question.of(problem, request.context, None, request.forecast, None).describe()
+    if request.allowed is not None:
+        question["allowed"] = [k for k, may_be in enumerate(request.allowed) if may_be]
+    return question
+
+
+def _purpose(body: Body) -> str:
+    """What a client caused, in two words."""
+    match body:
+        case Ask() | AskRepeated():
+            return f"ask {body.round}"
+        case Episode():
+            return f"episode at {body.start}"
+        case Tell() | Learn():
+            return f"tell {body.id}"
+        case _:
+            return getattr(body, "NOTE", body.KIND)

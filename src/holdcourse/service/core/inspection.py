@@ -1,0 +1,143 @@
+"""What can be read of a controller: its rounds, why they were decided so, the learned field, and its record's state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdcourse import audit
+from holdcourse.costs import CostModel
+from holdcourse.errors import HoldcourseError
+from holdcourse.events import Ask
+from holdcourse.history import check_context
+from holdcourse.log import Log
+from holdcourse.service.core.data_folder import number_of
+from holdcourse.service.core.hosted import Hosted
+from holdcourse.service.core.ledger import finite, plain_value
+from holdcourse.service.core.records import Entry, EpochChain, record, rounds_of, row
+from holdcourse.service.core.refusals import Unknown
+
+FIELD_CONTEXTS = 48
+FIELD_ROUNDS = 480  # newest rounds whose contexts the field may show
+DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when that is asked for
+
+
+def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
+    """Rounds after `after`, or the newest ones."""
+    there = hosted.records
+    entries = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
+    kept = entries[-limit:] if after is None else entries[:limit]
+
+    def one(entry: Entry[Ask]) -> dict[str, Any]:
+        tell = there.told(entry.event.body.id)
+        return row(entry.epoch, entry.event, None if tell is None else tell.event)
+
+    return {"decisions": [one(entry) for entry in kept], "more": len(entries) > limit}
+
+
+def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
+    """Why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
+    entry = hosted.records.asked(int(decision[1:]))
+    if entry is None:
+        raise Unknown("decision", decision, f"the next one will be r{hosted.controller.round}")
+    decided, problem = record(hosted.controller, hosted.records, entry)
+    found = decided.explain(problem, maximise=hosted.ledger.settings.maximise)
+    taken = decided.decision
+    columns = {
+        "bounds": found.bounds,
+        "expected": found.expected,
+        "mean": found.mean,
+        "std": found.std,
+        "probabilities": found.probabilities,
+        "movement": found.movement,
+    }
+    data: dict[str, Any] = {
+        name: None if column is None else [finite(number) for number in column.tolist()]
+        for name, column in columns.items()
+    }
+    data |= {
+        "action": taken.action,
+        "value": plain_value(taken.value),
+        "wanted": taken.wanted,
+        "limited_by": taken.limited_by,
+        "before": decided.before,
+        "expected_cost": finite(taken.expected_cost),
+        "movement_cost": taken.movement,
+        "request": decided.request.describe(),
+        "values": [plain_value(problem.value(action)) for action in range(problem.n)],
+    }
+    return {"decision": decision, "words": found.words, "data": data}
+
+
+def field_contexts(hosted: Hosted) -> list[list[float]]:
+    """Contexts that came up lately, few enough to look at, in order."""
+    asked = [entry.event.body.request.context for entry in hosted.records.newest_asks(FIELD_ROUNDS)]
+    vectors = [check_context(context, None) for context in asked]
+    if not vectors:
+        return []
+    alike = np.array([vector for vector in vectors if len(vector) == len(vectors[-1])])
+    distinct = np.unique(alike, axis=0) if alike.size else alike[:1]
+    if len(distinct) > FIELD_CONTEXTS:
+        distinct = distinct[np.linspace(0, len(distinct) - 1, FIELD_CONTEXTS).round().astype(int)]
+    return [list(vector) for vector in distinct.tolist()]
+
+
+def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any]) -> dict[str, Any]:
+    """The learned cost of every action in these contexts."""
+    try:
+        found = [model.estimate(context) for context in contexts]
+    except HoldcourseError:  # nothing is learned, or about other contexts
+        found, contexts = [], []
+    deviations = [estimate.std for estimate in found]
+    known = [std.tolist() for std in deviations if std is not None]
+    return {
+        "contexts": contexts,
+        "mean": [estimate.expected.tolist() for estimate in found],
+        "std": known if len(known) == len(found) else None,
+        "values": values,
+    }
+
+
+def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
+    """Whether the records are whole and continue each other; and, if wanted or short, decided again."""
+    events, decisions, chain = 0, 0, EpochChain()
+    try:
+        for path in paths:
+            log = Log.read(path)
+            log.close()
+            chain.add(log)
+            events += log.last
+        decisions = sum(map(_decisions, paths))
+        if full is False or (full is None and decisions > DECIDED_AGAIN):
+            words = (
+                f"every event is as it was written; its {decisions} decisions were not decided again (full=true does)"
+            )
+            return _verdict(True, events, paths, words)
+        for path in paths:
+            found = audit.verify(path)
+            if not found.verified:
+                return _verdict(False, events, paths, f"{path.name}: {'; '.join(found.differences[:3])}")
+    except HoldcourseError as error:
+        return _verdict(False, events, paths, str(error))
+    words = f"every event is as it was written, and all {decisions} decisions come out the same again"
+    return _verdict(True, events, paths, words)
+
+
+def _decisions(path: Path) -> int:
+    """How many decisions a record holds: its rounds are numbered without a gap."""
+    log = Log.read(path, checked=False)
+    try:
+        first, last = rounds_of(log)
+    finally:
+        log.close()
+    return last - first + 1
+
+
+def _verdict(ok: bool, events: int, paths: list[Path], message: str) -> dict[str, Any]:
+    there = {number_of(path) for path in paths}
+    archived = [number for number in range(1, max(there, default=1)) if number not in there]
+    if ok and archived:
+        message += f"; epochs {', '.join(map(str, archived))} are archived and were not checked"
+    return {"ok": ok, "events": events, "epochs": len(paths), "message": message}

@@ -1,0 +1,373 @@
+"""The ledger of a controller: what follows from the events of its record, and what is booked in them.
+
+The ledger is a fold over events and nothing else, so a controller that was killed and opened again knows what it knew
+before. It holds no more after a year than after a day: mode, override, what is pending, the sums, the alarms.
+
+Two alarms come from what is told: measurements that the model did not expect too often, and a sensor that stands still.
+Both look at a short window and nothing else, so they cost the same for ever. An alarm that is open is cleared by the
+same window once it looks well again, with some distance between the two, so that it does not flap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from holdcourse.costs import CostModel
+from holdcourse.decision import Order, Record
+from holdcourse.events import (
+    AlarmCleared,
+    AlarmRaised,
+    AlarmText,
+    AlarmWindow,
+    Ask,
+    AskDetails,
+    Author,
+    Body,
+    Carried,
+    ControllerCreated,
+    DecisionLate,
+    DecisionRecovered,
+    Episode,
+    EpochBegun,
+    Event,
+    Learn,
+    ModeSet,
+    Note,
+    OpenAlarm,
+    Override,
+    OverrideSet,
+    PendingDecision,
+    Redirect,
+    Settings,
+    SettingsChanged,
+    Sums,
+    Tell,
+    TellDetails,
+    from_plain,
+    plain,
+)
+from holdcourse.problem import Problem
+from holdcourse.session import Wish
+
+FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
+WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
+ENOUGH = 40  # before so many, it says nothing
+BAND = 2.0  # deviations; a well calibrated model is beyond them in 1 of 22 rounds
+# Share of the window beyond the band; by chance 12 of 40 come once in 8 million times.
+RAISED_AT, CLEARED_AT = 0.3, 0.15
+STILL = 10  # equal measurements in a row that no noisy sensor gives
+
+
+@dataclass
+class Ledger:
+    """See the module's docstring.
+
+    Attributes
+    ----------
+    settings
+        The settings in force, once the first event was seen.
+    home, fixed
+        The action before the first round, and the best one in the history if there is one: what gains are counted from.
+    place
+        Where the machine is, as far as anybody said.
+    newest
+        The newest decision.
+    is_obeyed
+        Whether the newest question was answered under the override in force.
+    stale
+        Of the pending decisions, those that the watchdog has reported.
+    fallback
+        Where the machine was sent because the newest decision is late; None: nowhere.
+    fresh_episode, forced_start
+        Start of an episode without a round yet, and why that was beyond the limits; None: it was not.
+    pending
+        Decisions not yet told, by id, oldest first: what was answered, and what is needed to book the tell.
+    alarms
+        Open ones by kind.
+    explanation
+        What the policy said of itself when it was made, with what was known then; empty if nothing.
+    seen
+        Number of the last event.
+    """
+
+    _settings: Settings | None = None
+    mode: str = "act"
+    override: Override | None = None
+    is_obeyed: bool = False
+    home: int = 0
+    fixed: int | None = None
+    place: int = 0
+    newest: str | None = None
+    pending: dict[str, PendingDecision] = field(default_factory=dict)
+    stale: list[str] = field(default_factory=list)
+    fallback: Order | None = None
+    alarms: dict[str, OpenAlarm] = field(default_factory=dict)
+    watched: AlarmWindow = field(default_factory=AlarmWindow)
+    sums: Sums = field(default_factory=Sums)
+    explanation: str = ""
+    fresh_episode: int | None = None
+    forced_start: str | None = None
+    last_at: str | None = None
+    seen: int = 0
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        assert self._settings is not None  # the first event of every record holds them
+        return self._settings
+
+    def take_in(self, event: Event[Body]) -> None:
+        """Take in the next event."""
+        match event.body:
+            case Ask():
+                self._asked(event.at, event.body)
+            case Tell() | Learn():
+                self._told(event.body)
+            case Episode():
+                self.place = self.fresh_episode = event.body.start
+                self.forced_start = event.body.force
+            case Redirect():
+                self.fallback, self.place = event.body.order, event.body.order.action
+            case ControllerCreated() | EpochBegun():
+                self._begin(event.body)
+            case SettingsChanged():
+                changed = {**plain(self.settings), **event.body.changes}
+                self._settings = from_plain(Settings, changed, "the settings")
+            case ModeSet():
+                self.mode = event.body.mode
+            case OverrideSet():
+                self._hold(event.body, event.at)
+            case DecisionLate():
+                self.stale.append(event.body.decision)
+            case AlarmRaised():
+                self.alarms[event.body.kind] = OpenAlarm(event.at, event.body.kind, event.body.message)
+                self.sums = replace(self.sums, alarms=self.sums.alarms + 1)
+            case AlarmCleared():
+                self.alarms.pop(event.body.kind, None)
+        self.seen = event.number
+        if is_by_machine(event):
+            self.last_at = event.at
+
+    def _asked(self, at: str, body: Ask) -> None:
+        assert body.extra is not None  # the service writes it with every decision
+        self.pending[body.id] = PendingDecision(
+            **vars(body.extra), round=body.round, proposed=body.action, at=at, context=body.request.context
+        )
+        self.place, self.newest, self.fresh_episode = body.extra.action, body.id, None
+        self.fallback = self.forced_start = None
+        self.is_obeyed = self.override is not None
+        self.sums = replace(self.sums, asks=self.sums.asks + 1)
+
+    def _told(self, body: Tell | Learn) -> None:
+        booked = body.extra
+        assert booked is not None  # the service writes it with every tell
+        self.pending.pop(body.id)
+        self.stale = [other for other in self.stale if other != body.id]
+        if body.id == self.newest:
+            self.place, self.fallback = booked.taken, None
+        self.sums = replace(
+            self.sums,
+            service=booked.cumulative_service,
+            movement=booked.cumulative_movement,
+            against_staying=_saved(self.sums.against_staying, booked.staying, booked),
+            against_fixed=_saved(self.sums.against_fixed, booked.fixed, booked),
+            told=self.sums.told + (body.measurement is not None),
+            tells=self.sums.tells + 1,
+        )
+        if body.measurement is not None:
+            self.watched = window_after(self.watched, body.measurement, booked.deviations)
+
+    def _hold(self, body: OverrideSet, at: str) -> None:
+        if not self.holds(body):
+            by = None if body.extra is None else body.extra.by
+            held = None if body.action is None else Override(body.action, body.reason, body.force, at, by)
+            self.override, self.is_obeyed = held, False
+
+    def holds(self, wish: OverrideSet) -> bool:
+        """Whether the machine is held, or free, just as it is wished."""
+        held = self.override
+        if held is None or wish.action is None:
+            return held is None and wish.action is None
+        return (held.action, held.reason, held.force) == (wish.action, wish.reason, wish.force)
+
+    def meant(self, decision: str) -> int:
+        """The action that a tell of a pending decision means, unless it says which one ran."""
+        return (self.fallback_of(decision) or self.pending[decision]).action
+
+    def fallback_of(self, decision: str) -> Order | None:
+        """Where the machine was sent in the round of a pending decision because that is late; None: nowhere."""
+        return self.fallback if decision == self.newest else None
+
+    def _begin(self, body: ControllerCreated | EpochBegun) -> None:
+        self._settings, self.home, self.fixed = body.config, body.home, body.fixed
+        self.mode, self.place, self.explanation = body.config.mode, body.start, body.explanation
+        if isinstance(body, EpochBegun):
+            vars(self).update(vars(body.carried))
+            self.pending, self.alarms, self.stale = dict(self.pending), dict(self.alarms), list(self.stale)
+
+    def carried(self) -> Carried:
+        """What the next epoch goes on with; actions in it get their new numbers there."""
+        return Carried(**{each.name: getattr(self, each.name) for each in fields(Carried)})
+
+
+def is_by_machine(event: Event[Body]) -> bool:
+    """Whether a client of the machine caused an event."""
+    return isinstance(event.body, Ask | Tell | Learn | Episode)
+
+
+def _saved(before: float | None, alternative: float | None, booked: TellDetails) -> float | None:
+    """What was saved so far; of a round without a measurement, only its movement is known."""
+    if alternative is None:
+        return before
+    saved = (0.0 if booked.service is None else alternative - booked.service) - booked.movement
+    return (before or 0.0) + saved
+
+
+# -- what is written of a decision and a tell --------------------------------------------------------------------------
+
+
+def finite(number: float | None) -> float | None:
+    """The number, or None where JSON could not hold it."""
+    return None if number is None or not math.isfinite(number) else float(number)
+
+
+def plain_value(value: Any) -> Any:
+    """An action in the user's words, as JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def wish_of(ledger: Ledger) -> Wish | None:
+    """What the machine shall do in place of what is decided; None where it shall do that."""
+    held = ledger.override
+    if held is not None:
+        return Wish(held.action, held.reason if held.force else None)
+    return None if ledger.mode in FOLLOWED else Wish(None)
+
+
+def ask_details(ledger: Ledger, problem: Problem, record: Record, key: str | None, by: Author | None) -> AskDetails:
+    """What the machine shall do with a decision, and what is needed to book its tell."""
+    proposed, action, order = record.decision.action, record.meant, record.order
+    reason = "observe" if ledger.mode == "observe" else None
+    if ledger.override is not None:
+        reason = "override"
+    return AskDetails(
+        mode=ledger.mode,
+        act=ledger.override is not None or ledger.mode == "act",
+        action=action,
+        value=plain_value(problem.value(action)),
+        proposed_value=plain_value(problem.value(proposed)),
+        reason=reason,
+        limited_by=record.decision.limited_by if order is None else order.limited_by,
+        forced=None if order is None else order.force,
+        expected=finite(record.expected[action]),
+        expected_measurement=None if record.mean is None else finite(record.mean[action]),
+        before=ledger.place,
+        episode=record.decision.episode,
+        key=key,
+        by=by,
+    )
+
+
+def tell_details(
+    ledger: Ledger,
+    problem: Problem,
+    decision: str,
+    measurement: float | None,
+    applied: int | None,
+    record: Record | None,
+    off: float | None,
+) -> tuple[TellDetails, list[Note]]:
+    """The costs of a round, and the notes that follow from its tell.
+
+    `record` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
+    gave.
+    """
+    question, meant = ledger.pending[decision], ledger.meant(decision)
+    taken = meant if applied is None else applied
+    movement = problem.distance(question.before, taken)
+    service = None
+    if measurement is not None:
+        service = -measurement if ledger.settings.maximise else measurement
+    notes: list[Note] = []
+    if measurement is not None:
+        notes += alarm_notes(window_after(ledger.watched, measurement, off), list(ledger.alarms))
+    if decision in ledger.stale:
+        notes.append(DecisionRecovered(decision))
+        if len(ledger.stale) == 1:
+            notes.append(AlarmCleared("stale"))
+    details = TellDetails(
+        taken=taken,
+        applied_value=plain_value(problem.value(taken)),
+        default=meant,
+        assumed=None if applied is not None else "fallback" if ledger.fallback_of(decision) else "answer",
+        service=service,
+        movement=movement,
+        staying=alternative(record, service, taken, ledger.home),
+        fixed=None if ledger.fixed is None else alternative(record, service, taken, ledger.fixed),
+        cumulative_service=ledger.sums.service + (service or 0.0),
+        cumulative_movement=ledger.sums.movement + movement,
+        deviations=off,
+        raised=tuple(AlarmText(note.kind, note.message) for note in notes if isinstance(note, AlarmRaised)),
+    )
+    return details, notes
+
+
+def alternative(record: Record | None, service: float | None, taken: int, other: int) -> float | None:
+    """What a round would have cost at another action than the one taken; None where nobody can say.
+
+    The model's expectation there and the round's surprise, measured less expected where the machine was: what made the
+    round dearer or cheaper than expected is taken to have done so everywhere. Of a round without a measurement there is
+    no surprise, and the ledger looks at its movement only.
+    """
+    if service is not None and other == taken:
+        return service
+    if record is None or record.mean is None:
+        return None
+    surprise = 0.0 if service is None else service - float(record.expected[taken])
+    return finite(float(record.expected[other]) + surprise)
+
+
+def deviations(record: Record | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
+    """How many deviations a measurement is from what was expected; None where nothing was."""
+    learner = getattr(model, "models", [model])[0]  # of a hedge, the first
+    if record is None or measurement is None or record.mean is None or record.std is None:
+        return None
+    if not hasattr(learner, "posterior"):
+        return None
+    spread = float(np.sqrt(record.std[taken] ** 2 + learner.posterior.prior.noise_variance))
+    return finite((measurement - float(record.mean[taken])) / spread) if spread > 0 else None
+
+
+# -- alarms from what is told ------------------------------------------------------------------------------------------
+
+
+def window_after(window: AlarmWindow, measurement: float, off: float | None) -> AlarmWindow:
+    """The window one measurement later; `off` in deviations from what was expected, None where nothing was."""
+    beyond = window.beyond if off is None else (*window.beyond, abs(off) > BAND)[-WINDOW:]
+    return AlarmWindow(beyond, measurement, window.repeats + 1 if measurement == window.value else 1)
+
+
+def alarm_notes(window: AlarmWindow, open_kinds: Sequence[str]) -> list[AlarmRaised | AlarmCleared]:
+    """What the record shall say: alarms to raise and to clear."""
+    notes: list[AlarmRaised | AlarmCleared] = []
+    count, outside = len(window.beyond), sum(window.beyond)
+    if "calibration" not in open_kinds and count >= ENOUGH and outside >= RAISED_AT * count:
+        message = (
+            f"{outside} of the last {count} measurements were outside the band that the model predicted (expected: "
+            f"about {count / 22:.0f}). The sensor may be wrong, or the model: something may have changed, or may last "
+            "from round to round, that the context does not show"
+        )
+        notes.append(AlarmRaised("calibration", message))
+    if "calibration" in open_kinds and outside <= CLEARED_AT * count:
+        notes.append(AlarmCleared("calibration"))
+    if "sensor" not in open_kinds and window.repeats >= STILL:
+        message = f"the last {window.repeats} measurements were all {window.value:g}; is the sensor frozen?"
+        notes.append(AlarmRaised("sensor", message))
+    if "sensor" in open_kinds and window.repeats < STILL:
+        notes.append(AlarmCleared("sensor"))
+    return notes

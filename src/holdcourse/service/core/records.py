@@ -1,0 +1,424 @@
+"""The records of all epochs of a controller, for reading: what was asked and told, by round, by decision, by key.
+
+They are read on connections of their own, so that looking at the past never waits for a decision that is being taken.
+An epoch that is over never changes, so a few facts about each are kept in memory, and only a few of them are held open.
+
+A decision that is no longer in memory is rebuilt from the record of its epoch.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse import audit
+from holdcourse.decision import Record
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.events import (
+    AlarmCleared,
+    AlarmRaised,
+    Ask,
+    Body,
+    Caused,
+    CausedNote,
+    ControllerCreated,
+    EpochBegun,
+    Event,
+    Learn,
+    ModeSet,
+    Note,
+    OverrideSet,
+    PendingDecision,
+    SettingsChanged,
+    Tell,
+    plain,
+    shallow,
+)
+from holdcourse.log import Log
+from holdcourse.operation import Operation
+from holdcourse.problem import Problem
+from holdcourse.service.core import epochs
+from holdcourse.service.core.data_folder import epoch_name, number_of
+from holdcourse.service.core.status import decision_answer
+
+Hashes: TypeAlias = NDArray[np.int64]
+
+BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
+
+LATEST = 200  # notes of a kind that are looked at
+ALARMS = (AlarmRaised, AlarmCleared)
+CHANGES = (ControllerCreated, EpochBegun, SettingsChanged, ModeSet, OverrideSet)  # what operators do
+OPEN_EPOCHS = 4  # of those that are over
+
+
+@dataclass(frozen=True)
+class Entry(Generic[BodyKind]):
+    """An event and the epoch it belongs to."""
+
+    epoch: int
+    event: Event[BodyKind]
+
+
+class NoteRow(NamedTuple):
+    """A note as it is listed: its number and time, the epoch, which note it is, who caused it, and what it says."""
+
+    number: int
+    at: str
+    epoch: int
+    what: str
+    by: dict[str, Any] | None
+    says: dict[str, Any]
+
+
+class EpochChain:
+    """Whether the records of a controller continue each other: each names the one before it, and how that ended.
+
+    They are taken in oldest first. Missing ones are no error: they may have been archived.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[str, tuple[int, str]] = {}  # number of events and last hash of each record taken in
+
+    def add(self, log: Log) -> None:
+        """The next record; raises unless it continues the one before it, as far as that is there."""
+        number, previous = number_of(log.path), log.about.get("previous")
+        expected = None if number == 1 else epoch_name(number - 1)
+        named = None if previous is None else previous["file"]
+        if named != expected:
+            raise DamagedFile(
+                f"{log.path} continues {named or 'no other record'}, and by its name {expected or 'none'}; it was "
+                "renamed or is another controller's. Give it back its name, or restore from a back-up"
+            )
+        if previous is not None:
+            then = (previous["events"], previous["chain"])
+            if self._ends.get(previous["file"], then) != then:
+                raise DamagedFile(f"{log.path} does not continue {named} as it is; restore from a back-up")
+        self._ends[log.path.name] = (log.last, log.chain)
+
+
+class Records:
+    """The records of a controller by the number of their epoch.
+
+    Attributes
+    ----------
+    paths
+        Those that are there, oldest first; numbers may be missing where epochs were archived.
+    """
+
+    def __init__(self) -> None:
+        self.paths: dict[int, Path] = {}
+        self._lock = Lock()
+        self._links = EpochChain()
+        self._present: Log | None = None
+        self._open: OrderedDict[int, Log] = OrderedDict()  # epochs that are over, the one used last at the end
+        self._rounds: dict[int, tuple[int, int]] = {}  # first and last one asked in each epoch that is over
+        self._keys: dict[int, Hashes] = {}  # sorted; of each epoch that is over, once a key was looked for
+        self._notes: dict[tuple[int, str], list[NoteRow]] = {}  # of epochs that are over
+
+    @property
+    def newest(self) -> int:
+        """The present epoch."""
+        return max(self.paths)
+
+    @property
+    def archived(self) -> list[int]:
+        """Epochs that are not here any more."""
+        return [number for number in range(1, self.newest) if number not in self.paths]
+
+    def take_in(self, paths: list[Path]) -> None:
+        """These are the records now; raises where one does not continue the one before it."""
+        rounds = {}
+        for number, path in ((number_of(path), path) for path in paths[:-1]):
+            if number in self._rounds:  # it was over, and has not changed since
+                rounds[number] = self._rounds[number]
+                continue
+            log = Log.read(path, checked=False)
+            try:
+                self._links.add(log)
+                rounds[number] = rounds_of(log)
+            finally:
+                log.close()
+        newest = Log.read(paths[-1], checked=False)
+        try:
+            self._links.add(newest)
+        except BaseException:
+            newest.close()
+            raise
+        with self._lock:
+            if self._present is not None:
+                self._present.close()
+            self._present, self._rounds = newest, rounds
+            self.paths = {number_of(path): path for path in paths}
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._lock:
+            for log in (self._present, *self._open.values()):
+                if log is not None:
+                    log.close()
+            self._open.clear()
+
+    def path(self, epoch: int) -> Path:
+        """The record of an epoch, which must be here."""
+        if epoch > self.newest:
+            raise InvalidInput(f"there is no epoch {epoch} yet; the present one is {self.newest}")
+        if epoch not in self.paths:
+            raise InvalidInput(f"epoch {epoch} was archived, so what it called its actions is not known here")
+        return self.paths[epoch]
+
+    def asked(self, round_number: int) -> Entry[Ask] | None:
+        """The decision of a round."""
+        for epoch in reversed(self.paths):
+            first, last = self._rounds.get(epoch, (0, 2**62))
+            if first <= round_number <= last:
+                found = self._find(epoch, lambda log: log.find("round", round_number, newest=True))
+                if found:
+                    return found[0]
+        return None
+
+    def told(self, decision: str) -> Entry[Tell | Learn] | None:
+        """What was told of a decision, in the epoch in which it was asked or a later one."""
+        for epoch in self.paths:
+            if self._rounds.get(epoch, (0, 2**62))[1] >= int(decision[1:]):
+                found = self._find(epoch, lambda log: log.find("decision", decision, newest=True))
+                if found:
+                    return found[0]
+        return None
+
+    def with_key(self, key: str) -> Entry[Body] | None:
+        """What a client caused under this key."""
+        for epoch in reversed(self.paths):
+            if epoch == self.newest or self._may_hold(epoch, key):
+                found = self._find(epoch, lambda log: log.find("key", key, newest=True))
+                if found:
+                    return found[0]
+        return None
+
+    def asks_after(self, round_number: int, limit: int) -> list[Entry[Ask]]:
+        """The first `limit` decisions after a round."""
+        found: list[Entry[Ask]] = []
+        for epoch in self.paths:
+            more = limit - len(found)
+            if more and self._rounds.get(epoch, (0, 2**62))[1] > round_number:
+                found += self._find(epoch, partial(_asks, low=round_number + 1, limit=more, newest=False))
+        return found
+
+    def newest_asks(self, limit: int) -> list[Entry[Ask]]:
+        """The newest `limit` decisions, in order."""
+        found: list[Entry[Ask]] = []
+        for epoch in reversed(self.paths):
+            more = limit - len(found)
+            if more and self._rounds.get(epoch, (0, 2**62))[1] >= 0:
+                found = self._find(epoch, partial(_asks, low=0, limit=more, newest=True)) + found
+        return found
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """The newest alarms, oldest first, with the time at which they were cleared."""
+        alarms: list[dict[str, Any]] = []
+        for note in self._newest_notes(ALARMS):
+            if note.what == AlarmRaised.NOTE:
+                alarms.append({"at": note.at, **note.says, "cleared_at": None})
+            else:
+                for alarm in alarms:
+                    if alarm["kind"] == note.says["kind"] and alarm["cleared_at"] is None:
+                        alarm["cleared_at"] = note.at
+        return alarms
+
+    def changes(self) -> list[dict[str, Any]]:
+        """What operators changed lately, oldest first: when, in which epoch, what, and who."""
+        return [
+            {"at": note.at, "epoch": note.epoch, "what": note.what, "by": note.by, "to": note.says}
+            for note in self._newest_notes(CHANGES)
+        ]
+
+    def history(self) -> list[Any] | None:
+        """The measurements that the controller started from."""
+        if 1 not in self.paths:
+            raise InvalidInput("the history is in epoch 1, which was archived; bring back its file to read it")
+        created = self._find(1, lambda log: log.find("note", ControllerCreated.NOTE))[0].event.body
+        assert isinstance(created, ControllerCreated)
+        return created.history
+
+    def _newest_notes(self, kinds: Sequence[type[CausedNote]]) -> list[NoteRow]:
+        """The newest notes of some kinds, oldest first."""
+        notes: list[NoteRow] = []
+        for epoch in reversed(self.paths):
+            if len(notes) < LATEST:
+                notes = sorted(row for kind in kinds for row in self._notes_of(epoch, kind.NOTE)) + notes
+        return notes
+
+    def _notes_of(self, epoch: int, what: str) -> list[NoteRow]:
+        known = self._notes.get((epoch, what))
+        if known is not None:
+            return known
+        found = self._find(epoch, lambda log: log.find("note", what, limit=LATEST, newest=True))
+        notes = [_note_row(epoch, entry.event) for entry in found]
+        if epoch != self.newest:
+            self._notes[epoch, what] = notes
+        return notes
+
+    def _may_hold(self, epoch: int, key: str) -> bool:
+        """Whether an epoch that is over may hold a key, without opening it each time."""
+        if epoch not in self._keys:
+            with self._lock:
+                log = self._log(epoch)
+                hashes = () if log is None else (hash(key) for key in log.used_keys())
+                self._keys[epoch] = np.sort(np.fromiter(hashes, dtype=np.int64))
+        hashes_there = self._keys[epoch]
+        place = int(np.searchsorted(hashes_there, hash(key)))
+        return place < len(hashes_there) and int(hashes_there[place]) == hash(key)
+
+    def _find(self, epoch: int, look: Callable[[Log], list[Event[BodyKind]]]) -> list[Entry[BodyKind]]:
+        with self._lock:
+            log = self._log(epoch)
+            events = [] if log is None else look(log)
+        return [Entry(epoch, event) for event in events]
+
+    def _log(self, epoch: int) -> Log | None:
+        """An open record, whoever has the lock; None if it was archived meanwhile."""
+        assert self._present is not None
+        if epoch == number_of(self._present.path):
+            return self._present
+        if epoch not in self._open:
+            if not self.paths[epoch].exists():
+                return None
+            self._open[epoch] = Log.read(self.paths[epoch], checked=False)
+            if len(self._open) > OPEN_EPOCHS:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(epoch)
+        return self._open[epoch]
+
+
+def rounds_of(log: Log) -> tuple[int, int]:
+    """First and last round asked in a record, where they are numbered without a gap; (0, -1) if none was."""
+    first, last = (_asks(log, 0, 1, newest=newest) for newest in (False, True))
+    return (first[0].body.round, last[0].body.round) if first else (0, -1)
+
+
+def _asks(log: Log, low: int, limit: int, *, newest: bool) -> list[Event[Ask]]:
+    return log.find("round", low, 2**62, limit=limit, newest=newest)
+
+
+def _note_row(epoch: int, event: Event[Note]) -> NoteRow:
+    """A note for a listing; of the settings and the history that begin an epoch, nothing is listed."""
+    note = event.body
+    assert isinstance(note, Caused)
+    by = None if note.extra is None or note.extra.by is None else plain(note.extra.by)
+    says = {} if isinstance(note, ControllerCreated | EpochBegun) else shallow(replace(note, extra=None))
+    return NoteRow(event.number, event.at, epoch, note.NOTE, by, {k: v for k, v in says.items() if k != "note"})
+
+
+def remembers(controller: Operation, decision: str) -> bool:
+    """Whether nothing need be rebuilt."""
+    with suppress(HoldcourseError):
+        return controller.record(decision) is not None
+    return False
+
+
+def record(controller: Operation, records: Records, entry: Entry[Ask]) -> tuple[Record, Problem]:
+    """A decision with all that explains it, and the problem of its epoch."""
+    policy = controller.policy
+    current = entry.epoch == records.newest
+    if current:
+        with suppress(HoldcourseError):  # it may no longer be in memory
+            return controller.record(entry.event.body.id), policy.problem
+    log = Log.read(records.path(entry.epoch), checked=False)
+    try:
+        policy = policy if current else epochs.recorded_policy(log)
+        return audit.rebuilt(log, policy, entry.event), policy.problem
+    finally:
+        log.close()
+
+
+def answer(controller: Operation, records: Records, entry: Entry[Ask]) -> dict[str, Any]:
+    """What was answered to a question."""
+    decision = record(controller, records, entry)[0].decision
+    return decision_answer(entry.epoch, entry.event, decision.probabilities.tolist())
+
+
+def pending_answer(controller: Operation, records: Records, name: str, asked: PendingDecision) -> dict[str, Any]:
+    """A pending decision, in the numbers of the present epoch."""
+    if asked.earlier:
+        return carried_answer(records.newest, name, asked)
+    entry = records.asked(asked.round)
+    assert entry is not None
+    return answer(controller, records, entry)
+
+
+def renumbered(records: Records, action: int | None, epoch: int | None, into: int) -> int | None:
+    """An action in the numbers of epoch `into`, given in those of `epoch`."""
+    if epoch is not None and epoch != into:
+        records.path(epoch)
+    if action is None or epoch is None or epoch == into:
+        return action
+    given = epochs.recorded_problem(records.path(epoch))
+    given.check_action(action)
+    return epochs.nearest_actions(given, epochs.recorded_problem(records.path(into)))[action]
+
+
+def carried_answer(epoch: int, name: str, asked: PendingDecision) -> dict[str, Any]:
+    """A decision of an earlier epoch that is still pending, in the numbers of `epoch`."""
+    hidden = asked.mode == "observe"
+    return {
+        "decision": name,
+        "round": asked.round,
+        "episode": asked.episode,
+        "epoch": epoch,
+        "mode": asked.mode,
+        "act": asked.act,
+        "action": asked.action,
+        "value": asked.value,
+        "proposed": None if hidden else asked.proposed,
+        "proposed_value": None if hidden else asked.proposed_value,
+        "probabilities": None,
+        "expected_cost": asked.expected,
+        "expected_measurement": asked.expected_measurement,
+        "reason": asked.reason,
+        "limited_by": asked.limited_by,
+        "forced": asked.forced,
+        "at": asked.at,
+    }
+
+
+def row(epoch: int, asked: Event[Ask], told: Event[Tell | Learn] | None) -> dict[str, Any]:
+    """A round in the listing."""
+    answer = decision_answer(epoch, asked, None)
+    for field in ("probabilities", "act", "reason"):
+        del answer[field]
+    question, booked = asked.body.extra, None if told is None else told.body.extra
+    assert question is not None  # the service writes it with every decision
+    return answer | {
+        "context": asked.body.request.context,
+        "applied": None if booked is None else booked.taken,
+        "applied_value": None if booked is None else booked.applied_value,
+        "service": None if booked is None else booked.service,
+        "movement": None if booked is None else booked.movement,
+        "cumulative_service": None if booked is None else booked.cumulative_service,
+        "cumulative_movement": None if booked is None else booked.cumulative_movement,
+        "measurement": None if told is None else told.body.measurement,
+        "told_at": None if told is None else told.at,
+        "key": question.key,
+        "asked_by": None if question.by is None else plain(question.by),
+        "told_by": None if booked is None or booked.by is None else plain(booked.by),
+    }
+
+
+def tell_answer(told: Event[Tell | Learn]) -> dict[str, Any]:
+    """What the client was answered, from the event of its tell."""
+    body, booked = told.body, told.body.extra
+    assert booked is not None  # the service writes it with every tell
+    return {
+        "decision": body.id,
+        "told": {"measurement": body.measurement, "applied": booked.taken},
+        "assumed": booked.assumed,
+        "alarms": [{**vars(alarm), "at": told.at, "cleared_at": None} for alarm in booked.raised],
+    }

@@ -1,0 +1,58 @@
+"""What the service refuses, as types: a request that is not done, and why. How it is said over HTTP is decided there.
+
+::
+
+    Refusal
+    ├── Unknown          there is no such controller, decision, round or file
+    ├── RoundNeeded      several decisions may be pending, and the request does not say which is meant
+    ├── EpochsArchived   a change would forget what was told in records that were moved away
+    ├── NotOpenYet       the controller is being opened
+    ├── Broken           the controller's record could not be opened
+    ├── Busy             a client, or all of them together, have as much under way as they may
+    └── ClientLeft       nobody waits for the answer any more
+
+Where a request says something else than was said before, it is `holdcourse.errors.Conflict`.
+"""
+
+from __future__ import annotations
+
+from holdcourse.errors import HoldcourseError
+
+
+class Refusal(HoldcourseError):  # noqa: N818 - as the others
+    """A request that is not done; nothing was changed."""
+
+
+class Unknown(Refusal):
+    """There is no such thing; `what` says of which kind."""
+
+    def __init__(self, what: str, name: str, remedy: str) -> None:
+        super().__init__(f"there is no {what} {name!r}; {remedy}")
+        self.what = what
+
+
+class RoundNeeded(Refusal):
+    """Several decisions may be pending, and the request does not say which round it asks for."""
+
+
+class EpochsArchived(Refusal):
+    """A change would forget what was told in epochs whose records were moved away."""
+
+
+class NotOpenYet(Refusal):
+    """The controller is being opened."""
+
+
+class Broken(Refusal):
+    """The controller's record could not be opened."""
+
+
+class Busy(Refusal):
+    """A client, or all of them together, have as much under way as they may."""
+
+    def __init__(self, words: str, whose: str) -> None:
+        super().__init__(f"{words}, the most for {whose}; wait for an answer, or try again in a moment")
+
+
+class ClientLeft(Refusal):
+    """The client left before his request was done; nobody waits for the answer."""

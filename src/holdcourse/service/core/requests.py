@@ -1,0 +1,280 @@
+"""What may be asked of the service: every request as a model, with examples. Nothing unknown is accepted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from holdcourse import registry
+from holdcourse.checks import whole_as_int
+
+MAX_ACTIONS = 5000
+MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
+MAX_MATRIX = 1000  # rows of a matrix of movement costs
+MAX_CONTEXT = 256  # numbers in a context
+MAX_FORECAST = 1000  # rounds ahead
+MAX_HISTORY = 500_000  # measurements to start from
+
+Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
+AS_WHOLE = BeforeValidator(whole_as_int)  # last, so that bounds are described
+Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS), AS_WHOLE]
+Whole = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
+Epoch = Annotated[
+    int | None, Field(ge=1, le=2**53, description="In whose numbers `applied` is; null: the present one."), AS_WHOLE
+]
+Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
+DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+Words = Annotated[str, Field(max_length=200)]
+Reason = Annotated[str, Field(max_length=500)]
+Force = Annotated[
+    bool, Field(description="Go there whatever mask and limits say; needs a reason, which is recorded and shown.")
+]
+Point = Annotated[list[Number], Field(min_length=1, max_length=64)]
+Row = Annotated[list[Number], Field(max_length=MAX_ACTIONS)]
+Context: TypeAlias = Annotated[Number | Annotated[list[Number], Field(max_length=MAX_CONTEXT)] | None, Field()]
+Mode: TypeAlias = Literal["observe", "shadow", "advise", "act"]
+POLICIES = tuple(
+    name
+    for name in registry.names("problem", shown=("measurements", "nothing"))
+    if set(registry.TABLE[name].required) <= {"action"}  # the one that a request can give
+)
+if TYPE_CHECKING:
+    PolicyName: TypeAlias = str
+else:
+    PolicyName = Literal[POLICIES]  # so that the error and the schema list them
+
+
+class Request(BaseModel):
+    """Base of all requests: a field that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitsGiven(Request):
+    """What the machine may do. `max_step` is in units of the movement cost."""
+
+    min_dwell: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = 1
+    max_step: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
+    max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = None
+    window: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = None
+
+
+class GuardGiven(Request):
+    """Go to a safe action for a while when a measured cost is too high."""
+
+    threshold: Number
+    revert_to: Action
+    cool_down: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = 10
+
+
+class Units(Request):
+    """What the numbers are, for people who look at them."""
+
+    action: Words = ""
+    measurement: Words = ""
+
+
+class Options(Request):
+    """Options of the policy; which of them it takes depends on the policy. See the reference of each."""
+
+    noise_std: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
+    prior_mean: Number | Row | None = None
+    width: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    every: Literal["round", "episode"] | None = None
+    maximise: bool | None = Field(None, description="Measurements are gains, not costs.")
+    method: Literal["auto", "exact", "flat", "temporal"] | None = None
+    contexts: Annotated[list[Point], Field(max_length=1000)] | None = None
+    context_bounds: Annotated[
+        list[Annotated[list[Number], Field(min_length=2, max_length=2)]], Field(max_length=64)
+    ] | (None) = None
+    forgetting: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    kernel: Annotated[str, Field(max_length=100_000)] | None = Field(None, description="As `Kernel.to_json` wrote it.")
+    tau: Annotated[float, Field(gt=4, le=1e6, allow_inf_nan=False)] | None = None
+    kappa: Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)] | None = None
+    tree_seed: Whole | None = None
+    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | None = None
+    context_scale: Positive | Annotated[list[Positive], Field(max_length=64)] | None = None
+    period: Positive | Annotated[list[Positive | None], Field(max_length=64)] | None = None
+    forecasts: Literal["robust", "trust", "ignore"] | None = None
+    capacity: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] | None = None
+    discount: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+    time: bool | None = None
+    interval: Positive | None = None
+    action: Action | None = Field(None, description="Of `fixed-at`.")
+
+
+class Settings(Request):
+    """What can be changed on a running controller."""
+
+    name: Words = ""
+    actions: (
+        Annotated[list[Number], Field(min_length=1, max_length=MAX_ACTIONS)]
+        | Annotated[list[Point], Field(min_length=1, max_length=MAX_ACTIONS)]
+        | Annotated[dict[Words, Row], Field(min_length=1, max_length=16)]
+        | None
+    ) = Field(None, description="Numbers; points; a grid as axes by name; or null with a matrix as metric.")
+    labels: Annotated[list[Words], Field(max_length=MAX_ACTIONS)] | None = None
+    metric: (
+        Literal["euclidean", "cityblock", "chebyshev"]
+        | Annotated[list[Annotated[list[Number], Field(max_length=MAX_MATRIX)]], Field(max_length=MAX_MATRIX)]
+    ) = Field("euclidean", description="Named, or the matrix of movement costs.")
+    scale: Positive | Annotated[list[Positive], Field(min_length=1, max_length=64)] = Field(
+        1.0, description="Movement cost per unit of each coordinate."
+    )
+    fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] = 0.0
+    directed: bool = False
+    rho: Positive = Field(
+        1.0,
+        description="Weight of the service cost: movement costs are divided by it. All sums are in units of what is "
+        "measured.",
+    )
+    policy: PolicyName = "recommended"
+    options: Options = Field(default_factory=lambda: Options.model_validate({}))
+    limits: LimitsGiven = LimitsGiven()
+    guard: GuardGiven | None = None
+    max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = 1
+    deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
+        None,
+        description="A decision not told within so many seconds is stale; nobody asking for so long after the last "
+        "round is silence. Null: neither is watched.",
+    )
+    fallback: Action | None = Field(
+        None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
+    )
+    units: Units = Units()
+
+
+class Config(Settings):
+    """A controller: what it may do, how it decides, and what it knows from before."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": "turbine-1",
+                    "name": "Kite over the north field",
+                    "actions": [100.0, 150.0, 200.0, 300.0],
+                    "scale": 0.01,
+                    "policy": "recommended",
+                    "limits": {"min_dwell": 2, "max_step": 1.5},
+                    "mode": "shadow",
+                    "deadline_s": 7200,
+                    "units": {"action": "m", "measurement": "kWh"},
+                    "history": [[0, 7.5, 3.1], [2, 7.5, 2.2]],
+                }
+            ]
+        }
+    )
+
+    id: Id
+    start: Action = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63), AS_WHOLE] = 0
+    mode: Mode = "act"
+    history: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
+        None, description="Past measurements: [action, context, measurement]."
+    )
+
+
+class Changes(Settings):
+    """A part of the settings; what is left out stays as it is. Actions, movement costs, limits or policy begin a new
+    epoch.
+    """  # noqa: D205 - one sentence and a half
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"min_dwell": 4}}]})
+
+
+def _check_length(forecast: Any) -> Any:
+    """Refuse a long forecast before its numbers are looked at: these would take long to look through."""
+    if isinstance(forecast, list) and len(forecast) > MAX_FORECAST:
+        raise ValueError(f"a forecast reaches at most {MAX_FORECAST} rounds ahead, this one {len(forecast)}")
+    return forecast
+
+
+class Ask(Request):
+    """A question: which action now."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"context": 7.5}, {"context": [7.5, 18.0], "round": 12}]})
+
+    context: Context = None
+    allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
+    forecast: Annotated[
+        Annotated[list[Number], Field(fail_fast=True)]
+        | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
+        | None,
+        BeforeValidator(_check_length),
+    ] = None
+    round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
+
+
+class Tell(Request):
+    """What was measured, and the action that really ran if it was another."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
+
+    decision: DecisionId
+    measurement: Number
+    applied: Action | None = None
+    epoch: Epoch = None
+
+
+class Skip(Request):
+    """Nothing was measured in this round."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12"}]})
+
+    decision: DecisionId
+    applied: Action | None = None
+    epoch: Epoch = None
+
+
+class Override(Request):
+    """Hold the machine at an action; null hands it back."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"action": 0, "reason": "inspection"}, {"action": None}]})
+
+    action: Action | None
+    reason: Reason = ""
+    force: Force = False
+
+    @model_validator(mode="after")
+    def _check_reason(self) -> Override:
+        if self.force and self.action is None:
+            raise ValueError("force is for an action; leave it out to hand the machine back")
+        _check_force(self.force, self.reason)
+        return self
+
+
+class ModeChange(Request):
+    """Another mode from now on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"mode": "advise", "reason": "first week"}]})
+
+    mode: Mode
+    reason: Reason = ""
+
+
+class Episode(Request):
+    """End the episode; the next one begins at `start`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"start": 0}]})
+
+    start: Action
+    force: Force = False
+    reason: Reason = ""
+
+    @model_validator(mode="after")
+    def _check_reason(self) -> Episode:
+        _check_force(self.force, self.reason)
+        return self
+
+
+def _check_force(force: bool, reason: str) -> None:
+    if force and not reason.strip():
+        raise ValueError("force needs a reason, which goes into the record")
+
+
+def plain(model: BaseModel, **which: Any) -> dict[str, Any]:
+    """A request in JSON values, as the record holds it."""
+    return model.model_dump(mode="json", **which)

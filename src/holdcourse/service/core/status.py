@@ -1,0 +1,419 @@
+"""The state of a controller as everybody may look at it, and the watchdog that says what is late.
+
+A `View` is replaced as a whole after every change and never changed.
+
+The watchdog looks for a measurement that does not come, and for a machine that does not ask any more. A pending
+decision is *stale* when its measurement is late. If it is the newest one, the machine is in a round that nobody
+measures any more: it is sent to its fallback, as far as mask and limits permit. When none is pending, the machine's
+program is *silent* if it has not asked again within the same deadline. Silence moves nothing: the last round is over,
+and the machine is where it was left. It is not counted before the first question of an episode, so a new episode is
+also how to pause.
+
+Deadlines are counted on a clock that nobody can set. Only what was asked before this process ran is as old as its
+record says; where the record ends in the future the clock cannot be right, and all deadlines begin anew. A clock that
+was set is an alarm of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, NamedTuple
+
+from holdcourse import registry
+from holdcourse.events import AlarmCleared, AlarmRaised, Ask, Body, CausedNote, DecisionLate, Event, Settings, plain
+from holdcourse.operation import Operation
+from holdcourse.policy import Policy
+from holdcourse.service.core.ledger import FOLLOWED, Ledger, is_by_machine, plain_value
+
+STEP_S = 5.0  # by so much the wall clock goes another way than the monotonic one only if somebody sets it
+STEADY_S = 60.0  # after so long without a step, all is well again
+
+
+class Clock:
+    """The clocks of this machine; tests give others.
+
+    Parameters
+    ----------
+    wall
+        Seconds since 1970, as far as this machine knows.
+    monotonic
+        Seconds that nobody can set.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.wall, self.monotonic = wall, monotonic
+        self._lock = Lock()
+        self._apart = wall() - monotonic()
+        self._step: tuple[float, float] | None = None  # when the wall clock was set (monotonic), and by how much
+
+    def now(self) -> datetime:
+        """The time, as records tell it."""
+        return datetime.fromtimestamp(self.wall(), UTC)
+
+    def step(self) -> float | None:
+        """By how much the wall clock was set lately; None while it is steady. To be asked every few seconds."""
+        with self._lock:
+            now = self.monotonic()
+            apart = self.wall() - now
+            if abs(apart - self._apart) > STEP_S:
+                before = 0.0 if self._step is None else self._step[1]
+                self._step = (now, before + apart - self._apart)
+            self._apart = apart  # a clock that is only too fast or too slow is followed
+            if self._step is not None and now - self._step[0] > STEADY_S:
+                self._step = None
+            return None if self._step is None else self._step[1]
+
+
+class Timing:
+    """When things happened, on the monotonic clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._asked: dict[str, float] = {}  # pending decisions
+        self._last: float | None = None  # newest event that is no note
+        self._opened, self._ahead = clock.monotonic(), 0.0
+
+    def opened(self, newest_at: str, ledger: Ledger) -> None:
+        """A record was opened: what it holds, and this process does not know, is as old as it says."""
+        self._opened, self._ahead = self.clock.monotonic(), _seconds(newest_at) - self.clock.wall()
+        trusted = self._ahead <= STEP_S and self.clock.step() is None
+
+        def since(at: str) -> float:
+            age = max(self.clock.wall() - _seconds(at), 0.0) if trusted else 0.0
+            return self._opened - age
+
+        self._asked = {name: self._asked.get(name, since(asked.at)) for name, asked in ledger.pending.items()}
+        if self._last is None and ledger.last_at is not None:
+            self._last = since(ledger.last_at)
+
+    def added(self, events: Sequence[Event[Body]], ledger: Ledger) -> None:
+        """These events were added to the record just now."""
+        now = self.clock.monotonic()
+        self._asked = {name: self._asked.get(name, now) for name in ledger.pending}
+        if any(map(is_by_machine, events)):
+            self._last = now
+
+    def due(self, ledger: Ledger) -> float | None:
+        """When the oldest measurement, or else the next question, should be here (monotonic); None: never."""
+        oldest = min(self._asked.values(), default=None)
+        if oldest is None and ledger.newest is not None and ledger.fresh_episode is None:
+            oldest = self._last
+        seconds = ledger.settings.deadline_s
+        return None if oldest is None or seconds is None else oldest + float(seconds)
+
+    def newest_due(self, ledger: Ledger) -> float | None:
+        """When the measurement of the newest decision should be here (monotonic); None: never, or it is."""
+        asked, seconds = self._asked.get(ledger.newest or ""), ledger.settings.deadline_s
+        return None if asked is None or seconds is None else asked + float(seconds)
+
+    def falls_back(self, ledger: Ledger) -> bool:
+        """Whether the machine is to be sent to its fallback now."""
+        at = self.newest_due(ledger)
+        return owes_fallback(ledger) and at is not None and self.clock.monotonic() > at
+
+    def overdue(self, ledger: Ledger) -> list[str]:
+        """Pending decisions that should have been told by now."""
+        now, seconds = self.clock.monotonic(), ledger.settings.deadline_s
+        return [] if seconds is None else [name for name, at in self._asked.items() if now > at + float(seconds)]
+
+    def seconds_since(self) -> float | None:
+        """How long ago the last decision or tell was."""
+        return None if self._last is None else self.clock.monotonic() - self._last
+
+    def trouble(self) -> str | None:
+        """What is wrong with the wall clock, in words; None while it is steady."""
+        step = self.clock.step()
+        what = "deadlines do not depend on it, the times in the record do"
+        if step is not None:
+            return f"this machine's clock was set {'forward' if step > 0 else 'back'} by {abs(step):.0f} s; {what}"
+        if self._ahead > STEP_S and self.clock.monotonic() - self._opened <= STEADY_S:
+            return (
+                f"the record ended {self._ahead:.0f} s in the future when it was opened: this machine's clock is or "
+                f"was wrong. All deadlines began anew; {what}"
+            )
+        return None
+
+
+def owes_fallback(ledger: Ledger) -> bool:
+    """Whether the machine is to be sent to its fallback once the newest decision is late."""
+    free = ledger.override is None and ledger.mode in FOLLOWED
+    return free and ledger.settings.fallback is not None and ledger.fallback is None
+
+
+def watchdog_notes(ledger: Ledger, timing: Timing) -> list[CausedNote]:
+    """What the record shall say by now: decisions that are late, when silence begins and ends, a clock that was set."""
+    seconds = ledger.settings.deadline_s
+    late = [name for name in timing.overdue(ledger) if name not in ledger.stale]
+    notes: list[CausedNote] = [DecisionLate(name) for name in late]
+    if late and "stale" not in ledger.alarms:
+        stays = ledger.newest not in late or ledger.mode not in FOLLOWED
+        until = (
+            "" if stays else ", and until then the machine is sent to its fallback, as far as mask and limits permit"
+        )
+        words = f"{', '.join(late)} was not told within {seconds:g} s; tell or skip it{until}"
+        notes.append(AlarmRaised("stale", words))
+    at = timing.due(ledger)
+    silent = not ledger.pending and at is not None and timing.clock.monotonic() > at
+    trouble = timing.trouble()
+    said = f"nobody asked within {seconds or 0:g} s after the last round; does the machine's program still run?"
+    for kind, message in (("silent", said if silent else None), ("clock", trouble)):
+        if message is not None and kind not in ledger.alarms:
+            notes.append(AlarmRaised(kind, message))
+        if message is None and kind in ledger.alarms:
+            notes.append(AlarmCleared(kind))
+    return notes
+
+
+def _seconds(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
+
+
+def decision_answer(epoch: int, asked: Event[Ask], probabilities: list[float] | None) -> dict[str, Any]:
+    """What the client was answered, from the event of its decision."""
+    body, extra = asked.body, asked.body.extra
+    assert extra is not None  # the service writes it with every decision
+    hidden = extra.mode == "observe"
+    return {
+        "decision": body.id,
+        "round": body.round,
+        "episode": extra.episode,
+        "epoch": epoch,
+        "mode": extra.mode,
+        "act": extra.act,
+        "action": extra.action,
+        "value": extra.value,
+        "proposed": None if hidden else body.action,
+        "proposed_value": None if hidden else extra.proposed_value,
+        "probabilities": None if hidden else probabilities,
+        "expected_cost": extra.expected,
+        "expected_measurement": extra.expected_measurement,
+        "reason": extra.reason,
+        "limited_by": extra.limited_by,
+        "forced": extra.forced,
+        "at": asked.at,
+    }
+
+
+class Instruction(NamedTuple):
+    """What the machine should do, which limit kept it from more, and why it need not heed them."""
+
+    action: int
+    limited_by: str | None = None
+    forced: str | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """See the module's docstring. Only what depends on the time is worked out when it is looked at.
+
+    Attributes
+    ----------
+    fixed_part
+        The state but for `status` and `instruction`.
+    held, fallen
+        What the machine should do because of an override, and once the newest decision is late.
+    forced_start
+        Why the machine was brought beyond its limits to where the episode begins; None: it was not.
+    newest_due
+        When the newest decision should be told; None: never, or it has been.
+    owes_fallback
+        Whether the watchdog has to send the machine to its fallback then.
+    due
+        When the oldest pending decision should be told or, if none is pending, the next one asked, on the clock that
+        nobody can set; None: never.
+    counts
+        Decisions, tells and alarms so far, for metrics.
+    reported
+        How many pending decisions the record already calls stale.
+    settings
+        Those in force.
+    timing
+        What tells how late it is.
+    """
+
+    fixed_part: dict[str, Any]
+    held: Instruction | None
+    fallen: Instruction
+    forced_start: str | None
+    newest_due: float | None
+    owes_fallback: bool
+    due: float | None
+    counts: dict[str, int]
+    reported: int
+    settings: Settings
+    timing: Timing
+
+    @classmethod
+    def of(
+        cls,
+        unchanging: dict[str, Any],
+        controller: Operation,
+        ledger: Ledger,
+        pending: list[dict[str, Any]],
+        timing: Timing,
+    ) -> View:
+        """The view of a controller as it is; `unchanging` is what `of_epoch` gave."""
+        settings, sums, problem = ledger.settings, ledger.sums, controller.policy.problem
+        fixed_part = unchanging | {
+            "explains_itself": _explained(ledger, unchanging["explains_itself"]),
+            "name": settings.name or unchanging["id"],
+            "mode": ledger.mode,
+            "round": controller.round,
+            "episode": controller.episode,
+            "action": ledger.place,
+            "value": plain_value(problem.value(ledger.place)),
+            "pending": list(pending),
+            "override": None if ledger.override is None else plain(ledger.override),
+            "deadline_s": settings.deadline_s,
+            "fallback": settings.fallback,
+            "limits": dict(vars(settings.limits)),
+            "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
+            "last_at": ledger.last_at,
+            "policy": settings.policy,
+            "units": dict(vars(settings.units)),
+            "maximise": settings.maximise,
+            "measured": -sums.service + 0.0 if settings.maximise else sums.service,
+            "service": sums.service,
+            "movement": sums.movement,
+            "against_staying": sums.against_staying,
+            "against_fixed": sums.against_fixed,
+            "rounds_told": sums.told,
+        }
+        counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
+        return cls(
+            fixed_part,
+            _held(controller, ledger),
+            _fallen(controller, ledger),
+            ledger.forced_start,
+            timing.newest_due(ledger),
+            owes_fallback(ledger),
+            timing.due(ledger),
+            counts,
+            len(ledger.stale),
+            settings,
+            timing,
+        )
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a decision should have been told by now."""
+        return bool(self.fixed_part["pending"]) and self._is_late
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is pending, and somebody should have asked by now."""
+        return not self.fixed_part["pending"] and self._is_late
+
+    @property
+    def has_unreported(self) -> bool:
+        """Whether the watchdog should look more closely."""
+        said = {alarm["kind"] for alarm in self.fixed_part["alarms"]}
+        if self.is_silent != ("silent" in said) or (self.timing.trouble() is not None) != ("clock" in said):
+            return True
+        unsaid = self.is_stale and self.reported < len(self.fixed_part["pending"])
+        return unsaid or (self.owes_fallback and self._is_past(self.newest_due))
+
+    @property
+    def _is_late(self) -> bool:
+        return self._is_past(self.due)
+
+    def _is_past(self, due: float | None) -> bool:
+        return due is not None and self.timing.clock.monotonic() > due
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings in force, without history, in JSON values."""
+        found: dict[str, Any] = plain(self.settings)
+        return found
+
+    def status(self) -> str:
+        """In one word."""
+        if self.fixed_part["override"] is not None:
+            return "held"
+        if self.is_stale:
+            return "stale"
+        if self.fixed_part["pending"]:
+            return "waiting"
+        if self.is_silent:
+            return "silent"
+        return "ok" if self.counts["decisions"] else "new"
+
+    def state(self) -> dict[str, Any]:
+        """The whole state, now."""
+        return self.fixed_part | {"status": self.status(), "instruction": self._instruction()}
+
+    def seconds_since(self) -> float | None:
+        """How long ago the last decision or tell was."""
+        return self.timing.seconds_since()
+
+    def summary(self) -> dict[str, Any]:
+        """One line of the overview."""
+        figures = ("units", "maximise", "measured", "service", "movement", "against_staying", "against_fixed")
+        names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
+        kept = {name: self.fixed_part[name] for name in names}
+        return kept | {
+            "status": self.status(),
+            "message": None,
+            "seconds_since": self.seconds_since(),
+            "alarms": len(self.fixed_part["alarms"]),
+        }
+
+    def _instruction(self) -> dict[str, Any]:
+        state = self.fixed_part
+        if self.held is not None:
+            now, reason = self.held, "override"
+        elif self._is_past(self.newest_due) and state["mode"] in FOLLOWED:
+            now, reason = self.fallen, "fallback"
+        else:
+            now = Instruction(state["action"], forced=self.forced_start)
+            reason = "decision" if self.counts["decisions"] else "place"
+        return now._asdict() | {"value": state["actions"][now.action], "reason": reason}
+
+
+def _held(controller: Operation, ledger: Ledger) -> Instruction | None:
+    """Under an override: what was answered in this round or, if it came later, what the next question will be."""
+    held = ledger.override
+    if held is None:
+        return None
+    asked = ledger.pending.get(ledger.newest or "")
+    if asked is not None and ledger.is_obeyed:
+        return Instruction(ledger.place, asked.limited_by, asked.forced)
+    if held.force:
+        return Instruction(held.action, None, held.reason)
+    order = controller.permitted(held.action)
+    return Instruction(order.action, order.limited_by)
+
+
+def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
+    """Where the machine was sent or, if that is still to be recorded, will be."""
+    sent, wanted = ledger.fallback, ledger.settings.fallback
+    if sent is not None:
+        return Instruction(sent.action, sent.limited_by)
+    if wanted is None or ledger.newest not in ledger.pending:
+        return Instruction(ledger.place)
+    order = controller.permitted(wanted)
+    return Instruction(order.action, order.limited_by)
+
+
+def _explained(ledger: Ledger, policy: str) -> str:
+    """How it decides: as said when what it knew from before was fitted, else as the policy says, and what it knew."""
+    count = ledger.settings.history_count
+    if ledger.explanation or not count:
+        return ledger.explanation or policy
+    return f"{policy} It began with {count} past measurements, and what it was not given was fitted to them."
+
+
+def of_epoch(name: str, epoch: int, archived: list[int], policy: Policy) -> dict[str, Any]:
+    """The part of the state that stays the same within an epoch; there may be thousands of actions."""
+    sentence = "" if policy.made_by is None else registry.entry_of(policy.made_by[0]).sentence
+    return {
+        "id": name,
+        "epoch": epoch,
+        "archived_epochs": archived,
+        "explains_itself": policy.explanation or sentence,
+        "actions": [plain_value(policy.problem.value(action)) for action in range(policy.problem.n)],
+    }

@@ -1,0 +1,350 @@
+"""What is let in: requests from where they may come, senders by what their tokens allow, bodies within their limits."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdcourse.errors import HoldcourseError
+from holdcourse.mistakes import all_in_words
+from holdcourse.service.core.clients import Caller, Pace, never
+from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.refusals import ClientLeft
+from holdcourse.service.core.tokens import ANYBODY, Keyring, Token
+from holdcourse.service.core.tokens import Scope as TokenScope
+from holdcourse.service.http.errors import HttpRefusal, error_response, log_refusal
+from holdcourse.service.http.server import ARRIVAL, Arrival
+
+logger = logging.getLogger("holdcourse.service")
+
+UNDER_WAY = "holdcourse.under_way"  # in the scope of a request: what ends with it
+COMMON_HEADERS = {  # an address may set others
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+GO_FIRST = ("/override", "/mode")
+START_WITH_TOKENS = "start it with one (see: holdcourse token make)"
+BEGUN_AT_ONCE = 4  # requests begun each time round the event loop
+MAX_BODY = 2**20
+MAX_LONG_BODY = 2**24  # with a history or a matrix
+MAX_DEPTH = 32
+MAX_PARTS = 5000  # lists, objects and names in a body that is not long; more would take long to look through
+SMALL = 2**16  # bytes; more are checked beside the event loop
+JSON = "application/json"
+# Possessive, and an open string ends with the body: a body of quotes is read once, not once per quote.
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+# -- every request ----------------------------------------------------------------------------------------------------
+
+
+class Gateway:
+    """Puts the common headers on every answer, also where we failed.
+
+    Without tokens it also turns away requests that a foreign web page sends through the operator's own browser: they
+    name another host, or say that they come from another site. And those that came through a proxy: behind it everybody
+    would look as if he sat at this machine.
+    """
+
+    def __init__(self, app: ASGIApp, *, only_local: bool) -> None:
+        self._app, self._only_local, self._pace = app, only_local, Pace(BEGUN_AT_ONCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        begun = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                headers = MutableHeaders(scope=message)
+                for name, value in COMMON_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        foreign = _foreign(Headers(scope=scope)) if self._only_local else None
+        if foreign is not None:
+            refusal = HttpRefusal(403, "foreign", foreign)
+            log_refusal(Request(scope), refusal)
+            await error_response(refusal)(scope, receive, send_with_headers)
+            return
+        arrival: Arrival | None = scope.get(ARRIVAL)  # under another server there is none
+        if not _goes_first(scope):
+            await self._pace.step()
+            if arrival is not None and arrival.is_gone:
+                return
+        if arrival is not None:
+            arrival.is_begun = True
+        try:
+            with ExitStack() as scope[UNDER_WAY]:
+                await self._app(scope, receive, send_with_headers)
+        except Exception:
+            if begun:  # all that is left is to cut it off
+                raise
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            refusal = HttpRefusal(500, "failed", "this should not have happened; the server's log says more")
+            await error_response(refusal)(scope, receive, send_with_headers)
+
+
+def _goes_first(scope: Scope) -> bool:
+    """Whether this is an operator who takes a machine, or switches it; whoever only says so waits as all others."""
+    if scope["method"] != "POST" or not scope["path"].endswith(GO_FIRST):
+        return False
+    with suppress(HttpRefusal):
+        token = token_of(Request(scope))
+        return token is not None and "admin" in token.scopes
+    return False
+
+
+def _foreign(headers: Headers) -> str | None:
+    """Why a request does not come from a program on this machine, if so."""
+    host = headers.get("host", "")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if name and not is_local(name.strip("[]")):
+        return f"without a token file only this machine is served, not {name!r}; {START_WITH_TOKENS}"
+    if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+        return f"without a token file other web sites may not send requests; {START_WITH_TOKENS}"
+    forwarded = [name for name in FORWARDED if name in headers]
+    if forwarded:  # whoever the proxy lets in would look as if he sat here
+        return (
+            f"without a token file nothing is taken from a proxy, and this came through one (header {forwarded[0]}); "
+            f"{START_WITH_TOKENS}, or call the service without the proxy"
+        )
+    return None
+
+
+def is_local(host: str) -> bool:
+    """Whether a name or address is this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+# -- who sends it, and what his token allows --------------------------------------------------------------------------
+
+
+def token_of(request: Request) -> Token | None:
+    """The token of a request; None if it has none that counts."""
+    keyring: Keyring | None = request.app.state.keyring
+    if keyring is None:
+        request.state.token = ANYBODY
+        return ANYBODY
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    try:
+        found = keyring.find(secret.strip())
+    except HoldcourseError as error:  # where the file lies is nothing for those who may be strangers
+        logger.error("%s", error)
+        raise HttpRefusal(503, "no_tokens", "the tokens cannot be read; the server's log says why") from None
+    if found is None:
+        return None
+    request.state.token = found.token  # for the log of refusals
+    if found.over is not None:
+        raise HttpRefusal(401, "expired", found.over)
+    return found.token
+
+
+def sender(request: Request, *, operator: bool = False) -> Token:
+    """The token of a request, which must have one; from now until its answer the request counts for it."""
+    token = token_of(request)
+    if token is None:
+        given = (
+            "this token is not known, or was revoked" if request.headers.get("authorization") else "a token is needed"
+        )
+        raise HttpRefusal(
+            401, "unauthorised", f"{given}; send Authorization: Bearer <token>, made by: holdcourse token make"
+        )
+    if not hasattr(request.state, "caller"):
+        fleet: Fleet = request.app.state.fleet
+        client, under_way = client_of(request, token), request.scope.get(UNDER_WAY)
+        if isinstance(under_way, ExitStack):
+            under_way.enter_context((fleet.operator_requests if operator else fleet.requests).one(client))
+        request.state.caller = Caller(client, operator, lambda: client_left(request), token.author)
+    return token
+
+
+def client_of(request: Request, token: Token) -> str:
+    """Whose quota a request counts for: that of its token or, without tokens, of its address."""
+    address = "nowhere" if request.client is None else request.client.host
+    return f"token {token.id}" if token.id else f"address {address}"
+
+
+async def client_left(request: Request) -> None:
+    """Returns when the client has gone; to be called once the body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def require_scope(request: Request, scope: TokenScope, controller: str, *, operator: bool = False) -> Token:
+    """The token of a request, which must allow this."""
+    token = sender(request, operator=operator)
+    if not token.may(scope, controller):
+        holds = f"{', '.join(token.scopes) or 'read'} on {', '.join(token.controllers)}"
+        raise HttpRefusal(403, "forbidden", f"this needs a token with {scope} for {controller!r}; this one has {holds}")
+    return token
+
+
+async def any_token(request: Request) -> Token:
+    """A dependency: the request must have a token."""
+    return sender(request)
+
+
+async def may_create(request: Request) -> Token:
+    """A dependency: the request's token must allow to make controllers; which ones is checked when the body is read."""
+    token = sender(request)
+    if "admin" not in token.scopes:
+        holds = ", ".join(token.scopes) or "read"
+        raise HttpRefusal(403, "forbidden", f"a new controller needs a token with admin; this one has {holds}")
+    return token
+
+
+def needs_scope(scope: TokenScope, *, operator: bool = False) -> Callable[[Request], Coroutine[Any, Any, Token]]:
+    """A dependency: the request's token must allow this on the controller of its address.
+
+    What an operator sends goes before all else, and does not count among the other requests of the same client.
+    """
+
+    async def check(request: Request) -> Token:
+        return require_scope(request, scope, request.path_params["id"], operator=operator)
+
+    return check
+
+
+async def caller_of(request: Request) -> Caller:
+    """A dependency: whose request it is; for those who need no token, that of the address."""
+    known: Caller | None = getattr(request.state, "caller", None)
+    return known or Caller(client_of(request, ANYBODY), left=lambda: client_left(request))
+
+
+async def fleet_of(request: Request) -> Fleet:
+    """A dependency: the controllers of this application."""
+    found: Fleet = request.app.state.fleet
+    return found
+
+
+TokenGiven = Annotated[Token, Depends(any_token)]
+TheFleet = Annotated[Fleet, Depends(fleet_of)]
+TheCaller = Annotated[Caller, Depends(caller_of)]
+MAY_READ, MAY_ASK, MAY_TELL, MAY_ADMINISTER, MAY_OPERATE, MAY_CREATE = (
+    Depends(needs_scope("read")),
+    Depends(needs_scope("ask")),
+    Depends(needs_scope("tell")),
+    Depends(needs_scope("admin")),
+    Depends(needs_scope("admin", operator=True)),
+    Depends(may_create),
+)
+
+
+# -- its body ---------------------------------------------------------------------------------------------------------
+
+
+def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], Awaitable[Body]]:
+    """A dependency that reads a body of this kind."""
+
+    async def read(request: Request) -> Body:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise HttpRefusal(
+                415, "not_json", f"the body must be sent as Content-Type: {JSON}, not {kind or 'nothing'!r}"
+            )
+        announced = _announced(request, limit)
+        if announced is not None and announced <= SMALL:
+            return parsed(model, await _content(request, limit), limit)
+        fleet: Fleet = request.app.state.fleet
+        # Whoever leaves is noticed when his body is read, not before: to look for it would be to read it.
+        caller = replace(await caller_of(request), left=never)
+        async with fleet.long_bodies.place(caller):
+            return await fleet.parse(partial(parsed, model, await _content(request, limit), limit))
+
+    return read
+
+
+def _announced(request: Request, limit: int) -> int | None:
+    """How many bytes will come; None where that is not said beforehand."""
+    if "transfer-encoding" in request.headers:
+        return None
+    announced = request.headers.get("content-length", "0")
+    if not (announced.isdecimal() and len(announced) < 19 and int(announced) <= limit):
+        raise _too_long(limit)
+    return int(announced)
+
+
+async def _content(request: Request, limit: int) -> bytes:
+    """The whole body, or a refusal as soon as it is known to be too long."""
+    content = bytearray()
+    try:
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > limit:
+                raise _too_long(limit)
+    except ClientDisconnect:  # nothing that the log should name: it happens every day
+        raise ClientLeft("the client left before all of the body was there; nothing was done") from None
+    return bytes(content)
+
+
+def _too_long(limit: int) -> HttpRefusal:
+    most = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit // 2**10} KiB"
+    return HttpRefusal(413, "too_large", f"the body is longer than {most}, the most that is taken here")
+
+
+def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Body:
+    """The body as a model; every mistake is named with its place."""
+    found = parts(content) if limit <= MAX_BODY else 0
+    if found > MAX_PARTS:
+        words = f"the body holds {found} lists, objects and names; at most {MAX_PARTS} are taken here"
+        raise HttpRefusal(422, "too_many", words)
+    if depth(content) > MAX_DEPTH:
+        raise HttpRefusal(
+            422, "too_deep", f"the body is nested deeper than {MAX_DEPTH} levels, the most that is taken here"
+        )
+    try:
+        return model.model_validate_json(content, strict=True)
+    except ValidationError as error:
+        raise HttpRefusal(
+            422, "invalid", all_in_words(error.errors(include_url=False, include_context=False))
+        ) from None
+
+
+def parts(content: bytes) -> int:
+    """How many lists, objects and names there are."""
+    bare = STRING.sub(b"", content)
+    return sum(bare.count(mark) for mark in (b"[", b"{", b":"))
+
+
+def depth(content: bytes) -> int:
+    """How deep brackets are nested, outside of strings."""
+    deepest = level = 0
+    for bracket in STRING.sub(b"", content).translate(None, NO_BRACKETS):
+        level += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, level)
+    return deepest

@@ -1,0 +1,58 @@
+"""The application: the parts of the service that know HTTP, put together over a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+import holdcourse as hc
+from holdcourse.errors import HoldcourseError
+from holdcourse.service.core.clients import Hub
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.status import Clock
+from holdcourse.service.core.tokens import Keyring
+from holdcourse.service.http import errors, openapi, routes
+from holdcourse.service.http.admission import Gateway
+from holdcourse.witness import Witness
+
+
+def create_app(
+    data: Path, token_file: Path | None = None, clock: Clock | None = None, witness: Witness | None = None
+) -> FastAPI:
+    """The service over a data folder; without a token file everybody who reaches it may do everything."""
+    keyring = None if token_file is None else Keyring(token_file, clock)
+    store = DataFolder(data)
+    fleet = Fleet(store, Hub(), clock, witness)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await fleet.start()
+        yield
+        await fleet.stop()
+        app.state.refusal_log.close()
+
+    app = FastAPI(
+        title="holdcourse",
+        version=hc.__version__,
+        description=openapi.ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,  # served by a route of our own
+        redirect_slashes=False,  # an address that is not there is not there
+    )
+    app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
+    app.state.routes = routes.router.routes
+    app.include_router(routes.router)
+    app.add_middleware(Gateway, only_local=keyring is None)
+    app.add_exception_handler(HoldcourseError, errors.refused)
+    app.add_exception_handler(RequestValidationError, errors.invalid)
+    app.add_exception_handler(HTTPException, errors.not_routed)
+    app.openapi = lambda: openapi.described(app, with_tokens=keyring is not None)  # type: ignore[method-assign]
+    return app

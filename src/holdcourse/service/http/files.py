@@ -1,0 +1,66 @@
+"""Files that are sent as they are: the page, and copies of records."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from fastapi.responses import Response, StreamingResponse
+
+from holdcourse.errors import HoldcourseError, log_error
+from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.refusals import Unknown
+
+PAGE = Path(__file__).parent.parent / "page"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".webmanifest": "application/manifest+json",
+}
+CHUNK = 2**16
+
+
+def page_file(name: str) -> Response:
+    """A file of the page; only those that lie there."""
+    path = PAGE / name
+    if path not in PAGE.iterdir() or path.suffix not in KINDS:
+        raise Unknown("file", name, "the page is at /")
+    headers = {"Cache-Control": "no-cache"}
+    return Response(path.read_bytes(), media_type=KINDS[path.suffix], headers=headers)
+
+
+def backup(store: DataFolder, controller: str) -> Response:
+    """A copy of a controller's records as a zip."""
+    file = TemporaryFile()  # noqa: SIM115 - closed when it has been sent
+    try:
+        store.copy_to(controller, file)
+        length = file.tell()
+        file.seek(0)
+    except HoldcourseError:
+        file.close()
+        raise
+    except (OSError, sqlite3.Error) as error:
+        file.close()
+        raise log_error(f"cannot copy {controller}: {error}", error) from error
+    except BaseException:
+        file.close()
+        raise
+    headers = {
+        "Content-Length": str(length),
+        "Content-Disposition": f'attachment; filename="{controller}.zip"',
+    }
+    return StreamingResponse(_chunks(file), media_type="application/zip", headers=headers)
+
+
+def _chunks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK):
+            yield chunk

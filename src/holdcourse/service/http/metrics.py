@@ -1,0 +1,73 @@
+"""Figures for Prometheus, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from holdcourse.service.core.clients import BUCKETS_S, Latency
+from holdcourse.service.core.fleet import Fleet
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def page(fleet: Fleet, sees: Callable[[str], bool]) -> str:
+    """The page that Prometheus reads, of the controllers that whoever asks may see."""
+    rows = []
+    for name, slot in list(fleet.slots.items()):
+        if sees(name):
+            row: dict[str, Any] = {"id": name, "broken": slot.broken is not None}
+            if slot.hosted is not None:
+                view = slot.hosted.view
+                counted = {"decisions": view.counts["decisions"], "tells": view.counts["tells"]}
+                counted["alarms_raised"] = view.counts["alarms"]
+                row |= view.summary() | counted | {"stale": view.is_stale, "silent": view.is_silent}
+            rows.append(row)
+    return as_text(rows, fleet.latencies)
+
+
+def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str], Latency]) -> str:
+    """The figures of controllers, in the format of Prometheus.
+
+    Parameters
+    ----------
+    rows
+        Of each controller: its id, and the fields of the families below as far as they are known.
+    latencies
+        By controller and "ask" or "tell".
+    """
+    rows = list(rows)
+    lines: list[str] = []
+
+    def family(name: str, kind: str, about: str, field: str) -> None:
+        lines.extend([f"# HELP holdcourse_{name} {about}", f"# TYPE holdcourse_{name} {kind}"])
+        for row in rows:
+            if row.get(field) is not None:
+                lines.append(f'holdcourse_{name}{{controller="{row["id"]}"}} {float(row[field]):.17g}')
+
+    family("decisions_total", "counter", "Decisions taken.", "decisions")
+    family("tells_total", "counter", "Decisions told or skipped.", "tells")
+    family("alarms_total", "counter", "Alarms raised.", "alarms_raised")
+    family("alarms_open", "gauge", "Alarms that are open.", "alarms")
+    family("stale", "gauge", "1 while a decision has not been told within its deadline.", "stale")
+    family("silent", "gauge", "1 while nobody has asked within the deadline after the last round.", "silent")
+    family("broken", "gauge", "1 if the record could not be opened.", "broken")
+    family("seconds_since_last_event", "gauge", "Since the last decision or tell.", "seconds_since")
+    family(
+        "service_cost",
+        "gauge",
+        "Measured cost so far, in units of what is measured; gains count with a minus.",
+        "service",
+    )
+    family("movement_cost", "gauge", "Movement cost so far, in units of what is measured.", "movement")
+    name = "holdcourse_request_seconds"
+    lines += [f"# HELP {name} Time to answer, commit included.", f"# TYPE {name} histogram"]
+    seen = {row["id"] for row in rows}
+    for (controller, operation), latency in sorted(latencies.items()):
+        if controller in seen:
+            labels, count = f'controller="{controller}",operation="{operation}"', 0
+            for bound, more in zip((*BUCKETS_S, "+Inf"), latency.counts, strict=True):
+                count += more
+                lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {count}')
+            lines += [f"{name}_sum{{{labels}}} {latency.total:.17g}", f"{name}_count{{{labels}}} {count}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,89 @@
+"""The OpenAPI description: bodies, refusals and tokens, as FastAPI cannot know them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from holdcourse.service.core import requests
+from holdcourse.service.http.admission import JSON
+from holdcourse.service.http.responses import Refused
+
+ABOUT = "Decisions that follow changing conditions when every change costs something."
+BODIES = (
+    requests.Config,
+    requests.Changes,
+    requests.Ask,
+    requests.Tell,
+    requests.Skip,
+    requests.Override,
+    requests.ModeChange,
+    requests.Episode,
+)
+MEANINGS = {
+    400: "The request is no HTTP that we understand.",
+    401: "A token is needed, or this one is not known.",
+    403: "The token does not allow this.",
+    404: "There is no such controller, round or decision.",
+    409: "Something else was said before; the answer holds both.",
+    413: "The body is too long.",
+    415: "The body is not sent as JSON.",
+    422: "Something in the request is wrong; the message says what.",
+    429: "Too many requests wait for this controller.",
+    503: "The controller cannot be used; the message says why.",
+    507: "The disk is full; nothing was changed.",
+}
+EXPECTED = {
+    "metrics": (401, 403),
+    "stream": (401, 403, 404, 422),
+    "list": (401, 403),
+    "look": (401, 403, 404, 422, 503),
+    "backup": (401, 403, 404, 422, 503, 507),
+    "create": (400, 401, 403, 409, 413, 415, 422, 503, 507),
+    "write": (400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 507),
+}
+CONTENT = {
+    "/metrics": ("text/plain", {"type": "string"}),
+    "/events": ("text/event-stream", {"type": "string"}),
+    "/controllers/{id}/events": ("text/event-stream", {"type": "string"}),
+    "/controllers/{id}/backup": ("application/zip", {"type": "string", "format": "binary"}),
+}
+
+
+def refusal_responses(kind: str) -> dict[int | str, dict[str, Any]]:
+    """What may be refused at an address of this kind."""
+    return {status: {"model": Refused, "description": MEANINGS[status]} for status in EXPECTED[kind]}
+
+
+def body_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """A body that we read ourselves, for the description."""
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+
+
+def described(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
+    """The description of the application."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        parts = made["components"]["schemas"]
+        _, bodies = models_json_schema(
+            [(model, "validation") for model in BODIES], ref_template="#/components/schemas/{model}"
+        )
+        for name, schema in bodies["$defs"].items():
+            parts.setdefault(name, schema)
+        for unused in ("HTTPValidationError", "ValidationError"):
+            parts.pop(unused, None)
+        for path, (kind, schema) in CONTENT.items():
+            made["paths"][path]["get"]["responses"]["200"]["content"] = {kind: {"schema": schema}}
+        if with_tokens:
+            made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            for path, operations in made["paths"].items():
+                if path not in ("/healthz", "/readyz"):
+                    for operation in operations.values():
+                        operation["security"] = [{"token": []}]
+        app.openapi_schema = made
+    return app.openapi_schema

@@ -1,0 +1,315 @@
+"""What the service answers: every answer as a model. Costs are in units of what is measured.
+
+Where gains are measured, a cost is a gain with a minus, in every field that is called a cost (`service` is one). What
+people read (the words of an explanation, the page) speaks of gains there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdcourse.service.core.requests import Config, Context, Mode
+
+Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
+Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
+Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
+Reason: TypeAlias = Literal["override", "observe"]
+Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
+Limited = Annotated[
+    Limit | None, Field(description="The limit that kept `action` from being what was wanted; null where none did.")
+]
+Forced = Annotated[str | None, Field(description="The reason given for going there whatever the limits say.")]
+At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
+Estimated = Annotated[
+    float | None,
+    Field(
+        description="What was saved or made more than by the alternative, with movement. Where the alternative ran, "
+        "it is what was measured; else the measurement and the difference that the model expected in that round. Over "
+        "the rounds where this is known, null if there are none."
+    ),
+]
+
+
+class Answer(BaseModel):
+    """Base of all answers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Health(Answer):
+    """The process runs."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Readiness(Answer):
+    """Whether every controller has been opened; `/controllers` names those that could not be, with a token."""
+
+    status: Literal["ready", "opening", "full"]
+    message: str
+    controllers: int
+    broken: int = Field(description="How many records could not be opened.")
+
+
+class DecisionAnswer(Answer):
+    """What to do this round. `action` is what the machine shall do now, `proposed` what the policy would."""
+
+    decision: str
+    round: int
+    episode: int
+    epoch: int = Field(description="In whose numbers the actions are.")
+    mode: Mode
+    act: bool = Field(description="Whether the machine shall be moved to `action` by whoever asked.")
+    action: int
+    value: Value
+    proposed: int | None
+    proposed_value: Value | None
+    probabilities: list[float] | None
+    expected_cost: float | None = Field(
+        description="Service cost that the model expects at `action`; where gains are measured, the gain with a minus."
+    )
+    expected_measurement: float | None = Field(
+        description="What the model expects to be measured at `action`; null where it does not learn."
+    )
+    reason: Reason | None
+    limited_by: Limited
+    forced: Forced
+    at: At
+
+
+class Told(Answer):
+    """What was told: the measurement, and the action that ran."""
+
+    measurement: float | None
+    applied: int
+
+
+class Alarm(Answer):
+    """Something that somebody should look at."""
+
+    at: At
+    kind: Literal["stale", "silent", "clock", "calibration", "sensor"]
+    message: str
+    cleared_at: At | None
+
+
+class TellAnswer(Answer):
+    """The tell is on disk; `alarms` are those that it raised."""
+
+    decision: str
+    told: Told
+    assumed: Literal["answer", "fallback"] | None = Field(
+        description="Where the tell did not say which action ran: whether it is taken to be the one that was answered, "
+        "or the fallback that the machine was sent to because the measurement was late."
+    )
+    alarms: list[Alarm]
+
+
+class Author(Answer):
+    """Whose token it was; where no tokens are needed, anybody on the machine."""
+
+    token: str | None = Field(description="The token's id, as `holdcourse token list` shows it.")
+    name: str
+
+
+class OverrideState(Answer):
+    """Since when the machine is held, why, and by whom."""
+
+    action: int
+    reason: str
+    force: bool
+    since: At
+    by: Author | None
+
+
+class Instruction(Answer):
+    """What the machine should do now. Unless forced, it is permitted by the newest mask and the limits."""
+
+    action: int
+    value: Value
+    reason: Literal["override", "fallback", "decision", "place"]
+    limited_by: Limited
+    forced: Forced
+
+
+class UnitsAnswer(Answer):
+    """The units of actions and measurements."""
+
+    action: str
+    measurement: str
+
+
+class State(Answer):
+    """Everything about a controller at this moment."""
+
+    id: str
+    name: str
+    mode: Mode
+    status: Status
+    round: int = Field(description="The next round to be decided.")
+    episode: int
+    epoch: int
+    archived_epochs: list[int] = Field(description="Earlier ones whose records are not in the data folder any more.")
+    action: int = Field(description="Where the machine is.")
+    value: Value
+    pending: list[DecisionAnswer]
+    override: OverrideState | None
+    deadline_s: float | None
+    fallback: int | None
+    instruction: Instruction
+    limits: dict[str, Any]
+    alarms: list[Alarm]
+    last_at: At | None
+    policy: str
+    explains_itself: str
+    actions: list[Value]
+    units: UnitsAnswer
+    maximise: Maximise
+    measured: float = Field(description="Sum of what was measured.")
+    service: float = Field(description="Sum of the service costs; where gains are measured, of the gains with a minus.")
+    movement: float
+    against_staying: Estimated
+    against_fixed: Estimated
+    rounds_told: int
+
+
+class Summary(Answer):
+    """A controller in the overview."""
+
+    id: str
+    name: str
+    mode: Mode | None
+    status: Status
+    message: str | None = Field(description="Why it is broken.")
+    round: int | None
+    action: int | None
+    value: Value | None
+    last_at: At | None
+    seconds_since: float | None
+    units: UnitsAnswer | None
+    maximise: Maximise | None
+    measured: float | None
+    service: float | None
+    movement: float | None
+    against_staying: Estimated
+    against_fixed: Estimated
+    alarms: int
+
+
+class Summaries(Answer):
+    """The controllers that the token may see."""
+
+    controllers: list[Summary]
+
+
+class Row(Answer):
+    """A round in the listing; `applied` is the action that ran, once told."""
+
+    round: int
+    decision: str
+    episode: int
+    epoch: int
+    mode: Mode
+    context: Context
+    action: int
+    value: Value
+    proposed: int | None
+    proposed_value: Value | None
+    applied: int | None
+    applied_value: Value | None
+    measurement: float | None
+    expected_cost: float | None
+    expected_measurement: float | None
+    limited_by: Limited
+    forced: Forced
+    service: float | None
+    movement: float | None
+    cumulative_service: float | None
+    cumulative_movement: float | None
+    at: At
+    told_at: At | None
+    key: str | None
+    asked_by: Author | None
+    told_by: Author | None
+
+
+class Rows(Answer):
+    """Rounds in order; `more`: there are further ones beyond the end (or, without `after`, before the beginning)."""
+
+    decisions: list[Row]
+    more: bool
+
+
+class Explanation(Answer):
+    """Why a decision was taken. The lists of `data` have one entry per action; null: not allowed, or not known."""
+
+    decision: str
+    words: str
+    data: dict[str, Any]
+
+
+class ConfigAnswer(Config):
+    """The settings in force; `history` only where it was asked for."""
+
+    history_count: int = Field(description="How many measurements it started from.")
+    history_sha256: str | None
+
+
+class CostField(Answer):
+    """The learned cost of every action in some contexts."""
+
+    contexts: list[list[float]]
+    mean: list[list[float]]
+    std: list[list[float]] | None
+    values: list[Value]
+
+
+class Alarms(Answer):
+    """Alarms, the newest last; `cleared_at` is null while one is open."""
+
+    alarms: list[Alarm]
+
+
+class Change(Answer):
+    """What somebody changed."""
+
+    at: At
+    epoch: int
+    what: Literal["created", "epoch", "config", "mode", "override"]
+    to: dict[str, Any]
+    by: Author | None
+
+
+class ChangeList(Answer):
+    """What operators changed, the newest last."""
+
+    changes: list[Change]
+
+
+class Verification(Answer):
+    """What checking the record came to."""
+
+    ok: bool
+    events: int
+    epochs: int
+    message: str
+
+
+class Problem(BaseModel):
+    """What was wrong, and what to do; in a conflict both values."""
+
+    model_config = ConfigDict(extra="allow")
+
+    code: str
+    message: str
+    recorded: Any = None
+    given: Any = None
+
+
+class Refused(BaseModel):
+    """Every answer that is no success."""
+
+    error: Problem

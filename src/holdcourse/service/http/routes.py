@@ -1,0 +1,403 @@
+"""Every address of the service: those that change something, those that only look, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi.params import Depends as Dependency
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
+
+import holdcourse as hc
+from holdcourse.service.core import inspection, records, requests
+from holdcourse.service.core.hosted import Done, Hosted, MustRebuild
+from holdcourse.service.http import files, metrics, responses
+from holdcourse.service.http.admission import (
+    MAX_LONG_BODY,
+    MAY_ADMINISTER,
+    MAY_ASK,
+    MAY_CREATE,
+    MAY_OPERATE,
+    MAY_READ,
+    MAY_TELL,
+    SMALL,
+    TheCaller,
+    TheFleet,
+    TokenGiven,
+    json_body,
+    require_scope,
+)
+from holdcourse.service.http.openapi import body_schema, refusal_responses
+from holdcourse.service.http.stream import stream
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
+DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,200}$",
+        description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
+        "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
+        "key is refused with 409.",
+    ),
+]
+
+router = APIRouter()
+
+LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
+
+
+def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
+    """An answer, checked against its model."""
+    return Response(kind.model_validate(data).model_dump_json(), status, media_type="application/json")
+
+
+def write_route(
+    what: str, body: type[BaseModel], answer: type[BaseModel], allowed: Dependency
+) -> Callable[[Handler], Handler]:
+    """An address of a controller that takes a body; who sends it is checked before it is read."""
+    return router.post(
+        f"/controllers/{{id}}/{what}",
+        response_model=answer,
+        responses=refusal_responses("write"),
+        dependencies=[allowed],
+        openapi_extra=body_schema(body),
+    )
+
+
+def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handler]:
+    """An address of a controller for whoever may look at it."""
+    return router.get(
+        f"/controllers/{{id}}/{what}",
+        response_model=answer,
+        responses=refusal_responses("look"),
+        dependencies=[MAY_READ],
+    )
+
+
+# -- addresses that change something ----------------------------------------------------------------------------------
+
+
+@router.post(
+    "/controllers",
+    status_code=201,
+    response_model=responses.State,
+    responses={200: {"model": responses.State, "description": "It exists already."}, **refusal_responses("create")},
+    dependencies=[MAY_CREATE],  # before the body is read; which controller it is for, the body says
+    openapi_extra=body_schema(requests.Config),
+)
+async def create(
+    fleet: TheFleet,
+    by: TheCaller,
+    request: Request,
+    body: Annotated[requests.Config, Depends(json_body(requests.Config, MAX_LONG_BODY))],
+) -> Response:
+    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict."""
+    require_scope(request, "admin", body.id)
+    state, is_new = await fleet.create(body, by)
+    return reply(responses.State, state, 201 if is_new else 200)
+
+
+@router.patch(
+    "/controllers/{id}",
+    response_model=responses.State,
+    responses=refusal_responses("write"),
+    dependencies=[MAY_ADMINISTER],
+    openapi_extra=body_schema(requests.Changes),
+)
+async def change(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Changes, Depends(json_body(requests.Changes, MAX_LONG_BODY))],
+    key: Key = None,
+    without_archived: bool = False,
+) -> Response:
+    """Other settings; where decisions depend on them, in a new epoch that knows all that was told.
+
+    Where epochs were archived it would not know what was told in them: then it is refused unless `without_archived`.
+    """
+    changes = requests.plain(body, exclude_unset=True)
+
+    def changed(hosted: Hosted) -> Done:
+        return hosted.change(changes, key, without_archived=without_archived)
+
+    return reply(responses.State, await fleet.do(name, changed, by))
+
+
+@write_route("ask", requests.Ask, responses.DecisionAnswer, MAY_ASK)
+async def ask(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Ask, Depends(json_body(requests.Ask))],
+    key: Key = None,
+) -> Response:
+    """Which action now? The same question again gives the same answer."""
+    try:
+        answer = await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
+    except MustRebuild as asked:  # to be rebuilt, which may take long, so not in the controller's turn
+        hosted, entry = await fleet.opened(name), asked.entry
+        answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, entry), by)
+        if key is not None:
+            answer = await fleet.do(name, lambda hosted: hosted.ask(body, key, answer), by)
+    return reply(responses.DecisionAnswer, answer)
+
+
+@write_route("tell", requests.Tell, responses.TellAnswer, MAY_TELL)
+async def tell(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Tell, Depends(json_body(requests.Tell))],
+    key: Key = None,
+) -> Response:
+    """What was measured. The same again changes nothing."""
+
+    def told(hosted: Hosted) -> Done:
+        return hosted.tell(body.decision, body.measurement, body.applied, key, body.epoch)
+
+    return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
+
+
+@write_route("skip", requests.Skip, responses.TellAnswer, MAY_TELL)
+async def skip(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Skip, Depends(json_body(requests.Skip))],
+    key: Key = None,
+) -> Response:
+    """Nothing was measured. The same again changes nothing."""
+
+    def skipped(hosted: Hosted) -> Done:
+        return hosted.tell(body.decision, None, body.applied, key, body.epoch)
+
+    return reply(responses.TellAnswer, await fleet.do(name, skipped, by, timed="tell"))
+
+
+@write_route("override", requests.Override, responses.State, MAY_OPERATE)
+async def override(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Override, Depends(json_body(requests.Override, SMALL))],
+    key: Key = None,
+) -> Response:
+    """Hold the machine at an action, or as near as mask and limits permit, until it is handed back with null."""
+
+    def held(hosted: Hosted) -> Done:
+        return hosted.set_override(body.action, body.reason, key, force=body.force)
+
+    return reply(responses.State, await fleet.do(name, held, by))
+
+
+@write_route("mode", requests.ModeChange, responses.State, MAY_OPERATE)
+async def mode(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.ModeChange, Depends(json_body(requests.ModeChange, SMALL))],
+    key: Key = None,
+) -> Response:
+    """How far the policy may go from now on."""
+
+    def switched(hosted: Hosted) -> Done:
+        return hosted.set_mode(body.mode, body.reason, key)
+
+    return reply(responses.State, await fleet.do(name, switched, by))
+
+
+@write_route("episode", requests.Episode, responses.State, MAY_ADMINISTER)
+async def episode(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Episode, Depends(json_body(requests.Episode))],
+    key: Key = None,
+) -> Response:
+    """End the episode and begin the next one. Without a key, the same again before its first round changes nothing."""
+
+    def begun(hosted: Hosted) -> Done:
+        return hosted.new_episode(body.start, key, force=body.reason if body.force else None)
+
+    return reply(responses.State, await fleet.do(name, begun, by))
+
+
+# -- addresses that only look -----------------------------------------------------------------------------------------
+
+
+@router.get("/healthz", response_model=responses.Health)
+async def healthz() -> Response:
+    """Whether the process runs."""
+    return reply(responses.Health, {"status": "ok", "version": hc.__version__})
+
+
+@router.get("/readyz", response_model=responses.Readiness, responses={503: {"model": responses.Readiness}})
+async def readyz(fleet: TheFleet, by: TheCaller) -> Response:
+    """Whether all controllers are open and there is room on the disk; anybody may ask, so it names none of them."""
+    opening, broken, count = len(fleet.opening), len(fleet.broken), len(fleet.slots)
+    said: dict[str, Any] = {"status": "ready", "message": "", "controllers": count, "broken": broken}
+    if broken:
+        said["message"] = f"{broken} of {count} controllers are broken; /controllers and the log say which"
+    if opening:
+        said |= {"status": "opening", "message": f"{opening} of {count} controllers are still being opened"}
+    elif await fleet.look(fleet.store.free, by) < LEAST_FREE:
+        said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
+    return reply(responses.Readiness, said, 200 if said["status"] == "ready" else 503)
+
+
+@router.get("/metrics", response_class=Response, responses=refusal_responses("metrics"))
+async def prometheus(fleet: TheFleet, token: TokenGiven) -> Response:
+    """Figures for Prometheus, of the controllers that the token may see."""
+    return Response(metrics.page(fleet, token.sees), media_type=metrics.CONTENT_TYPE)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """The description of this service."""
+    return JSONResponse(request.app.openapi())
+
+
+@router.get("/events", response_class=StreamingResponse, responses=refusal_responses("stream"))
+async def all_events(fleet: TheFleet, token: TokenGiven, by: TheCaller, request: Request) -> Response:
+    """What happens on all controllers that the token may see, as it happens."""
+    return stream(fleet, by, request, token.sees)
+
+
+@router.get(
+    "/controllers/{id}/events",
+    response_class=StreamingResponse,
+    responses=refusal_responses("stream"),
+    dependencies=[MAY_READ],
+)
+async def events(name: Id, fleet: TheFleet, by: TheCaller, request: Request) -> Response:
+    """What happens on one controller, as it happens."""
+    fleet.slot(name)
+    return stream(fleet, by, request, lambda other: other == name)
+
+
+@router.get("/controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
+async def controllers(fleet: TheFleet, token: TokenGiven) -> Response:
+    """All controllers that the token may see."""
+    found = []
+    for name, slot in sorted(fleet.slots.items()):
+        if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleet.opening):
+            continue  # not for this token, or still in the making
+        if slot.hosted is not None:
+            found.append(slot.hosted.view.summary())
+        else:
+            empty = dict.fromkeys(responses.Summary.model_fields) | {"id": name, "name": name, "alarms": 0}
+            status = "new" if slot.broken is None else "broken"
+            found.append(empty | {"status": status, "message": slot.broken or "it is being opened"})
+    return reply(responses.Summaries, {"controllers": found})
+
+
+@read_route("state", responses.State)
+async def state(name: Id, fleet: TheFleet) -> Response:
+    """Everything about a controller at this moment."""
+    return reply(responses.State, (await fleet.opened(name)).view.state())
+
+
+@read_route("config", responses.ConfigAnswer)
+async def config(name: Id, fleet: TheFleet, by: TheCaller, history: bool = False) -> Response:
+    """Its settings now; with `history` also the measurements that it started from."""
+    hosted = await fleet.opened(name)
+
+    def answer() -> Response:
+        return reply(
+            responses.ConfigAnswer, {**hosted.view.config, "history": hosted.records.history() if history else None}
+        )
+
+    return await fleet.look(answer, by)
+
+
+@read_route("decisions", responses.Rows)
+async def decisions(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    after: Annotated[int | None, Query(ge=-1, le=2**53)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Rounds after `after`, oldest first; without it the newest ones."""
+    hosted = await fleet.opened(name)
+    return await fleet.look(lambda: reply(responses.Rows, inspection.rows(hosted, after, limit)), by)
+
+
+@read_route("explain/{decision}", responses.Explanation)
+async def explain(name: Id, decision: DecisionId, fleet: TheFleet, by: TheCaller) -> Response:
+    """Why a decision was taken."""
+    hosted = await fleet.opened(name)
+    remembers = await fleet.look(partial(records.remembers, hosted.controller, decision), by)
+    explaining = fleet.look if remembers else fleet.read
+    return await explaining(lambda: reply(responses.Explanation, inspection.explanation(hosted, decision)), by)
+
+
+@read_route("field", responses.CostField)
+async def field(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """The learned cost of every action in contexts that came up lately."""
+    contexts = await fleet.look(partial(inspection.field_contexts, await fleet.opened(name)), by)
+    model, values = await fleet.borrow(
+        name, lambda hosted: (hosted.controller.model.copy(), hosted.view.state()["actions"]), by
+    )
+    return await fleet.read(lambda: reply(responses.CostField, inspection.cost_field(model, contexts, values)), by)
+
+
+@read_route("alarms", responses.Alarms)
+async def alarms(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """Alarms, newest last; open ones have no `cleared_at`."""
+    hosted = await fleet.opened(name)
+    return reply(responses.Alarms, {"alarms": await fleet.look(hosted.records.alarms, by)})
+
+
+@read_route("changes", responses.ChangeList)
+async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """What operators changed lately, and who: settings, mode, override; newest last."""
+    hosted = await fleet.opened(name)
+    return reply(responses.ChangeList, {"changes": await fleet.look(hosted.records.changes, by)})
+
+
+@read_route("verify", responses.Verification)
+async def verify(name: Id, fleet: TheFleet, by: TheCaller, request: Request, full: bool | None = None) -> Response:
+    """Whether the record is whole; `full` decides every round again, which is the default for short records.
+
+    Asked for, it needs an admin's token: it may take long.
+    """
+    if full:
+        require_scope(request, "admin", name)
+    fleet.slot(name)
+    paths = fleet.store.epochs(name)
+    return reply(responses.Verification, await fleet.read(partial(inspection.verified, paths, full), by))
+
+
+@router.get(
+    "/controllers/{id}/backup",
+    response_class=Response,
+    responses=refusal_responses("backup"),
+    dependencies=[MAY_ADMINISTER],
+)
+async def backup(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """A consistent copy of the records as a zip, taken while the controller runs; unpacked, it is a data folder."""
+    fleet.slot(name)
+    return await fleet.copy(partial(files.backup, fleet.store, name), by)
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/", include_in_schema=False)
+async def page() -> Response:
+    """The page to watch them on."""
+    return files.page_file("index.html")
+
+
+@router.get("/page/{name}", include_in_schema=False)
+async def page_file(name: str) -> Response:
+    """A file of the page."""
+    return files.page_file(name)

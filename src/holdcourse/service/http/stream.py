@@ -1,0 +1,45 @@
+"""Server-sent events: what happens, to whoever watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+from fastapi import Request
+from fastapi.responses import Response, StreamingResponse
+
+from holdcourse.service.core.clients import Caller, Hub
+from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.http.admission import UNDER_WAY, token_of
+from holdcourse.service.http.errors import HttpRefusal
+
+HEARTBEAT_S = 15.0
+
+
+def stream(fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str], bool]) -> Response:
+    """What happens on the controllers that are wanted, until the client leaves or his token counts no more."""
+
+    def still_allowed() -> bool:
+        with suppress(HttpRefusal):  # tokens that cannot be read let nobody in
+            return token_of(request) is not None
+        return False
+
+    request.scope[UNDER_WAY].enter_context(fleet.streams.one(caller.client))
+    lines = events(fleet.hub, wants, still_allowed)
+    return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+async def events(hub: Hub, wants: Callable[[str], bool], still_allowed: Callable[[], bool]) -> AsyncIterator[str]:
+    """The stream of one watcher; ends when his token is revoked, or the server stops."""
+    with hub.watching(wants) as happenings:
+        yield ": connected\n\n"
+        while True:
+            try:
+                happening = await asyncio.wait_for(happenings.get(), HEARTBEAT_S)
+                text = None if happening is None else f"event: {happening.kind}\ndata: {happening.data}\n\n"
+            except TimeoutError:
+                text = ": still here\n\n"
+            if text is None or not still_allowed():
+                return
+            yield text
