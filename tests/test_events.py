@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import holdcourse as hc
 from holdcourse import events
 from holdcourse.errors import LogError
-from holdcourse.events import EVENTS, FORMAT, NOTES, ModeSet, Tell, from_plain, plain, read, written
+from holdcourse.events import EVENTS, FORMAT, NOTES, About, ModeSet, Tell, from_plain, plain, read, written
 from holdcourse.limits import Guard, Limits
 from holdcourse.log import Log
 from holdcourse.request import Request
@@ -205,7 +205,7 @@ def test_the_page_lists_every_kind_and_every_field():
         (kind.KIND if kind in EVENTS.values() else f"note: {kind.NOTE}" if hasattr(kind, "NOTE") else kind.__name__): {
             each.name: kind is Request or bool(each.metadata.get("left_out")) for each in dataclasses.fields(kind)
         }
-        for kind in (*KINDS, *(part for kind in KINDS for part in parts_of(kind, [])))
+        for kind in (*KINDS, About, *(part for kind in (*KINDS, About) for part in parts_of(kind, [])))
     }
     assert described() == expected
     assert f"format {FORMAT}" in PAGE.read_text()
@@ -215,4 +215,4 @@ def test_a_record_says_its_format(tmp_path):
     hc.Controller(hc.minc_known(hc.Problem([0.0, 1.0])), log=tmp_path / "record").close()
     log = Log.read(tmp_path / "record")
     log.close()
-    assert log.about["format"] == FORMAT
+    assert log.about.format == FORMAT

@@ -22,7 +22,7 @@ import holdcourse as hc
 from holdcourse import archive, mark, operation
 from holdcourse import log as log_module
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.events import AlarmRaised, AskDetails, DecisionLate, Episode, ModeSet, Tell, TellDetails
+from holdcourse.events import AlarmRaised, AskDetails, DecisionLate, Episode, ModeSet, Previous, Tell, TellDetails
 from holdcourse.log import KEPT_SNAPSHOTS, SOUGHT, Log, LogError
 from holdcourse.operation import Operation
 from holdcourse.session import Origin, Session
@@ -86,8 +86,8 @@ def test_a_record_holds_every_event_in_order(tmp_path):
     assert [event.number for event in log.events(after=3)] == [4, 5]
     assert log.last == 5
     assert all(event.at.endswith("+00:00") for event in events)
-    assert log.about["identity"]["seed"] == 3
-    assert log.about["versions"]["numpy"] == np.__version__
+    assert log.about.identity.seed == 3
+    assert log.about.versions["numpy"] == np.__version__
     log.close()
 
 
@@ -671,11 +671,11 @@ def test_a_controller_without_a_record_has_no_notes():
 def test_a_record_goes_on_from_an_earlier_one(tmp_path):
     with logged(tmp_path / "one") as first:
         drive(first, 5)
-        origin = Origin(first.round, 3, {"previous": first.log.chain})
+        origin = Origin(first.round, 3, Previous("one", first.log.last, first.log.chain))
     second = Operation.begin(POLICIES[NAME](), 4, 3, tmp_path / "two", origin=origin)
-    assert (second.round, second.episode, second.action) == (5, 3, 4)
+    assert (second.session.round, second.session.episode, second.session.where.action) == (5, 3, 4)
     second.learn_earlier("r4", 2, 0.5, 1.5, place=3)
-    assert second.action == 3
+    assert second.session.where.action == 3
     decision = second.ask(0.5)
     assert (decision.id, decision.episode) == ("r5", 3)
     second.tell("r5", 1.0)
@@ -684,5 +684,5 @@ def test_a_record_goes_on_from_an_earlier_one(tmp_path):
     second.close()
     with logged(tmp_path / "two", start=4) as again:
         assert state_of(again) == expected
-    assert Log.read(tmp_path / "two").about["previous"] == origin.about["previous"]
+    assert Log.read(tmp_path / "two").about.previous == origin.previous
     assert hc.audit.verify(tmp_path / "two").verified

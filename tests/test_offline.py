@@ -9,7 +9,8 @@ from oracles.paths import dense_total, exhaustive_path, exhaustive_total, price,
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, TooLarge
-from holdcourse.offline import best_measured, movement, optimal_path, work_function, work_function_step
+from holdcourse.history import best_measured
+from holdcourse.offline import movement, optimal_path, work_function, work_function_step
 
 METHODS = ("dense", "pruned", "sweep")
 TWO_STATES = hc.Problem([0.0, 0.9999])

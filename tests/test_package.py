@@ -69,8 +69,9 @@ print(np.random.random() == expected)
 
 # What wind takes besides exported names: helpers that know nothing of policies, and what an outside user would write.
 BESIDES_EXPORTS = {
-    "holdcourse.arguments": "options that all commands share, the folder of reports, files that were mixed up",
+    "holdcourse.archive": "the folder that reports are written to",
     "holdcourse.backtest.verdict": "what judging wind and plants has in common",
+    "holdcourse.database": "a controller's record given in place of wind is told apart",
     "holdcourse.spreadsheet": "cells that a spreadsheet does not take for formulas",
     "holdcourse._numeric.wind_replay": "all of numba lives in one place, also what only wind needs",
 }

@@ -653,9 +653,9 @@ def test_threads_of_linear_algebra_do_not_change_a_digit(tmp_path):
     assert found.last_digits == ()
     log = Log.read(tmp_path / "record")
     log.close()
-    assert log.about["versions"]["threads"] == "1"
-    assert log.about["versions"]["blas"]
-    assert log.about["versions"]["cpu"]
+    assert log.about.versions["threads"] == "1"
+    assert log.about.versions["blas"]
+    assert log.about.versions["cpu"]
 
 
 def test_threads_of_linear_algebra_are_given_back():

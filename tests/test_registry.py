@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from holdcourse.service.schemas import POLICIES
 
 import holdcourse as hc
 from holdcourse import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.policies import make_policy, policy_names
+from holdcourse.service.core.requests import POLICIES
 
 ROOT = Path(__file__).parents[1]
 LINE = hc.Problem([0.0, 0.5, 1.0])

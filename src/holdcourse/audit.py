@@ -122,7 +122,7 @@ def verify(
         testimonies, witnessed, contradictions = None, None, list[str]()
         if lines is not None and key is not None:
             testimonies, witnessed, contradictions = contradictions_of(
-                lines, read_key(key), log.about["record"], log.chain_at, log.last
+                lines, read_key(key), log.about.record, log.chain_at, log.last
             )
         return Verification(
             counts["ask"],
@@ -216,7 +216,7 @@ def _lines(said: Path) -> list[str]:
 @one_thread()
 def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Record:
     """A decision with all that explains it, by living again through the record from the last snapshot before it."""
-    session = Session.of_identity(policy, log.about["identity"])
+    session = Session.of_identity(policy, log.about.identity)
     position, content = log.newest_snapshot(at_most=asked.number - 1)
     session.restore(*archive.unpack(content, f"a snapshot in {log.path}"))
     for event in log.events(after=position):
@@ -324,12 +324,12 @@ class _Estimated:
 
 def _from_beginning(log: Log, policy: Policy | None) -> Session:
     """The session as it was before the first event."""
-    identity = log.about["identity"]
+    identity = log.about.identity
     if policy is None:
         policy = recipe.make(_recipe(log, VERIFIED))
-    if policy.fingerprint != identity["policy"]:
+    if policy.fingerprint != identity.policy:
         raise InvalidInput(
-            f"{log.path} was written by {identity['policy_name']}, fingerprint {identity['policy']}; "
+            f"{log.path} was written by {identity.policy_name}, fingerprint {identity.policy}; "
             f"the policy given is {policy.name}, {policy.fingerprint}"
         )
     session = Session.of_identity(policy, identity)
@@ -338,9 +338,9 @@ def _from_beginning(log: Log, policy: Policy | None) -> Session:
 
 
 def _recipe(log: Log, remedy: str) -> dict[str, Any]:
-    found: dict[str, Any] | None = log.about["recipe"]
+    found = log.about.recipe
     if found is None:
-        raise InvalidInput(f"{log.path} does not hold its policy ({log.about['recipe_missing']}); {remedy}")
+        raise InvalidInput(f"{log.path} does not hold its policy ({log.about.recipe_missing}); {remedy}")
     return found
 
 
@@ -359,6 +359,6 @@ def _other(log: Log, maker: str) -> Policy:
 
 def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:
     here = versions()
-    for name, then in log.about["versions"].items():
+    for name, then in log.about.versions.items():
         if then != here.get(name):
             yield name, then, here.get(name, "none")

@@ -15,6 +15,7 @@ from holdcourse import archive, database
 from holdcourse.costs import CostModel, maximises
 from holdcourse.decision import Decision, Explanation, Order, Record
 from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.events import Identity, from_plain
 from holdcourse.limits import Guard, Limits
 from holdcourse.log import Log
 from holdcourse.operation import Operation, Recording, check_force
@@ -84,52 +85,52 @@ class Controller:
 
     @property
     def policy(self) -> Policy:
-        """What decides."""
-        return self._operation.policy
+        """Return the policy, which decides."""
+        return self._operation.session.policy
 
     @property
     def limits(self) -> Limits:
-        """What the machine may do."""
+        """Return the limits on what the machine may do."""
         return self._operation.session.limits
 
     @property
     def guard(self) -> Guard | None:
-        """When it goes to a safe action."""
+        """Return the guard, which sends the machine to a safe action; None where there is none."""
         return self._operation.session.guard
 
     @property
     def max_pending(self) -> int:
-        """How many decisions may wait for their measurement."""
-        return self._operation.max_pending
+        """Return how many decisions may wait for their measurement."""
+        return self._operation.session.max_pending
 
     @property
     def log(self) -> Log:
-        """The record; an error where there is none."""
+        """Return the record; it is an error where there is none."""
         return self._operation.log
 
     @property
     def model(self) -> CostModel:
-        """What has been learned; it goes on learning, so look at a copy."""
-        return self._operation.model
+        """Return what has been learned; it goes on learning, so look at a copy."""
+        return self._operation.session.pilot.model
 
     @property
     def action(self) -> int:
-        """Where the machine is."""
-        return self._operation.action
+        """Return the action at which the machine is."""
+        return self._operation.session.where.action
 
     @property
     def round(self) -> int:
-        """The next round to be decided."""
-        return self._operation.round
+        """Return the number of the next round to be decided."""
+        return self._operation.session.round
 
     @property
     def episode(self) -> int:
-        """The present episode."""
-        return self._operation.episode
+        """Return the number of the present episode."""
+        return self._operation.session.episode
 
     @property
     def pending(self) -> list[Decision]:
-        """Decisions not yet told, oldest first."""
+        """Return the decisions that are not told yet, oldest first."""
         return self._operation.pending
 
     def ask(
@@ -190,7 +191,7 @@ class Controller:
         self._operation.tell(decision_id, measurement, applied)
 
     def permitted(self, wanted: int) -> Order:
-        """Where the machine may go now if somebody wants it at `wanted`: by the newest mask, and all limits.
+        """Say where the machine may go now if somebody wants it at `wanted`, by the newest mask and all limits.
 
         Changes nothing. Where a forbidden action cannot be left within `max_step`, the machine stays.
         """
@@ -212,11 +213,11 @@ class Controller:
         self._operation.new_episode(start, force)
 
     def record(self, decision_id: str) -> Record:
-        """A pending decision, or one of the newest others, with all that explains it."""
+        """Return a pending decision, or one of the newest others, with all that explains it."""
         return self._operation.record(decision_id)
 
     def explain(self, decision_id: str) -> Explanation:
-        """Why a decision was taken: bounds, probabilities, movement prices, limits; as data and in words."""
+        """Explain why a decision was taken, as data and in words: bounds, probabilities, movement prices, limits."""
         return self.record(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
 
     def save(self, path: str | Path) -> None:
@@ -235,12 +236,13 @@ class Controller:
             raise InvalidInput(f"{path} is a record, not a saved state; go on from it: Controller(policy, log=path)")
         content = archive.read_file(path)
         state, arrays = archive.unpack(content, str(path))
-        identity = state.get("identity")
-        if identity is None:
+        found = state.get("identity")
+        if found is None:
             raise DamagedFile(f"{path} does not hold a controller")
-        if identity["policy"] != policy.fingerprint:
+        identity = from_plain(Identity, found, f"the state in {path}")
+        if identity.policy != policy.fingerprint:
             raise InvalidInput(
-                f"{path} was saved by another policy ({identity['policy_name']}, fingerprint {identity['policy']}); "
+                f"{path} was saved by another policy ({identity.policy_name}, fingerprint {identity.policy}); "
                 f"this one is {policy.name}, {policy.fingerprint}. Make it with the same problem and options"
             )
         session = Session.of_identity(policy, identity)
@@ -250,7 +252,7 @@ class Controller:
         return controller
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Let go of the record's files."""
         self._operation.close()
 
     def __enter__(self) -> Controller:

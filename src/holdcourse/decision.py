@@ -104,7 +104,7 @@ class Explanation:
     words: str
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat dict per action."""
+        """Return one flat dict per action."""
         columns: dict[str, Any] = {
             "action": range(len(self.bounds)),
             "bound": self.bounds.tolist(),
@@ -188,7 +188,7 @@ class Record:
         )
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """JSON values and arrays."""
+        """Return the record as JSON values and arrays."""
         decision = self.decision
         data = {
             "request": self.request.describe(),
@@ -228,7 +228,7 @@ class Record:
         )
 
     def with_tell(self, measurement: float | None, applied: int | None) -> Record:
-        """The record after it was told."""
+        """Return the record as it is after the decision was told."""
         return replace(self, told=(measurement, applied))
 
 

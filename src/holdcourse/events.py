@@ -34,6 +34,63 @@ Made = TypeVar("Made")
 LEFT_OUT = {"left_out": True}  # a field that is not written while it has its default
 
 
+# -- what a record says about itself -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose record it is: what does not change while a controller lives. `policy` is the policy's fingerprint."""
+
+    policy: str
+    policy_name: str
+    start: int
+    seed: int
+    limits: Limits
+    guard: Guard | None
+    max_pending: int
+
+
+@dataclass(frozen=True)
+class Previous:
+    """The record that this one continues: its file, how many events it holds, and the hash of the last."""
+
+    file: str
+    events: int
+    chain: str
+
+
+@dataclass(frozen=True)
+class About:
+    """What a record says about itself before its first event.
+
+    Attributes
+    ----------
+    format
+        The number of the format.
+    record
+        The record's own name.
+    versions
+        Of the parts that wrote it.
+    snapshot
+        Hash of the state at its beginning.
+    identity
+        Whose record it is.
+    recipe, recipe_missing
+        How to make its policy again; None with the reason where only Python can.
+    previous
+        The record that it continues, if there is one.
+    """
+
+    format: int
+    record: str
+    versions: dict[str, str]
+    snapshot: str
+    identity: Identity
+    recipe: dict[str, Any] | None
+    recipe_missing: str | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    previous: Previous | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
 # -- parts of events ---------------------------------------------------------------------------------------------------
 
 
@@ -157,7 +214,7 @@ class Settings:
 
     @property
     def maximise(self) -> bool:
-        """Whether measurements are gains."""
+        """Say whether measurements are gains."""
         return bool(self.options["maximise"])
 
 
@@ -252,7 +309,7 @@ class Ask:
 
     @property
     def id(self) -> str:
-        """The name of the decision."""
+        """Return the name of the decision."""
         return f"r{self.round}"
 
 
@@ -480,7 +537,7 @@ class Event(Generic[BodyKind]):
 
     @property
     def kind(self) -> str:
-        """What kind of event it is."""
+        """Say what kind of event it is."""
         return self.body.KIND
 
 
@@ -534,26 +591,23 @@ def shallow(part: Any) -> dict[str, Any]:
         if not is_dataclass(kind):
             raise TypeError(f"Object of type {kind.__name__} is not JSON serializable")
         known = _fields_of(kind)
-    values = vars(part)
-    if known.left_out:
-        values = {
-            name: value
-            for name, value in values.items()
-            if name not in known.left_out or value is not known.left_out[name]
-        }
-    return values if known.note is None else {**values, "note": known.note}
+    left_out = known.left_out
+    values = {name: value for name, value in vars(part).items() if name not in left_out or value is not left_out[name]}
+    if known.note is not None:
+        values["note"] = known.note
+    return values
 
 
 ENCODED = json.JSONEncoder(sort_keys=True, default=shallow).encode
 
 
 def written(body: Body) -> str:
-    """The JSON text of an event."""
+    """Return the JSON text of an event."""
     return ENCODED(shallow(body))
 
 
 def plain(part: Any) -> Any:
-    """An event, or a part of one, in JSON values."""
+    """Return an event, or a part of one, in JSON values."""
     return json.loads(ENCODED(part))
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import float_array
 from holdcourse.errors import InvalidInput, plain
+from holdcourse.offline import best_fixed
 from holdcourse.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -182,3 +183,13 @@ def require_squarable(values: ArrayLike, what: str) -> None:
         raise InvalidInput(
             f"{what} hold {largest:g}, too large to be squared; change the unit so that numbers stay below {LARGEST:g}"
         )
+
+
+def best_measured(past: History, problem: Problem, *, maximise: bool = False) -> int | None:
+    """The action of least mean cost in a history, of those that were tried; None where there were none."""
+    past.check(problem, None)
+    sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
+    counts = np.bincount(past.actions, minlength=problem.n)
+    means = np.full(problem.n, np.inf)
+    np.divide(-sums if maximise else sums, counts, out=means, where=counts > 0)
+    return best_fixed(means[None], problem)

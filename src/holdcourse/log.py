@@ -21,15 +21,16 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
 from holdcourse import database, events, threads
 from holdcourse.errors import DamagedFile, IncompleteRecord, InvalidInput, log_error
 from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
-from holdcourse.events import Ask, Body, Event, Learn, Note, RecordAccepted, Snapshot, Tell
+from holdcourse.events import About, Ask, Body, Event, Identity, Learn, Note, Previous, RecordAccepted, Snapshot, Tell
 from holdcourse.mark import Mark, MarkFile, beside
 
 logger = logging.getLogger("holdcourse.log")
@@ -49,6 +50,14 @@ SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it 
 }
 
 
+class Beginning(NamedTuple):
+    """What a new record says of where it comes from; see `About`."""
+
+    recipe: dict[str, Any] | None
+    recipe_missing: str | None = None
+    previous: Previous | None = None
+
+
 class Log:
     """An open record. Only one process may append to it; others may read.
 
@@ -57,7 +66,7 @@ class Log:
     Attributes
     ----------
     about
-        What the record says about itself: its own name, whose it is, what wrote it.
+        What the record says about itself.
     last, chain
         Number and hash of the last event: the record's length and head.
     gap
@@ -84,7 +93,9 @@ class Log:
                         f"{events.FORMAT}"
                     )
                 rows = connection.execute("SELECT key, value FROM about")
-                self.about: dict[str, Any] = {key: json.loads(value) for key, value in rows}
+                said = {key: json.loads(value) for key, value in rows}
+                self._first_link = _digest(json.dumps(said, sort_keys=True).encode())
+            self.about = events.from_plain(About, said, f"what {path} says about itself")
             self.last, self.chain = self._verified_end() if checked else self._end()
             self._newest = self._newest_time()
         except BaseException:
@@ -95,8 +106,8 @@ class Log:
     def open(
         cls,
         path: Path,
-        identity: dict[str, Any],
-        beginning: Callable[[], tuple[dict[str, Any], bytes]],
+        identity: Identity,
+        beginning: Callable[[], tuple[Beginning, bytes]],
     ) -> Log:
         """Go on with the record in `path`, or begin one; `identity` must be the one it was begun with.
 
@@ -104,16 +115,19 @@ class Log:
         """
         path = database.real(path)
         if not path.exists():
-            about, first_snapshot = beginning()
-            about = {
-                "format": events.FORMAT,
-                "record": uuid4().hex,
-                "versions": threads.versions(),
-                "snapshot": _digest(first_snapshot),
-                "identity": identity,
-                **about,
-            }
-            database.create(path, {key: json.dumps(value) for key, value in about.items()}, first_snapshot)
+            begins, first_snapshot = beginning()
+            about = About(
+                events.FORMAT,
+                uuid4().hex,
+                threads.versions(),
+                _digest(first_snapshot),
+                identity,
+                begins.recipe,
+                recipe_missing=begins.recipe_missing,
+                previous=begins.previous,
+            )
+            said = {key: json.dumps(value, default=events.shallow) for key, value in events.shallow(about).items()}
+            database.create(path, said, first_snapshot)
         cls._check_identity(path, identity)
         log = cls._found(path, database.writer)
         try:
@@ -124,16 +138,16 @@ class Log:
         return log
 
     @classmethod
-    def _check_identity(cls, path: Path, identity: dict[str, Any]) -> None:
+    def _check_identity(cls, path: Path, identity: Identity) -> None:
         """Whose record it is; read only, since a writer that leaves again tidies up behind itself."""
         log = cls.read(path, checked=False, incomplete=True)
         log.close()
-        theirs = log.about["identity"]
-        different = [name for name in identity if identity[name] != theirs.get(name)]
+        ours, theirs = asdict(identity), asdict(log.about.identity)
+        different = [name for name in ours if ours[name] != theirs[name]]
         if different:
             name = different[0]
             raise InvalidInput(
-                f"{path} was begun with {name}={theirs.get(name)!r}, but this controller has {identity[name]!r}; "
+                f"{path} was begun with {name}={theirs[name]!r}, but this controller has {ours[name]!r}; "
                 "use the same policy and options, or another file"
             )
 
@@ -201,7 +215,7 @@ class Log:
 
     def _gap(self, mark: Mark | None, cut_off: bool) -> tuple[str, int | None] | None:
         path, last = self.path, self.last
-        if mark is not None and mark.record != self.about["record"]:
+        if mark is not None and mark.record != self.about.record:
             return f"{path} is another record than the one that {beside(path).name} belongs to", None
         if mark is not None and mark.events > last:
             missing = mark.events - last
@@ -232,7 +246,7 @@ class Log:
 
     def _move_mark(self) -> None:
         if self._mark is not None:
-            self._mark.write(self.about["record"], self.last, self.chain)
+            self._mark.write(self.about.record, self.last, self.chain)
 
     def _check_place(self, *, after: bool = False) -> None:
         """Whether what is written goes where the next process will look for it; if not, nothing is written any more.
@@ -253,15 +267,15 @@ class Log:
             raise LogError(self._lost)
 
     def append(self, body: Body) -> Event[Body]:
-        """Add an event; on the disk when this returns."""
+        """Add an event; it is on the disk when this returns."""
         return self.extend([body])[0]
 
     def extend(self, bodies: Sequence[Body]) -> list[Event[Body]]:
-        """Add several events, all or none, and return them; on the disk when this returns."""
+        """Add several events, all or none, and return them; they are on the disk when this returns."""
         return [self._event(number, at, kind, text) for number, at, kind, text, _ in self.write(bodies)]
 
     def write(self, bodies: Sequence[Body]) -> Sequence[Row]:
-        """The same, for those who need not read them back."""
+        """Add several events, all or none; this is quicker than `extend`, for those who need not read them back."""
         self._check_place()
         at = self._time()
         rows, number, chain = [], self.last, self.chain
@@ -408,7 +422,7 @@ class Log:
 
     def _check_snapshot(self, number: int, content: bytes) -> None:
         if number == 0:
-            recorded = self.about["snapshot"]
+            recorded: str | None = self.about.snapshot
         else:
             with self._reading():
                 row = self._connection.execute(
@@ -423,7 +437,7 @@ class Log:
             )
 
     def _event(self, number: int, at: str, kind: str, text: str) -> Event[Body]:
-        """An event from its row."""
+        """Read an event from its row."""
         try:
             return Event(number, at, events.read(kind, text))
         except LogError as error:
@@ -468,18 +482,18 @@ class Log:
         """Number and hash of the last event, as they stand there."""
         with self._reading():
             row = self._connection.execute("SELECT number, chain FROM events ORDER BY number DESC LIMIT 1").fetchone()
-        return (0, self._first_link()) if row is None else (int(row[0]), str(row[1]))
+        return (0, self._first_link) if row is None else (int(row[0]), str(row[1]))
 
     def chain_at(self, number: int) -> str | None:
-        """The hash of an event, as it stands there."""
+        """Return the hash of an event as it stands in the file."""
         if number == 0:
-            return self._first_link()
+            return self._first_link
         with self._reading():
             row = self._connection.execute("SELECT chain FROM events WHERE number = ?", (number,)).fetchone()
         return None if row is None else str(row[0])
 
     def _newest_time(self) -> datetime | None:
-        """When the last event happened, as it says."""
+        """Return the time that the last event says."""
         with self._reading():
             row = self._connection.execute("SELECT at FROM events WHERE number = ?", (self.last,)).fetchone()
         try:
@@ -487,12 +501,9 @@ class Log:
         except ValueError as error:
             raise DamagedFile(f"{self.path} is damaged: event {self.last} has no time ({error})") from None
 
-    def _first_link(self) -> str:
-        return _digest(json.dumps(self.about, sort_keys=True).encode())
-
     def _verified_end(self) -> tuple[int, str]:
         """Number and hash of the last event, after checking the whole chain."""
-        number, chain = 0, self._first_link()
+        number, chain = 0, self._first_link
         with self._reading():
             rows = self._connection.execute("SELECT number, at, kind, body, chain FROM events ORDER BY number")
             for expected, (number, at, kind, body, stored) in enumerate(rows, 1):

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import minplus
 from holdcourse.errors import InvalidInput
-from holdcourse.history import History
 from holdcourse.moves import TIE_TOLERANCE, GridMoves, MatrixMoves, Method, Moves, movement, read_only
 from holdcourse.problem import Problem
 
@@ -25,7 +24,6 @@ __all__ = [
     "Moves",
     "PricedPath",
     "best_fixed",
-    "best_measured",
     "movement",
     "optimal_path",
     "price_path",
@@ -171,16 +169,6 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
     if np.isnan(totals).any():
         raise InvalidInput(f"the costs of action {int(np.isnan(totals).argmax())} are not all numbers; leave no NaN")
     return int(np.argmin(totals)) if np.isfinite(totals).any() else None
-
-
-def best_measured(past: History, problem: Problem, *, maximise: bool = False) -> int | None:
-    """The action of least mean cost in a history, of those that were tried; None where there were none."""
-    past.check(problem, None)
-    sums = np.bincount(past.actions, weights=past.measurements, minlength=problem.n)
-    counts = np.bincount(past.actions, minlength=problem.n)
-    means = np.full(problem.n, np.inf)
-    np.divide(-sums if maximise else sums, counts, out=means, where=counts > 0)
-    return best_fixed(means[None], problem)
 
 
 def work_function(costs: ArrayLike, problem: Problem, start: int) -> PricedPath:

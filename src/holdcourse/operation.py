@@ -24,13 +24,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive, recipe
 from holdcourse.checks import whole_number
-from holdcourse.costs import CostModel
 from holdcourse.decision import Decision, Order, Record
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
-from holdcourse.events import AskDetails, Body, Cause, Episode, Event, Learn, Note, Redirect, Tell, TellDetails
+from holdcourse.events import (
+    AskDetails,
+    Body,
+    Cause,
+    Episode,
+    Event,
+    Learn,
+    Note,
+    Previous,
+    Redirect,
+    Tell,
+    TellDetails,
+)
 from holdcourse.history import check_measurement
 from holdcourse.limits import Guard, Limits
-from holdcourse.log import Log
+from holdcourse.log import Beginning, Log
 from holdcourse.policy import Policy
 from holdcourse.request import Request
 from holdcourse.session import Difference, Origin, Session, Wish, asked
@@ -75,7 +86,7 @@ class Recording:
 
     @property
     def log(self) -> Log:
-        """The record; an error where there is none."""
+        """Return the record; it is an error where there is none."""
         if self._log is None:
             raise InvalidInput("this controller keeps no record; make it with log=")
         return self._log
@@ -114,7 +125,7 @@ class Recording:
 
     def _witnessed(self, at: str, *, now: bool = False) -> None:
         if self._witness is not None:
-            self._witness.saw(self.log.about["record"], self.log.last, self.log.chain, at, now=now)
+            self._witness.saw(self.log.about.record, self.log.last, self.log.chain, at, now=now)
 
     def snapshot_if_due(self) -> None:
         """Keep the state in the record now and then: it opens sooner."""
@@ -126,7 +137,7 @@ class Recording:
                 logger.warning("no snapshot in %s: %s", self._log.path, error)
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Let go of the record's files."""
         if self._log is not None:
             try:
                 self._say_how_far(now=True)
@@ -152,13 +163,14 @@ class Recording:
         if differences:
             logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(map(str, differences[:5])))
 
-    def _beginning(self) -> tuple[dict[str, Any], bytes]:
+    def _beginning(self) -> tuple[Beginning, bytes]:
         """What a new record holds before the first event."""
+        previous = self.session.origin.previous
         try:
-            about: dict[str, Any] = {"recipe": recipe.describe(self.session.policy)}
+            begins = Beginning(recipe.describe(self.session.policy), None, previous)
         except InvalidInput as error:  # only Python can make this policy again
-            about = {"recipe": None, "recipe_missing": str(error)}
-        return about | dict(self.session.origin.about), archive.pack(*self.session.snapshot())
+            begins = Beginning(None, str(error), previous)
+        return begins, archive.pack(*self.session.snapshot())
 
 
 def _one_at_a_time(
@@ -221,50 +233,20 @@ class Operation:
         return self._recording.session
 
     @property
-    def policy(self) -> Policy:
-        """What decides."""
-        return self.session.policy
-
-    @property
-    def max_pending(self) -> int:
-        """How many decisions may wait for their measurement."""
-        return self.session.max_pending
-
-    @property
     def log(self) -> Log:
-        """The record; an error where there is none."""
+        """Return the record; it is an error where there is none."""
         return self._recording.log
-
-    @property
-    def model(self) -> CostModel:
-        """What has been learned; it goes on learning, so look at a copy."""
-        return self.session.pilot.model
-
-    @property
-    def action(self) -> int:
-        """Where the machine is."""
-        return self.session.where.action
-
-    @property
-    def round(self) -> int:
-        """The next round to be decided."""
-        return self.session.round
-
-    @property
-    def episode(self) -> int:
-        """The present episode."""
-        return self.session.episode
 
     @property
     @_one_at_a_time
     def pending(self) -> list[Decision]:
-        """Decisions not yet told, oldest first."""
+        """Return the decisions that are not told yet, oldest first."""
         return [record.decision for record in self.session.pending]
 
     @property
     @_one_at_a_time
     def allowed(self) -> NDArray[np.bool_]:
-        """Which actions were allowed at the newest question; all before the first one."""
+        """Return which actions were allowed at the newest question; all are before the first one."""
         return self.session.mask.copy()
 
     @_one_at_a_time
@@ -326,7 +308,7 @@ class Operation:
         record = self.session.record(decision_id)
         y = None if measurement is None else check_measurement(measurement)
         if applied is not None:
-            self.policy.problem.check_action(applied)
+            self.session.policy.problem.check_action(applied)
             applied = int(applied)
         if record.told is not None:
             if record.told != (y, applied):
@@ -365,30 +347,29 @@ class Operation:
         """
         self.log  # noqa: B018 - an error where there is none, before anything has changed
         self._recording.catch_up()
-        self.policy.problem.check_action(action)
+        self.session.policy.problem.check_action(action)
         with self._recording.all_or_nothing():
             self.session.learn_earlier(action, context, measurement, place)
             self._recording.write(Learn(decision_id, action, context, measurement, place, extra=details), notes)
         self._recording.snapshot_if_due()
 
     @_one_at_a_time
-    def origin_of_next(
-        self, places: Sequence[int], forebears: Sequence[int] | None, here: int, about: dict[str, Any]
-    ) -> Origin:
+    def origin_of_next(self, places: Sequence[int], forebears: Sequence[int] | None, here: int) -> Origin:
         """Where a record that continues this one begins: there action k is `places[k]`, and the machine at `here`.
 
         `forebears[j]` is the action of this record by whose leave action j of the next may be taken; None: all may.
         """
-        session = self.session
+        session, log = self.session, self.log
+        previous = Previous(log.path.name, log.last, log.chain)
         where = session.where.renamed(places, here, session.round - 1)
         allowed = None if forebears is None else tuple(np.flatnonzero(session.mask[list(forebears)]).tolist())
-        return Origin(session.round, session.episode, about, where, session.cool_until, allowed)
+        return Origin(session.round, session.episode, previous, where, session.cool_until, allowed)
 
     @_one_at_a_time
     def permitted(self, wanted: int) -> Order:
-        """Where the machine may go now if somebody wants it at `wanted`; see `Controller.permitted`."""
+        """Say where the machine may go now if somebody wants it at `wanted`; see `Controller.permitted`."""
         self._recording.catch_up()
-        self.policy.problem.check_action(wanted)
+        self.session.policy.problem.check_action(wanted)
         return self.session.permitted(int(wanted))
 
     @_one_at_a_time
@@ -407,7 +388,7 @@ class Operation:
     def new_episode(self, start: int, force: str | None = None, cause: Cause | None = None) -> None:
         """End the episode; the next one begins at `start`. `cause` says in the record who wanted it."""
         self._recording.catch_up()
-        self.policy.problem.check_action(start)
+        self.session.policy.problem.check_action(start)
         check_force(force)
         waiting = [decision.id for decision in self.pending]
         if waiting:
@@ -422,7 +403,7 @@ class Operation:
 
     @_one_at_a_time
     def record(self, decision_id: str) -> Record:
-        """A pending decision, or one of the newest others, with all that explains it."""
+        """Return a pending decision, or one of the newest others, with all that explains it."""
         return self.session.record(decision_id)
 
     @_one_at_a_time
@@ -438,7 +419,7 @@ class Operation:
 
     @_one_at_a_time
     def close(self) -> None:
-        """Let go of the log."""
+        """Let go of the record's files."""
         self._recording.close()
 
     def _repeated(self, round_number: int, request: Request) -> Decision:

@@ -31,9 +31,9 @@ from holdcourse.errors import InvalidInput, plain
 from holdcourse.fitting import FitWarning, fit_kernel
 from holdcourse.gp.temporal import why_not_temporal
 from holdcourse.hedge import HedgedMaker, Panel
-from holdcourse.history import History
+from holdcourse.history import History, best_measured
 from holdcourse.kernels import Kernel, KernelSum
-from holdcourse.offline import best_fixed, best_measured
+from holdcourse.offline import best_fixed
 from holdcourse.planning.lookahead import Lookahead
 from holdcourse.planning.policies import planner
 from holdcourse.policy import Learning, OnTree, Policy, fixed_at, lower_bound

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from holdcourse.checks import checked_seed, whole_number
 from holdcourse.costs import maximises
 from holdcourse.decision import Decision, Order, Record
 from holdcourse.errors import InvalidInput, NoActionLeft
-from holdcourse.events import Ask, AskDetails, Body, Episode, Learn, Redirect, Tell, digest
+from holdcourse.events import Ask, AskDetails, Body, Episode, Identity, Learn, Previous, Redirect, Tell, digest
 from holdcourse.limits import Guard, Limits, Mask, Whereabouts, nearest_permitted
 from holdcourse.named_arrays import Arrays, prefixed, under
 from holdcourse.pilot import Pilot
@@ -42,7 +42,7 @@ class Origin:
 
     round: int = 0
     episode: int = 0
-    about: Mapping[str, Any] = field(default_factory=dict)
+    previous: Previous | None = None
     where: Whereabouts | None = None
     cool_until: int = 0
     allowed: tuple[int, ...] | None = None
@@ -113,20 +113,20 @@ class Session:
         self.records: dict[int, Record] = {}  # by round: all pending ones and the newest others
 
     @classmethod
-    def of_identity(cls, policy: Policy, identity: Mapping[str, Any]) -> Session:
+    def of_identity(cls, policy: Policy, identity: Identity) -> Session:
         """A session at its beginning, as `identity` described it."""
         return cls(
             policy,
-            identity["start"],
-            identity["seed"],
-            limits=Limits(**identity["limits"]),
-            guard=None if identity["guard"] is None else Guard(**identity["guard"]),
-            max_pending=identity["max_pending"],
+            identity.start,
+            identity.seed,
+            limits=identity.limits,
+            guard=identity.guard,
+            max_pending=identity.max_pending,
         )
 
     @property
     def pending(self) -> list[Record]:
-        """Decisions not yet told, oldest first."""
+        """Return the decisions that are not told yet, oldest first."""
         return [record for record in self.records.values() if record.told is None]
 
     def decide(self, request: Request, wish: Wish | None = None) -> tuple[Choice, Record]:
@@ -283,22 +283,22 @@ class Session:
         waiting = [record.decision.id for record in self.pending]
         raise InvalidInput(f"there is no decision {decision_id!r}; pending: {waiting or 'none'}")
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Identity:
         """What does not change while the controller lives."""
-        return {
-            "policy": self.policy.fingerprint,
-            "policy_name": self.policy.name,
-            "start": self.start,
-            "seed": self.seed,
-            "limits": self.limits.describe(),
-            "guard": None if self.guard is None else vars(self.guard).copy(),
-            "max_pending": self.max_pending,
-        }
+        return Identity(
+            self.policy.fingerprint,
+            self.policy.name,
+            self.start,
+            self.seed,
+            self.limits,
+            self.guard,
+            self.max_pending,
+        )
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
-        """Everything, as JSON values and arrays."""
+        """Return the whole state as JSON values and arrays."""
         state: dict[str, Any] = {
-            "identity": self.identity(),
+            "identity": asdict(self.identity()),
             "round": self.round,
             "episode": self.episode,
             "where": self.where.arrivals,

@@ -10,6 +10,7 @@ import pytest
 from service.running import Client, served
 
 from holdcourse import database
+from holdcourse.events import Previous
 from holdcourse.log import Log, LogError
 from holdcourse.service.core import data_folder as store_module
 from holdcourse.service.core.data_folder import DataFolder
@@ -69,7 +70,7 @@ def test_the_epoch_after_an_archived_one_does_not_overwrite_the_live_one(folder,
     assert names(records) == ["epoch-0002.db", "epoch-0003.db", "epoch-0004.db"]
     fourth = Log.read(records / "epoch-0004.db")
     third = Log.read(records / "epoch-0003.db")  # as the new one found it: nothing was put in its place
-    assert fourth.about["previous"] == {"file": "epoch-0003.db", "events": third.last, "chain": third.chain}
+    assert fourth.about.previous == Previous("epoch-0003.db", third.last, third.chain)
     third.close()
     fourth.close()
     (tmp_path / "epoch-0001.db").rename(records / "epoch-0001.db")

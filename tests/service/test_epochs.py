@@ -6,6 +6,7 @@ import pytest
 from service.running import Client, served, wait_for
 
 from holdcourse import audit
+from holdcourse.events import Previous
 from holdcourse.log import Log, LogError
 from holdcourse.service.core.data_folder import DataFolder
 
@@ -121,7 +122,7 @@ def test_epochs_are_chained(own, folder):
     own.round("a", 0.5, 1.0)
     paths = sorted((folder / "controllers" / "a").glob("epoch-*.db"))
     first, second = (Log.read(path) for path in paths)
-    assert second.about["previous"] == {"file": "epoch-0001.db", "events": first.last, "chain": first.chain}
+    assert second.about.previous == Previous("epoch-0001.db", first.last, first.chain)
     first.close()
     second.close()
     assert all(audit.verify(path).verified for path in paths)

@@ -17,7 +17,8 @@ import pytest
 from holdcourse import registry
 from holdcourse.backtest.verdict import Verdict
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.wind import bundled, report_page
+from holdcourse.wind import bundled
+from holdcourse.wind import report_page as page_module
 from holdcourse.wind.looks import look, worth_showing
 from holdcourse.wind.report import write_report
 from holdcourse.wind.report_page import page
@@ -172,4 +173,4 @@ def test_one_colour_for_each_policy_on_light_and_dark(result, monkeypatch):
 
 
 def test_the_page_has_a_word_for_every_verdict():
-    assert set(report_page._VERDICTS) == set(get_args(Verdict))
+    assert set(page_module._VERDICTS) == set(get_args(Verdict))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -245,7 +245,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     def load(self, path: str | Path) -> None:
         """Go on from a saved state, in a generator made with the same arguments: with bit-identical suggestions."""
         state, arrays = archive.unpack(archive.read_file(Path(path)), str(path))
-        identity = self._session.identity()
+        identity = asdict(self._session.identity())
         saved = state.get("identity") or {}
         different = [name for name in identity if saved.get(name) != identity[name]]
         if different:

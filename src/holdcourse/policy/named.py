@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from holdcourse.costs import KnownCosts
 from holdcourse.errors import InvalidInput
-from holdcourse.history import History
-from holdcourse.offline import best_measured
+from holdcourse.history import History, best_measured
 from holdcourse.policy.definition import Policy
 from holdcourse.policy.learning import Learning, lower_bound
 from holdcourse.policy.on_tree import OnTree

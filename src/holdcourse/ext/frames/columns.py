@@ -105,17 +105,15 @@ def record_rows(record: Controller | str | Path, problem: Problem | None) -> lis
 
 
 def _problem_of(log: Log) -> Problem:
-    described = log.about.get("recipe")
+    described = log.about.recipe
     if described is None:
-        raise InvalidInput(
-            f"{log.path} does not say what its problem is ({log.about.get('recipe_missing')}); give problem="
-        )
+        raise InvalidInput(f"{log.path} does not say what its problem is ({log.about.recipe_missing}); give problem=")
     return Problem.from_data(described["problem"])
 
 
 def _decisions(log: Log, problem: Problem) -> list[Row]:
     rows: dict[int, Row] = {}
-    starts = {0: int(log.about["identity"]["start"])}  # of the episodes, by their first round
+    starts = {0: log.about.identity.start}  # of the episodes, by their first round
     episode = 0
     meant: dict[int, int] = {}  # by round: what the machine was told to do
     for event in log.events():

@@ -69,15 +69,15 @@ class DataFolder:
         self._lock.close()
 
     def ids(self) -> list[str]:
-        """Controllers in the folder."""
+        """List the controllers in the folder."""
         return sorted(folder.name for folder in (self.path / "controllers").iterdir() if self.epochs(folder.name))
 
     def folder(self, controller: str) -> Path:
-        """Where a controller's records are."""
+        """Return the folder of a controller's records."""
         return self.path / "controllers" / controller
 
     def epochs(self, controller: str) -> list[Path]:
-        """Its records, oldest first."""
+        """List the records of a controller, oldest first."""
         found = (path for path in self.folder(controller).glob("epoch-*.db") if NAME.fullmatch(path.name))
         return sorted(found, key=number_of)
 
@@ -129,7 +129,7 @@ class DataFolder:
             logger.warning("%s", error)
 
     def free(self) -> int:
-        """Bytes left on its disk."""
+        """Return how many bytes are left on its disk."""
         return shutil.disk_usage(self.path).free
 
     def copy_to(self, controller: str, file: IO[bytes]) -> None:
@@ -194,7 +194,7 @@ def number_of(path: Path) -> int:
 
 
 def epoch_name(number: int) -> str:
-    """What the file of an epoch is called."""
+    """Return the name of the file of an epoch."""
     return f"epoch-{number:04d}.db"
 
 

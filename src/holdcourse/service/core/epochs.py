@@ -35,11 +35,10 @@ from holdcourse.events import (
     from_plain,
     plain,
 )
-from holdcourse.history import History
+from holdcourse.history import History, best_measured
 from holdcourse.kernels import Kernel
-from holdcourse.limits import Guard, Limits
+from holdcourse.limits import Limits
 from holdcourse.log import Log
-from holdcourse.offline import best_measured
 from holdcourse.operation import Operation
 from holdcourse.policy import Learning, Policy
 from holdcourse.problem import Problem, grid
@@ -115,7 +114,7 @@ def begin_next(
 ) -> None:
     """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning."""
     settings = merged(ledger.settings, changes)
-    old, new = controller.policy.problem, problem_of(settings)
+    old, new = controller.session.policy.problem, problem_of(settings)
     places = nearest_actions(old, new)
     settings = _renamed(settings, changes, places)
     start = places[ledger.place]
@@ -133,9 +132,8 @@ def begin_next(
         explanation=policy.explanation,
         extra=_cause(author),
     )
-    previous = {"file": controller.log.path.name, "events": controller.log.last, "chain": controller.log.chain}
     forebears = None if controller.allowed.all() else nearest_actions(new, old)
-    origin = controller.origin_of_next(places, forebears, start, {"previous": previous})
+    origin = controller.origin_of_next(places, forebears, start)
     _write(store, settings, policy, [note, *notes], origin, start)
 
 
@@ -222,26 +220,26 @@ def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) 
 
 
 def recorded_policy(log: Log) -> Policy:
-    """The policy that wrote a record."""
-    return recipe.make(log.about["recipe"])
+    """Make the policy that wrote a record."""
+    assert log.about.recipe is not None  # else the record would not have been begun
+    return recipe.make(log.about.recipe)
 
 
 def reopened(path: Path, witness: Witness | None = None) -> Operation:
-    """A controller as its record describes it."""
+    """Open a controller as its record describes it."""
     log = Log.read(path, checked=False)
     try:
-        identity, policy = log.about["identity"], recorded_policy(log)
+        identity, policy = log.about.identity, recorded_policy(log)
     finally:
         log.close()
-    guard = identity["guard"]
     return Operation.begin(
         policy,
-        identity["start"],
-        identity["seed"],
+        identity.start,
+        identity.seed,
         path,
-        limits=Limits(**identity["limits"]),
-        guard=None if guard is None else Guard(**guard),
-        max_pending=identity["max_pending"],
+        limits=identity.limits,
+        guard=identity.guard,
+        max_pending=identity.max_pending,
         witness=witness,
     )
 
@@ -264,7 +262,7 @@ def problem_of(settings: Settings) -> Problem:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """The limits, in the problem's units."""
+    """Return the limits in the problem's units."""
     step = settings.limits.max_step
     return replace(settings.limits, max_step=None if step is None else step / settings.rho)
 
@@ -316,7 +314,7 @@ def nearest_actions(old: Problem, new: Problem) -> list[int]:
 
 
 def recorded_problem(path: Path) -> Problem:
-    """The problem of an epoch."""
+    """Make the problem of an epoch."""
     log = Log.read(path, checked=False)
     try:
         return problem_of(_beginning(log).config)
@@ -341,7 +339,7 @@ def told_so_far(store: DataFolder, controller: str, problem: Problem) -> list[Me
 
 
 def _beginning(log: Log) -> ControllerCreated | EpochBegun:
-    """The note with which every epoch begins."""
+    """Return the note with which every epoch begins."""
     first = next(log.events()).body
     assert isinstance(first, ControllerCreated | EpochBegun)
     return first

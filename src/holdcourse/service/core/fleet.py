@@ -137,7 +137,7 @@ class Fleet:
         return [name for name, slot in self.slots.items() if slot.broken is not None]
 
     def slot(self, name: str) -> Slot:
-        """The slot of a controller."""
+        """Return the slot of a controller; it is an error where there is no such controller."""
         found = self.slots.get(name)
         if found is None:
             raise Unknown("controller", name, "create it with POST /controllers")

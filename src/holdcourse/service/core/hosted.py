@@ -105,7 +105,9 @@ class Hosted:
         try:
             self.controller.log.clock = self.timing.clock.now
             self.controller.log.index()
-            self._unchanging = status.of_epoch(self.id, self.epoch, self.records.archived, self.controller.policy)
+            self._unchanging = status.of_epoch(
+                self.id, self.epoch, self.records.archived, self.controller.session.policy
+            )
             self.ledger = Ledger()
             self._outdated = False
             self.recall()
@@ -125,7 +127,7 @@ class Hosted:
             self._open()
         elif self.catch_up():
             self.answers = {
-                name: records.pending_answer(self.controller, self.records, name, asked)
+                name: records.pending_answer(self.controller, self.records, asked)
                 for name, asked in self.ledger.pending.items()
             }
             self.publish()
@@ -219,14 +221,14 @@ class Hosted:
         if earlier is not None:
             return Done(self._same_decision(earlier, request, rebuilt), [])
         number = self._round_meant(request.round, key)
-        if number < controller.round:
+        if number < controller.session.round:
             return self._asked_before(number, request, key, rebuilt)
-        if number > controller.round:
-            words = f"round {number} cannot be decided yet; the next one is {controller.round}"
-            raise Conflict(words, controller.round, number)
-        if len(book.pending) >= controller.max_pending:
+        if number > controller.session.round:
+            words = f"round {number} cannot be decided yet; the next one is {controller.session.round}"
+            raise Conflict(words, controller.session.round, number)
+        if len(book.pending) >= controller.session.max_pending:
             raise self._still_waiting(number)
-        problem = controller.policy.problem
+        problem = controller.session.policy.problem
         with computing():
             decision = controller.ask(
                 request.context,
@@ -270,7 +272,7 @@ class Hosted:
             return Done(idempotency.same_tell(told.event, decision, measurement, applied, key), [])
         applied = records.renumbered(self.records, applied, epoch, self.epoch)
         if applied is not None:
-            self.controller.policy.problem.check_action(applied)
+            self.controller.session.policy.problem.check_action(applied)
         late = self.watch().happened if self.view.has_unreported else []  # what it says by now, it was told
         with computing():
             self._learn(decision, measurement, applied, key)
@@ -289,12 +291,12 @@ class Hosted:
         asked = book.pending[decision]
         taken = book.meant(decision) if applied is None else applied
         record = None if asked.earlier else controller.record(decision)
-        off = ledger.deviations(record, controller.model, taken, measurement)
-        problem = controller.policy.problem
+        off = ledger.deviations(record, controller.session.pilot.model, taken, measurement)
+        problem = controller.session.policy.problem
         details, notes = ledger.tell_details(book, problem, decision, measurement, applied, record, off)
         details = replace(details, key=key, by=self._author)
         if record is None:
-            place = taken if decision == book.newest and taken != controller.action else None
+            place = taken if decision == book.newest and taken != controller.session.where.action else None
             controller.learn_earlier(decision, taken, asked.context, measurement, place, details, notes)
         else:
             other = None if taken == record.meant else taken
@@ -304,14 +306,14 @@ class Hosted:
         """The answer to a round that was decided, with the question that it must be the same as."""
         entry = self.records.asked(number)
         if entry is None:
-            raise Unknown("round", str(number), f"the next one is {self.controller.round}")
+            raise Unknown("round", str(number), f"the next one is {self.controller.session.round}")
         answer = self._same_decision(entry, request, rebuilt)
         if key is not None:  # the key must mean this round from now on, whatever comes
             self.commit(AskRepeated(number, extra=Cause(key=key)))
         return Done(answer, [])
 
     def _same_decision(self, entry: Entry[Ask], request: AskRequest, rebuilt: dict[str, Any] | None) -> dict[str, Any]:
-        idempotency.check_question(self.controller.policy.problem, entry.event.body, request)
+        idempotency.check_question(self.controller.session.policy.problem, entry.event.body, request)
         name = entry.event.body.id
         if entry.epoch == self.epoch:
             if name in self.answers:
@@ -327,18 +329,18 @@ class Hosted:
         controller = self.controller
         if number is not None:
             return number
-        if controller.max_pending == 1:
+        if controller.session.max_pending == 1:
             waiting = [asked.round for asked in self.ledger.pending.values()]
-            return waiting[-1] if waiting else controller.round
+            return waiting[-1] if waiting else controller.session.round
         if key is None:
-            words = f"say which round is asked, e.g. {controller.round}, or send an Idempotency-Key"
+            words = f"say which round is asked, e.g. {controller.session.round}, or send an Idempotency-Key"
             raise RoundNeeded(f"several decisions may be pending: {words}")
-        return controller.round
+        return controller.session.round
 
     # -- what an operator may do ---------------------------------------------------------------------------------------
 
     def set_mode(self, mode: str, reason: str, key: str | None) -> Done:
-        """How far the policy may go from now on."""
+        """Say how far the policy may go from now on."""
         self.recall()
         note = ModeSet(mode, reason)
         if idempotency.happened(self.records, note, key):
@@ -352,7 +354,7 @@ class Hosted:
         if idempotency.happened(self.records, note, key):
             return self._unchanged()
         if action is not None:
-            self.controller.policy.problem.check_action(action)
+            self.controller.session.policy.problem.check_action(action)
         return self._noted(note, key, anew=not self.ledger.holds(note))
 
     def new_episode(self, start: int, key: str | None, *, force: str | None = None) -> Done:
@@ -363,7 +365,7 @@ class Hosted:
         self.recall()
         if idempotency.happened(self.records, Episode(start, force), key):
             return self._unchanged()
-        self.controller.policy.problem.check_action(start)
+        self.controller.session.policy.problem.check_action(start)
         if key is None and self.ledger.fresh_episode == start:
             return self._unchanged()
         if self.ledger.pending:
@@ -371,7 +373,7 @@ class Hosted:
         self.controller.new_episode(start, force, Cause(key=key, by=self._author))
         self.catch_up()
         self.publish()
-        return Done(self.view.state(), [("state", {"episode": self.controller.episode})])
+        return Done(self.view.state(), [("state", {"episode": self.controller.session.episode})])
 
     def change(self, changes: Mapping[str, Any], key: str | None, *, without_archived: bool = False) -> Done:
         """Other settings; in a new epoch where decisions depend on them.
@@ -390,7 +392,7 @@ class Hosted:
             self.begin_epoch(changes, requested, without_archived=without_archived)
         else:
             if settings.fallback is not None:
-                self.controller.policy.problem.check_action(settings.fallback)
+                self.controller.session.policy.problem.check_action(settings.fallback)
             self.commit(*([SettingsChanged(changed)] if changed else []), *requested)
         return Done(self.view.state(), [("state", {"epoch": self.epoch})] if changed else [])
 

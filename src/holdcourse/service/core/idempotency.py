@@ -86,7 +86,7 @@ def _described(problem: Problem, request: AskRequest) -> dict[str, Any]:
 
 
 def _purpose(body: Body) -> str:
-    """What a client caused, in two words."""
+    """Name what a client caused, in two words."""
     match body:
         case Ask() | AskRepeated():
             return f"ask {body.round}"

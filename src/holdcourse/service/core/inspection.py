@@ -25,7 +25,7 @@ DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when th
 
 
 def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
-    """Rounds after `after`, or the newest ones."""
+    """List the rounds after `after`, or the newest ones."""
     there = hosted.records
     entries = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
     kept = entries[-limit:] if after is None else entries[:limit]
@@ -41,7 +41,7 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
     """Why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
     entry = hosted.records.asked(int(decision[1:]))
     if entry is None:
-        raise Unknown("decision", decision, f"the next one will be r{hosted.controller.round}")
+        raise Unknown("decision", decision, f"the next one will be r{hosted.controller.session.round}")
     decided, problem = record(hosted.controller, hosted.records, entry)
     found = decided.explain(problem, maximise=hosted.ledger.settings.maximise)
     taken = decided.decision

@@ -117,7 +117,7 @@ class Ledger:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """Return the settings in force."""
         assert self._settings is not None  # the first event of every record holds them
         return self._settings
 
@@ -216,7 +216,7 @@ class Ledger:
 
 
 def is_by_machine(event: Event[Body]) -> bool:
-    """Whether a client of the machine caused an event."""
+    """Say whether a client of the machine caused an event."""
     return isinstance(event.body, Ask | Tell | Learn | Episode)
 
 
@@ -232,12 +232,12 @@ def _saved(before: float | None, alternative: float | None, booked: TellDetails)
 
 
 def finite(number: float | None) -> float | None:
-    """The number, or None where JSON could not hold it."""
+    """Return the number, or None where JSON could not hold it."""
     return None if number is None or not math.isfinite(number) else float(number)
 
 
 def plain_value(value: Any) -> Any:
-    """An action in the user's words, as JSON gives it back."""
+    """Return an action in the user's words, as JSON gives it back."""
     return list(value) if isinstance(value, tuple) else value
 
 

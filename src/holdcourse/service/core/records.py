@@ -48,7 +48,7 @@ from holdcourse.operation import Operation
 from holdcourse.problem import Problem
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import epoch_name, number_of
-from holdcourse.service.core.status import decision_answer
+from holdcourse.service.core.status import carried_answer, decision_answer
 
 Hashes: TypeAlias = NDArray[np.int64]
 
@@ -90,17 +90,17 @@ class EpochChain:
 
     def add(self, log: Log) -> None:
         """The next record; raises unless it continues the one before it, as far as that is there."""
-        number, previous = number_of(log.path), log.about.get("previous")
+        number, previous = number_of(log.path), log.about.previous
         expected = None if number == 1 else epoch_name(number - 1)
-        named = None if previous is None else previous["file"]
+        named = None if previous is None else previous.file
         if named != expected:
             raise DamagedFile(
                 f"{log.path} continues {named or 'no other record'}, and by its name {expected or 'none'}; it was "
                 "renamed or is another controller's. Give it back its name, or restore from a back-up"
             )
         if previous is not None:
-            then = (previous["events"], previous["chain"])
-            if self._ends.get(previous["file"], then) != then:
+            then = (previous.events, previous.chain)
+            if self._ends.get(previous.file, then) != then:
                 raise DamagedFile(f"{log.path} does not continue {named} as it is; restore from a back-up")
         self._ends[log.path.name] = (log.last, log.chain)
 
@@ -126,12 +126,12 @@ class Records:
 
     @property
     def newest(self) -> int:
-        """The present epoch."""
+        """Return the number of the present epoch."""
         return max(self.paths)
 
     @property
     def archived(self) -> list[int]:
-        """Epochs that are not here any more."""
+        """List the epochs that are not here any more."""
         return [number for number in range(1, self.newest) if number not in self.paths]
 
     def take_in(self, paths: list[Path]) -> None:
@@ -168,7 +168,7 @@ class Records:
             self._open.clear()
 
     def path(self, epoch: int) -> Path:
-        """The record of an epoch, which must be here."""
+        """Return the file of an epoch's record, which must be here."""
         if epoch > self.newest:
             raise InvalidInput(f"there is no epoch {epoch} yet; the present one is {self.newest}")
         if epoch not in self.paths:
@@ -176,7 +176,7 @@ class Records:
         return self.paths[epoch]
 
     def asked(self, round_number: int) -> Entry[Ask] | None:
-        """The decision of a round."""
+        """Find the decision of a round."""
         for epoch in reversed(self.paths):
             first, last = self._rounds.get(epoch, (0, 2**62))
             if first <= round_number <= last:
@@ -195,7 +195,7 @@ class Records:
         return None
 
     def with_key(self, key: str) -> Entry[Body] | None:
-        """What a client caused under this key."""
+        """Find what a client caused under this key."""
         for epoch in reversed(self.paths):
             if epoch == self.newest or self._may_hold(epoch, key):
                 found = self._find(epoch, lambda log: log.find("key", key, newest=True))
@@ -204,7 +204,7 @@ class Records:
         return None
 
     def asks_after(self, round_number: int, limit: int) -> list[Entry[Ask]]:
-        """The first `limit` decisions after a round."""
+        """List the first `limit` decisions after a round."""
         found: list[Entry[Ask]] = []
         for epoch in self.paths:
             more = limit - len(found)
@@ -213,7 +213,7 @@ class Records:
         return found
 
     def newest_asks(self, limit: int) -> list[Entry[Ask]]:
-        """The newest `limit` decisions, in order."""
+        """List the newest `limit` decisions, in order."""
         found: list[Entry[Ask]] = []
         for epoch in reversed(self.paths):
             more = limit - len(found)
@@ -318,7 +318,7 @@ def _note_row(epoch: int, event: Event[Note]) -> NoteRow:
 
 
 def remembers(controller: Operation, decision: str) -> bool:
-    """Whether nothing need be rebuilt."""
+    """Say whether a decision is in memory, so that nothing need be rebuilt."""
     with suppress(HoldcourseError):
         return controller.record(decision) is not None
     return False
@@ -326,7 +326,7 @@ def remembers(controller: Operation, decision: str) -> bool:
 
 def record(controller: Operation, records: Records, entry: Entry[Ask]) -> tuple[Record, Problem]:
     """A decision with all that explains it, and the problem of its epoch."""
-    policy = controller.policy
+    policy = controller.session.policy
     current = entry.epoch == records.newest
     if current:
         with suppress(HoldcourseError):  # it may no longer be in memory
@@ -340,15 +340,15 @@ def record(controller: Operation, records: Records, entry: Entry[Ask]) -> tuple[
 
 
 def answer(controller: Operation, records: Records, entry: Entry[Ask]) -> dict[str, Any]:
-    """What was answered to a question."""
+    """Return what was answered to a question."""
     decision = record(controller, records, entry)[0].decision
     return decision_answer(entry.epoch, entry.event, decision.probabilities.tolist())
 
 
-def pending_answer(controller: Operation, records: Records, name: str, asked: PendingDecision) -> dict[str, Any]:
+def pending_answer(controller: Operation, records: Records, asked: PendingDecision) -> dict[str, Any]:
     """A pending decision, in the numbers of the present epoch."""
     if asked.earlier:
-        return carried_answer(records.newest, name, asked)
+        return carried_answer(records.newest, asked)
     entry = records.asked(asked.round)
     assert entry is not None
     return answer(controller, records, entry)
@@ -365,32 +365,8 @@ def renumbered(records: Records, action: int | None, epoch: int | None, into: in
     return epochs.nearest_actions(given, epochs.recorded_problem(records.path(into)))[action]
 
 
-def carried_answer(epoch: int, name: str, asked: PendingDecision) -> dict[str, Any]:
-    """A decision of an earlier epoch that is still pending, in the numbers of `epoch`."""
-    hidden = asked.mode == "observe"
-    return {
-        "decision": name,
-        "round": asked.round,
-        "episode": asked.episode,
-        "epoch": epoch,
-        "mode": asked.mode,
-        "act": asked.act,
-        "action": asked.action,
-        "value": asked.value,
-        "proposed": None if hidden else asked.proposed,
-        "proposed_value": None if hidden else asked.proposed_value,
-        "probabilities": None,
-        "expected_cost": asked.expected,
-        "expected_measurement": asked.expected_measurement,
-        "reason": asked.reason,
-        "limited_by": asked.limited_by,
-        "forced": asked.forced,
-        "at": asked.at,
-    }
-
-
 def row(epoch: int, asked: Event[Ask], told: Event[Tell | Learn] | None) -> dict[str, Any]:
-    """A round in the listing."""
+    """Return a round as it is listed."""
     answer = decision_answer(epoch, asked, None)
     for field in ("probabilities", "act", "reason"):
         del answer[field]

@@ -24,7 +24,19 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from holdcourse import registry
-from holdcourse.events import AlarmCleared, AlarmRaised, Ask, Body, CausedNote, DecisionLate, Event, Settings, plain
+from holdcourse.events import (
+    AlarmCleared,
+    AlarmRaised,
+    Ask,
+    AskDetails,
+    Body,
+    CausedNote,
+    DecisionLate,
+    Event,
+    PendingDecision,
+    Settings,
+    plain,
+)
 from holdcourse.operation import Operation
 from holdcourse.policy import Policy
 from holdcourse.service.core.ledger import FOLLOWED, Ledger, is_by_machine, plain_value
@@ -51,7 +63,7 @@ class Clock:
         self._step: tuple[float, float] | None = None  # when the wall clock was set (monotonic), and by how much
 
     def now(self) -> datetime:
-        """The time, as records tell it."""
+        """Return the time as records tell it."""
         return datetime.fromtimestamp(self.wall(), UTC)
 
     def step(self) -> float | None:
@@ -121,7 +133,7 @@ class Timing:
         return [] if seconds is None else [name for name, at in self._asked.items() if now > at + float(seconds)]
 
     def seconds_since(self) -> float | None:
-        """How long ago the last decision or tell was."""
+        """Say how many seconds ago the last decision or tell was."""
         return None if self._last is None else self.clock.monotonic() - self._last
 
     def trouble(self) -> str | None:
@@ -174,27 +186,38 @@ def _seconds(at: str) -> float:
 
 def decision_answer(epoch: int, asked: Event[Ask], probabilities: list[float] | None) -> dict[str, Any]:
     """What the client was answered, from the event of its decision."""
-    body, extra = asked.body, asked.body.extra
-    assert extra is not None  # the service writes it with every decision
-    hidden = extra.mode == "observe"
+    body = asked.body
+    assert body.extra is not None  # the service writes it with every decision
+    return _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
+
+
+def carried_answer(epoch: int, asked: PendingDecision) -> dict[str, Any]:
+    """A decision of an earlier epoch that is still pending, in the numbers of `epoch`."""
+    return _answer(epoch, asked.round, asked.proposed, asked, asked.at, None)
+
+
+def _answer(
+    epoch: int, number: int, proposed: int, details: AskDetails, at: str, probabilities: list[float] | None
+) -> dict[str, Any]:
+    hidden = details.mode == "observe"
     return {
-        "decision": body.id,
-        "round": body.round,
-        "episode": extra.episode,
+        "decision": f"r{number}",
+        "round": number,
+        "episode": details.episode,
         "epoch": epoch,
-        "mode": extra.mode,
-        "act": extra.act,
-        "action": extra.action,
-        "value": extra.value,
-        "proposed": None if hidden else body.action,
-        "proposed_value": None if hidden else extra.proposed_value,
+        "mode": details.mode,
+        "act": details.act,
+        "action": details.action,
+        "value": details.value,
+        "proposed": None if hidden else proposed,
+        "proposed_value": None if hidden else details.proposed_value,
         "probabilities": None if hidden else probabilities,
-        "expected_cost": extra.expected,
-        "expected_measurement": extra.expected_measurement,
-        "reason": extra.reason,
-        "limited_by": extra.limited_by,
-        "forced": extra.forced,
-        "at": asked.at,
+        "expected_cost": details.expected,
+        "expected_measurement": details.expected_measurement,
+        "reason": details.reason,
+        "limited_by": details.limited_by,
+        "forced": details.forced,
+        "at": at,
     }
 
 
@@ -257,13 +280,13 @@ class View:
         timing: Timing,
     ) -> View:
         """The view of a controller as it is; `unchanging` is what `of_epoch` gave."""
-        settings, sums, problem = ledger.settings, ledger.sums, controller.policy.problem
+        settings, sums, problem = ledger.settings, ledger.sums, controller.session.policy.problem
         fixed_part = unchanging | {
             "explains_itself": _explained(ledger, unchanging["explains_itself"]),
             "name": settings.name or unchanging["id"],
             "mode": ledger.mode,
-            "round": controller.round,
-            "episode": controller.episode,
+            "round": controller.session.round,
+            "episode": controller.session.episode,
             "action": ledger.place,
             "value": plain_value(problem.value(ledger.place)),
             "pending": list(pending),
@@ -331,7 +354,7 @@ class View:
         return found
 
     def status(self) -> str:
-        """In one word."""
+        """Say in one word how the controller is."""
         if self.fixed_part["override"] is not None:
             return "held"
         if self.is_stale:
@@ -343,15 +366,15 @@ class View:
         return "ok" if self.counts["decisions"] else "new"
 
     def state(self) -> dict[str, Any]:
-        """The whole state, now."""
+        """Return the whole state as it is now."""
         return self.fixed_part | {"status": self.status(), "instruction": self._instruction()}
 
     def seconds_since(self) -> float | None:
-        """How long ago the last decision or tell was."""
+        """Say how many seconds ago the last decision or tell was."""
         return self.timing.seconds_since()
 
     def summary(self) -> dict[str, Any]:
-        """One line of the overview."""
+        """Return the controller's line of the overview."""
         figures = ("units", "maximise", "measured", "service", "movement", "against_staying", "against_fixed")
         names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
         kept = {name: self.fixed_part[name] for name in names}

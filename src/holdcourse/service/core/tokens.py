@@ -62,15 +62,15 @@ class Token:
 
     @property
     def author(self) -> Author:
-        """Who holds it, as records name them."""
+        """Return who holds it, as records name them."""
         return Author(self.id or None, self.name)
 
     def sees(self, controller: str) -> bool:
-        """Whether it is for this controller."""
+        """Say whether it is for this controller."""
         return EVERYTHING in self.controllers or controller in self.controllers
 
     def may(self, scope: Scope, controller: str) -> bool:
-        """Whether it allows this, on this controller."""
+        """Say whether it allows this on this controller."""
         return self.sees(controller) and (scope == "read" or scope in self.scopes or "admin" in self.scopes)
 
 
@@ -122,7 +122,7 @@ class Keyring:
 
 
 def read(path: Path) -> list[Token]:
-    """All tokens of a file."""
+    """Read all tokens of a file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
@@ -133,7 +133,7 @@ def read(path: Path) -> list[Token]:
                     **token,
                     "scopes": tuple(token["scopes"]),
                     "controllers": tuple(token["controllers"]),
-                    "former": tuple((sha256, until) for sha256, until in token.get("former", ())),
+                    "former": tuple((sha256, until) for sha256, until in token["former"]),
                 }
             )
             for token in data["tokens"]

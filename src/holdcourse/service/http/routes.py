@@ -344,7 +344,7 @@ async def field(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """The learned cost of every action in contexts that came up lately."""
     contexts = await fleet.look(partial(inspection.field_contexts, await fleet.opened(name)), by)
     model, values = await fleet.borrow(
-        name, lambda hosted: (hosted.controller.model.copy(), hosted.view.state()["actions"]), by
+        name, lambda hosted: (hosted.controller.session.pilot.model.copy(), hosted.view.state()["actions"]), by
     )
     return await fleet.read(lambda: reply(responses.CostField, inspection.cost_field(model, contexts, values)), by)
 
