@@ -41,7 +41,6 @@ def asked(tmp_path):
         return walked(lambda: controller.ask(context=[0.7, 0.3]))
 
 
-@pytest.mark.xfail(reason="the modules that are read together are not merged yet", strict=False)
 def test_an_ask_passes_few_modules(asked):
     assert len(asked) <= MOST_MODULES, "\n".join(f"{name}: {dict(calls)}" for name, calls in sorted(asked.items()))
 

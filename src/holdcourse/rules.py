@@ -23,17 +23,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse import coupling, mirror, offline, stream
 from holdcourse.checks import is_finite
-from holdcourse.costs.protocol import Costs
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.problem import Problem
 from holdcourse.tree import Tree
+
+if TYPE_CHECKING:
+    from holdcourse.costs.protocol import Costs
 
 Array: TypeAlias = NDArray[np.float64]
 

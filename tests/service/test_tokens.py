@@ -145,7 +145,7 @@ def test_wrong_token_files(tmp_path):
     file.write_text("{}")
     with pytest.raises(DamagedFile, match="damaged or no token file"):
         tokens.Keyring(file)
-    token = {"id": "1", "name": "", "scopes": [], "controllers": [], "made": "", "sha256": None}
+    token = {"id": "1", "name": "", "scopes": [], "controllers": [], "made": "", "sha256": None, "former": []}
     file.write_text(json.dumps({"format": 1, "tokens": [token]}))
     with pytest.raises(DamagedFile, match="a field of token 1 is not text"):
         tokens.Keyring(file)

@@ -20,7 +20,6 @@ MODULES = {
     "holdcourse.limits": ("test_limits.py", "test_controller.py"),
     "holdcourse.log": ("test_log.py", "test_record_edges.py"),
     "holdcourse.database": ("test_log.py", "test_record_edges.py"),
-    "holdcourse.mark": ("test_log.py", "test_record_edges.py"),
     "holdcourse.service.core.tokens": ("service/test_tokens.py",),
     "holdcourse.service.core.epochs": ("service/test_epochs.py", "service/test_modes.py"),
 }
