@@ -19,9 +19,9 @@ from contextlib import ExitStack, contextmanager
 from benchmarks import decision
 from benchmarks import posterior as learning
 from benchmarks.timing import Row
-from holdcourse.experiments import SyntheticPlan, WindPlan, run_sweep
-from holdcourse.experiments.executors import InThisProcess, processes
-from holdcourse.experiments.runner import Report
+from holdcourse.experiments.execute import InThisProcess, processes
+from holdcourse.experiments.paper import SyntheticPlan, WindPlan
+from holdcourse.experiments.runner import Report, run_sweep
 from holdcourse.experiments.runs import Sweep
 
 SPEED_UP, DASK_OVERHEAD, WHOLE_SECONDS = 1.7, 1.15, 20 * 60

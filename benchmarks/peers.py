@@ -33,9 +33,9 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from benchmarks.timing import Row, best_of_each
-from holdcourse.costs import Estimate
-from holdcourse.pilot import Pilot
-from holdcourse.rules import Choice, Greedy, RuleState, View
+from holdcourse.deciding.pilot import Pilot
+from holdcourse.deciding.rules import Choice, Greedy, RuleState, View
+from holdcourse.learning.costs import Estimate
 
 Array = NDArray[np.float64]
 Acquisition = Callable[[SingleTaskGP, torch.Tensor], torch.Tensor]  # the model and (n, d) candidates give (n,)
@@ -48,7 +48,7 @@ ANYWHERE = 1e6  # proximal weight of the context, whose changes cost nothing
 
 
 class PeerModel:
-    """The negative acquisition as cost; see `holdcourse.costs.CostModel`."""
+    """The negative acquisition as cost; see `holdcourse.learning.costs.CostModel`."""
 
     needs_costs = False
 
@@ -221,7 +221,7 @@ def measure() -> list[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    from holdcourse.cli import app
+    from holdcourse.cli.root import app
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="comparison")

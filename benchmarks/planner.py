@@ -12,9 +12,8 @@ import numpy as np
 
 import holdcourse as hc
 from benchmarks.timing import Row, best_of_each
-from holdcourse.pilot import Pilot
-from holdcourse.planning.plan import Plan
-from holdcourse.planning.policies import planner
+from holdcourse.deciding.pilot import Pilot
+from holdcourse.deciding.planning.plan import Plan, planner
 
 REPRESENTATIVES = 64
 EARLY, LATE = 1_000, 10_000

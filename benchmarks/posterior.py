@@ -17,9 +17,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from benchmarks.timing import Row, best_of
-from holdcourse.gp import History, posterior
-from holdcourse.kernels import Kernel, zscore
-from holdcourse.problem import Problem, grid
+from holdcourse.learning.history import History
+from holdcourse.learning.kernels import Kernel, zscore
+from holdcourse.learning.posteriors import posterior
+from holdcourse.movement.grid import grid
+from holdcourse.movement.problem import Problem
 
 ROUNDS, REPEATS = 60, 3
 

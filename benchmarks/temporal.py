@@ -8,10 +8,10 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
 from benchmarks.timing import Row, best_of_each
-from holdcourse.gp.prior import Prior
-from holdcourse.gp.temporal import TemporalPosterior
-from holdcourse.history import History
-from holdcourse.kernels import AnyKernel, Kernel
+from holdcourse.learning.history import History
+from holdcourse.learning.kernels import AnyKernel, Kernel
+from holdcourse.learning.posteriors.protocol import Prior
+from holdcourse.learning.posteriors.temporal import TemporalPosterior
 
 NOISE = 0.1
 EARLY, LATE, REFIT = 1_000, 100_000, 500  # measurements so far

@@ -14,7 +14,7 @@ import numpy as np
 from gallery import save
 
 import holdcourse as hc
-from holdcourse.rules import Choice, RuleState, View
+from holdcourse.deciding.rules import Choice, RuleState, View
 
 PATIENCE = [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0]
 ROUNDS, WALKS = 150, 6

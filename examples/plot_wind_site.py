@@ -16,8 +16,8 @@ import numpy as np
 from gallery import save
 
 import holdcourse as hc
-from holdcourse.wind.result import Backtest
-from holdcourse.wind.run import Plan, run_backtest
+from holdcourse.wind.backtest.result import Backtest
+from holdcourse.wind.backtest.run import Plan, run_backtest
 
 FROM, TO = np.datetime64("2010-10-22"), np.datetime64("2010-11-03")  # the days shown in detail
 NAMES = {"clairvoyant": "hindsight", "wind-planner": "wind-planner"}

@@ -37,7 +37,7 @@ def test_names_for_type_checkers_are_the_names_at_run_time():
 def test_no_name_hides_behind_a_module():
     """Importing a submodule sets its name on the package: a function of that name would vanish."""
     modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert modules.isdisjoint(set(hc.__all__) - set(hc._SUBMODULES))
+    assert modules.isdisjoint(set(hc.__all__) - set(hc._MODULES))
 
 
 def test_unknown_name():
@@ -71,7 +71,7 @@ print(np.random.random() == expected)
 BESIDES_EXPORTS = {
     "holdcourse.archive": "the folder that reports are written to",
     "holdcourse.backtest.verdict": "what judging wind and plants has in common",
-    "holdcourse.database": "a controller's record given in place of wind is told apart",
+    "holdcourse.running.database": "a controller's record given in place of wind is told apart",
     "holdcourse.spreadsheet": "cells that a spreadsheet does not take for formulas",
     "holdcourse._numeric.wind_replay": "all of numba lives in one place, also what only wind needs",
 }

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
-from holdcourse.experiments import probabilities_of
+from holdcourse.experiments.plots import probabilities_of
 from holdcourse.experiments.style import drawing
 
 BLUE, RED, GREY = "#0072B2", "#D55E00", "#777777"

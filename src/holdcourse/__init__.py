@@ -8,28 +8,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import audit, costs, coupling, errors, mirror, registry, rules, testing, wind, worlds
+    from . import errors, testing, wind, worlds
     from .client import RemoteController, RemoteDecision, Service, connect
-    from .confidence import OutlierGuard, TheoryWidth
-    from .controller import Controller
-    from .decision import Decision, Explanation
-    from .fitting import Fit, FitWarning, fit_kernel
-    from .gp import Posterior, posterior
-    from .hedge import hedged
-    from .history import History
-    from .kernels import Kernel, KernelSum, zscore
-    from .limits import Guard, Limits
-    from .metric import metric_closure
-    from .offline import PricedPath, best_fixed, optimal_path, price_path, work_function
-    from .planning import Lookahead, Outlook, planner, planner_known
-    from .policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
-    from .problem import Grid, Problem, grid
-    from .recommendation import recommended
-    from .regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
-    from .simulation import Run, World, measurement_noise, simulate
-    from .tree import Tree, frt_tree
-    from .witness import Witness
+    from .deciding import registry, rules
+    from .deciding.hedge import hedged
+    from .deciding.planning import Lookahead, Outlook, planner, planner_known
+    from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
+    from .deciding.recommended import recommended
+    from .learning import costs
+    from .learning.confidence import OutlierGuard, TheoryWidth
+    from .learning.fitting import Fit, FitWarning, fit_kernel
+    from .learning.history import History
+    from .learning.kernels import Kernel, KernelSum, zscore
+    from .learning.posteriors import Posterior, posterior
+    from .movement import coupling, mirror
+    from .movement.grid import Grid, grid
+    from .movement.metric import metric_closure
+    from .movement.offline import PricedPath, best_fixed, optimal_path, price_path, work_function
+    from .movement.problem import Problem
+    from .movement.tree import Tree, frt_tree
+    from .running import audit
+    from .running.controller import Controller
+    from .running.decision import Decision, Explanation
+    from .running.limits import Guard, Limits
+    from .running.witness import Witness
     from .worlds import SyntheticWorld
+    from .worlds.regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
+    from .worlds.simulation import Run, World, measurement_noise, simulate
 
 __all__ = [
     "Controller",
@@ -101,70 +106,81 @@ __all__ = [
     "zscore",
 ]
 
-_SUBMODULES = ("audit", "costs", "coupling", "errors", "mirror", "registry", "rules", "testing", "wind", "worlds")
+_MODULES = {
+    "audit": "running.audit",
+    "costs": "learning.costs",
+    "coupling": "movement.coupling",
+    "errors": "errors",
+    "mirror": "movement.mirror",
+    "registry": "deciding.registry",
+    "rules": "deciding.rules",
+    "testing": "testing",
+    "wind": "wind",
+    "worlds": "worlds",
+}
 _HOME = {
-    "Controller": "controller",
-    "Decision": "decision",
-    "Explanation": "decision",
-    "Fit": "fitting",
-    "FitWarning": "fitting",
-    "Grid": "problem",
-    "Guard": "limits",
-    "History": "history",
-    "Kernel": "kernels",
-    "KernelSum": "kernels",
-    "Limits": "limits",
-    "Lookahead": "planning",
-    "OutlierGuard": "confidence",
-    "Outlook": "planning",
-    "Policy": "policy",
-    "Posterior": "gp",
-    "PricedPath": "offline",
-    "Problem": "problem",
+    "Controller": "running.controller",
+    "Decision": "running.decision",
+    "Explanation": "running.decision",
+    "Fit": "learning.fitting",
+    "FitWarning": "learning.fitting",
+    "Grid": "movement.grid",
+    "Guard": "running.limits",
+    "History": "learning.history",
+    "Kernel": "learning.kernels",
+    "KernelSum": "learning.kernels",
+    "Limits": "running.limits",
+    "Lookahead": "deciding.planning",
+    "OutlierGuard": "learning.confidence",
+    "Outlook": "deciding.planning",
+    "Policy": "deciding.policy",
+    "Posterior": "learning.posteriors",
+    "PricedPath": "movement.offline",
+    "Problem": "movement.problem",
     "RemoteController": "client",
     "RemoteDecision": "client",
-    "Run": "simulation",
+    "Run": "worlds.simulation",
     "Service": "client",
     "SyntheticWorld": "worlds",
-    "TheoremQuantities": "regret",
-    "TheoryWidth": "confidence",
-    "Tree": "tree",
-    "Witness": "witness",
-    "World": "simulation",
-    "approximate_regret": "regret",
-    "best_fixed": "offline",
-    "cgp_lcb": "policy",
+    "TheoremQuantities": "worlds.regret",
+    "TheoryWidth": "learning.confidence",
+    "Tree": "movement.tree",
+    "Witness": "running.witness",
+    "World": "worlds.simulation",
+    "approximate_regret": "worlds.regret",
+    "best_fixed": "movement.offline",
+    "cgp_lcb": "deciding.policy",
     "connect": "client",
-    "fit_kernel": "fitting",
-    "fixed": "policy",
-    "fixed_at": "policy",
-    "frt_tree": "tree",
-    "gp_md": "policy",
-    "grid": "problem",
-    "hedged": "hedge",
-    "md_known": "policy",
-    "measurement_noise": "simulation",
-    "metric_closure": "metric",
-    "minc_known": "policy",
-    "optimal_path": "offline",
-    "planner": "planning",
-    "planner_known": "planning",
-    "posterior": "gp",
-    "price_path": "offline",
-    "proximal_lcb": "policy",
-    "ratio_to_optimum": "regret",
-    "recommended": "recommendation",
-    "simulate": "simulation",
-    "stationary": "policy",
-    "theorem_quantities": "regret",
-    "work_function": "offline",
-    "zscore": "kernels",
+    "fit_kernel": "learning.fitting",
+    "fixed": "deciding.policy",
+    "fixed_at": "deciding.policy",
+    "frt_tree": "movement.tree",
+    "gp_md": "deciding.policy",
+    "grid": "movement.grid",
+    "hedged": "deciding.hedge",
+    "md_known": "deciding.policy",
+    "measurement_noise": "worlds.simulation",
+    "metric_closure": "movement.metric",
+    "minc_known": "deciding.policy",
+    "optimal_path": "movement.offline",
+    "planner": "deciding.planning",
+    "planner_known": "deciding.planning",
+    "posterior": "learning.posteriors",
+    "price_path": "movement.offline",
+    "proximal_lcb": "deciding.policy",
+    "ratio_to_optimum": "worlds.regret",
+    "recommended": "deciding.recommended",
+    "simulate": "worlds.simulation",
+    "stationary": "deciding.policy",
+    "theorem_quantities": "worlds.regret",
+    "work_function": "movement.offline",
+    "zscore": "learning.kernels",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"{__name__}.{name}")
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{_MODULES[name]}")
     if name in _HOME:
         value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     elif name == "__version__":

@@ -1,4 +1,8 @@
-"""Saved state: one zip of small JSON and plain arrays, checksummed, versioned, written atomically. Never a pickle.
+"""States as arrays by name, and saved in one file.
+
+States as arrays by name. The arrays of a state within another one are named under a prefix.
+
+Saved state: one zip of small JSON and plain arrays, checksummed, versioned, written atomically. Never a pickle.
 
 Members are stored as they are, so an archive never grows when it is opened: sizes are compared with the bytes that are
 there before anything is unpacked.
@@ -12,7 +16,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +27,24 @@ from numpy.typing import NDArray
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, file_error
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+
+def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """The same arrays, named under a prefix."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """The arrays named under a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def require_arrays(arrays: Mapping[str, NDArray[Any]], names: Iterable[str], whose: str) -> None:
+    """Raise unless a saved state holds these arrays."""
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InvalidInput(f"this is not the state of {whose}: {missing} missing, found {sorted(arrays)}")
+
 
 FORMAT = 1
 MANIFEST, STATE = "manifest.json", "state.json"

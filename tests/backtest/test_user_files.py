@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from holdcourse.backtest.csvfile import Csv
-from holdcourse.cli import app, main
+from holdcourse.cli.root import app, main
 from holdcourse.errors import HoldcourseError
-from holdcourse.wind import load
-from holdcourse.wind.power import read_curve
+from holdcourse.wind.files import load
+from holdcourse.wind.physics import read_curve
 
 LOG = ["backtest", "--context", "load", "--action", "setting", "--cost", "kwh", "--log"]
 READERS: dict[str, Callable[[Path], object]] = {

@@ -20,13 +20,14 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from oracles.driving import POLICIES, answer, question, state_of
+from helpers.driving import POLICIES, answer, question, state_of
 
 import holdcourse as hc
-from holdcourse import archive, operation
+from holdcourse import archive
 from holdcourse.errors import HoldcourseError
-from holdcourse.events import ModeSet, plain
-from holdcourse.log import Log
+from holdcourse.running import operation
+from holdcourse.running.events import ModeSet, plain
+from holdcourse.running.log import Log
 from holdcourse.service.core import epochs, tokens
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Hosted

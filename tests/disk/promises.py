@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from disk import power_cut
 from disk.power_cut import Disk, Step
-from oracles.driving import POLICIES, state_of
+from helpers.driving import POLICIES, state_of
 
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
-from holdcourse.events import plain
-from holdcourse.log import Log
+from holdcourse.running.events import plain
+from holdcourse.running.log import Log
 from holdcourse.service.core.data_folder import DataFolder
 
 HERE = Path(__file__).parent

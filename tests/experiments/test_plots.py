@@ -10,11 +10,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import holdcourse as hc
-from holdcourse import registry
+from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import (
-    Results,
-    SyntheticPlan,
+from holdcourse.experiments.paper import SyntheticConfig, SyntheticPlan
+from holdcourse.experiments.plots import (
     plot_costs,
     plot_movement,
     plot_probabilities,
@@ -23,11 +22,11 @@ from holdcourse.experiments import (
     plot_trajectory,
     plot_tree,
     probabilities_of,
-    run_sweep,
 )
-from holdcourse.experiments.figures import synthetic_figures
+from holdcourse.experiments.reproduce import synthetic_figures
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.style import line_of, save
-from holdcourse.experiments.synthetic import SyntheticConfig
 
 PLAN = SyntheticPlan(
     rho=(0.5, 1.0, 2.0), rounds=12, sweep_rho=(0.1, 10.0), sweep_rounds=9, functions=3, world=SyntheticConfig(grid=4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdcourse.experiments import SyntheticPlan, WindPlan
+from holdcourse.experiments.paper import SyntheticPlan, WindPlan
 from holdcourse.experiments.store import read_summary
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -18,14 +18,14 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.experiments import Results, SyntheticPlan, run_sweep
-from holdcourse.experiments.execute import execute
-from holdcourse.experiments.executors import processes
+from holdcourse.experiments.execute import execute, processes
+from holdcourse.experiments.paper import SyntheticConfig, SyntheticPlan
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.runs import PolicyConfig, RunConfig, Sweep
 from holdcourse.experiments.store import COLUMNS, Folder, read_summary
-from holdcourse.experiments.synthetic import SyntheticConfig
-from holdcourse.offline import optimal_path
-from holdcourse.simulation import simulate
+from holdcourse.movement.offline import optimal_path
+from holdcourse.worlds.simulation import simulate
 
 SMALL = SyntheticPlan(
     rho=(0.5, 2.0), rounds=15, sweep_rho=(1.0,), sweep_rounds=20, functions=2, world=SyntheticConfig(grid=4, contexts=3)
@@ -237,7 +237,7 @@ SCRIPT = """
 import signal
 import sys
 from holdcourse.experiments import SyntheticPlan, run_sweep
-from holdcourse.experiments.synthetic import SyntheticConfig
+from holdcourse.experiments.paper import SyntheticConfig
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may begin with it ignored
     plan = SyntheticPlan.model_validate_json(sys.argv[1])

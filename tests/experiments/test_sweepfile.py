@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from holdcourse.cli import app
+from holdcourse.cli.root import app
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import Results, run_sweep
-from holdcourse.experiments.example import EXAMPLE
-from holdcourse.experiments.sweepfile import json_schema, load_sweep
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.runner import run_sweep
+from holdcourse.experiments.sweepfile import EXAMPLE, json_schema, load_sweep
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -106,7 +106,7 @@ def test_code_of_modules_and_entry_points_is_named_too(tmp_path, monkeypatch):
         load_sweep(path, code=False)
     assert "antigravity" not in sys.modules
     found = {"theirs": ["installed"]}
-    monkeypatch.setattr("holdcourse.registry.entry_points", lambda group, name: found.get(name, []))
+    monkeypatch.setattr("holdcourse.deciding.registry.entry_points", lambda group, name: found.get(name, []))
     path.write_text(PLAIN.replace('name = "minc-known"', 'name = "theirs"'))
     with pytest.raises(InvalidInput, match="the entry point 'theirs' of an installed package, which code=False"):
         load_sweep(path, code=False)
@@ -243,7 +243,7 @@ def test_entry_points(load, monkeypatch):
     def entries(group, name):
         return [Entry()] if (group, name) == ("holdcourse.policies", "installed") else []
 
-    monkeypatch.setattr("holdcourse.registry.entry_points", entries)
+    monkeypatch.setattr("holdcourse.deciding.registry.entry_points", entries)
     sweep = load(PLAIN + '\n[[policies]]\nname = "installed"\n')
     run = next(run for run in sweep.runs if run.policy.name == "installed")
     assert run.world.policy(run.policy, run, run.world.scene(run)).name == "Stationary"

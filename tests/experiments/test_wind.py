@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import Results, WindPlan, run_sweep
 from holdcourse.experiments.execute import execute
-from holdcourse.experiments.figures import wind_figures
-from holdcourse.experiments.wind import BUNDLED_SITES, PAPER_ALTITUDES
+from holdcourse.experiments.paper import BUNDLED_SITES, PAPER_ALTITUDES, WindPlan
+from holdcourse.experiments.reproduce import wind_figures
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.runner import run_sweep
 
 SMALL = WindPlan(rho=(1.0, 4.0), rounds=30, repetitions=2, starts=(0, 24))
 
@@ -76,11 +77,11 @@ def test_figures_1_3_and_the_appendix(results):
 
 
 def test_prior_mean_is_that_of_the_past():
-    from holdcourse.wind import bundled
+    from holdcourse.wind.files import load
 
     run = SMALL.sweep().runs[0]
     policy = run.world.policy(run.policy, run, run.world.scene(run))
-    past = bundled("history").at(run.world.altitudes).mean()
+    past = load("history").at(run.world.altitudes).mean()
     np.testing.assert_allclose(policy.costs.posterior.predict(7.0)[0], past)
 
 

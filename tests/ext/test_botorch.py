@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.gp import posterior
-from holdcourse.kernels import Kernel
-from holdcourse.testing import check_cost_model
+from holdcourse.learning.kernels import Kernel
+from holdcourse.learning.posteriors import posterior
+from holdcourse.testing.parts import check_cost_model
 
 try:
     with warnings.catch_warnings():
@@ -51,7 +51,7 @@ except MissingExtra as error:
 
 
 def test_nothing_else_imports_torch():
-    code = "import sys, holdcourse.ext, holdcourse.costs, holdcourse.testing; print('torch' in sys.modules)"
+    code = "import sys, holdcourse.ext, holdcourse.learning.costs, holdcourse.testing; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -268,9 +268,9 @@ def test_wrong_settings_are_refused():
 @needs_botorch
 def test_drives_a_rule():
     """A policy over a BoTorch model finds the cheapest action of each context."""
-    from holdcourse.pilot import Pilot
-    from holdcourse.policy import Policy
-    from holdcourse.rules import Greedy
+    from holdcourse.deciding.pilot import Pilot
+    from holdcourse.deciding.policy import Policy
+    from holdcourse.deciding.rules import Greedy
 
     pilot = Pilot(Policy("BoTorch", Greedy(LINE), BotorchCosts(LINE, plain(), width=0.0), LINE), start=0, seed=0)
     for context in CONTEXTS:

@@ -12,7 +12,8 @@ import xarray as xr
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import Results, run_sweep
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.sweepfile import load_sweep
 from holdcourse.ext.frames import record_dataset, record_frame, runs_dataset, runs_frame, sweep_frame
 

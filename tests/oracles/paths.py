@@ -1,4 +1,4 @@
-"""Slow, obvious twins of `holdcourse.offline`: brute force, a dense dynamic program, the work function by the book."""
+"""Slow, obvious twins of `movement.offline`: brute force, a dense dynamic program, the work function by the book."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from holdcourse.costs import TheoryWidth
-from holdcourse.gp import posterior
+from holdcourse.learning.confidence import TheoryWidth
+from holdcourse.learning.posteriors import posterior
 
 
 def table_of_norm(problem, kernel, contexts, norm, rng, centres=25):

@@ -11,15 +11,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from helpers.driving import KERNEL, LINE, crash_copy, seen, state_of
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from oracles.driving import KERNEL, LINE, crash_copy, seen, state_of
 from oracles.limits import breaches, right_action, violations
 
 import holdcourse as hc
-from holdcourse import operation
 from holdcourse.errors import Conflict, InvalidInput, NoActionLeft
+from holdcourse.running import operation
 
 CONTEXTS = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 MASKS = st.none() | st.lists(st.booleans(), min_size=LINE.n, max_size=LINE.n).filter(any)

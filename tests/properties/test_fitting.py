@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from holdcourse.fitting import FitWarning, Refitter, fit_kernel
-from holdcourse.fitting.points import standardised, subset
-from holdcourse.history import History
-from holdcourse.problem import Problem
+from holdcourse.learning.fitting.points import standardised, subset
+from holdcourse.learning.fitting.refitter import Refitter
+from holdcourse.learning.fitting.search import FitWarning, fit_kernel
+from holdcourse.learning.history import History
+from holdcourse.movement.problem import Problem
 
 ANY_NUMBER = st.floats(-1e100, 1e100)
 ROUND_NUMBER = st.integers(-20, 20).map(lambda k: k / 4)  # ties and duplicates

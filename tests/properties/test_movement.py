@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from helpers.spaces import problems, random_distribution, random_state, trees
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles.descent import kkt_residual
-from oracles.spaces import problems, random_distribution, random_state, trees
 
 import holdcourse as hc
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles.paths import dense_total, exhaustive_path, work_function_path
 
 import holdcourse as hc
-from holdcourse.offline import optimal_path, work_function
+from holdcourse.movement.offline import optimal_path, work_function
 
 # Multiples of 1/8: sums are exact, so that ties are ties for the oracles too.
 EIGHTHS = st.integers(0, 40).map(lambda k: k / 8)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import kernels as sk
 
 import holdcourse as hc
+from holdcourse.deciding.policy import Learning
 from holdcourse.errors import InvalidInput
-from holdcourse.kernels.as_json import SERIALISABLE
-from holdcourse.policy import Learning
+from holdcourse.learning.kernels import SERIALISABLE
 
 PROBLEM = hc.Problem([0.0, 0.5, 1.0])
 KERNEL = hc.Kernel(sk.RBF(0.5), sk.RBF(0.2))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from oracles.bellman import backup
 
 import holdcourse as hc
-from holdcourse.planning.chain import Chain, Closeness
-from holdcourse.planning.policies import planner_known
-from holdcourse.planning.steps import Steps
-from holdcourse.rules import RuleState, View
+from holdcourse.deciding.planning.beliefs import Chain, Closeness
+from holdcourse.deciding.planning.lookahead import Steps
+from holdcourse.deciding.planning.plan import planner_known
+from holdcourse.deciding.rules import RuleState, View
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from oracles import dense_gp
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from holdcourse.gp import History, posterior
-from holdcourse.kernels import Kernel
-from holdcourse.problem import Problem
+from holdcourse.learning.history import History
+from holdcourse.learning.kernels import Kernel
+from holdcourse.learning.posteriors import posterior
+from holdcourse.movement.problem import Problem
 
 LINE = Problem(np.linspace(0.0, 1.0, 5))
 KERNELS = [

@@ -14,13 +14,13 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from helpers.actor import LIMITS, PROBLEM, Actor
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from oracles.actor import LIMITS, PROBLEM, Actor
 from oracles.limits import violations
 
-from holdcourse import audit
-from holdcourse.log import Log
+from holdcourse.running import audit
+from holdcourse.running.log import Log
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks and kills are those of POSIX")
 

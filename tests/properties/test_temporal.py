@@ -7,11 +7,10 @@ from oracles.dense_gp import dense_posterior
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
-from holdcourse._numeric.matern import transitions
-from holdcourse.gp.prior import Prior
-from holdcourse.gp.state_space import AT_REST
-from holdcourse.gp.temporal import TemporalPosterior
-from holdcourse.kernels import Kernel, KernelSum
+from holdcourse._numeric.kalman import transitions
+from holdcourse.learning.kernels import Kernel, KernelSum
+from holdcourse.learning.posteriors.protocol import Prior
+from holdcourse.learning.posteriors.temporal import AT_REST, TemporalPosterior
 
 PROBLEM = hc.Problem([0.0, 0.2, 0.6, 1.0])
 NOISE = 0.2

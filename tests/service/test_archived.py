@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from service.running import Client, served
 
-from holdcourse import database
-from holdcourse.events import Previous
-from holdcourse.log import Log, LogError
+from holdcourse.errors import LogError
+from holdcourse.running import database
+from holdcourse.running.events import Previous
+from holdcourse.running.log import Log
 from holdcourse.service.core import data_folder as store_module
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.records import OPEN_EPOCHS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from service.running import QUICK, Client, served, wait_for
 
-from holdcourse.log import Log
+from holdcourse.running.log import Log
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Hosted

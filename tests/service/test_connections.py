@@ -14,7 +14,7 @@ from service.flooding import request
 from service.running import Client, Process, served, wait_for
 from typer.testing import CliRunner
 
-from holdcourse.cli import app
+from holdcourse.cli.root import app
 from holdcourse.errors import InvalidInput
 from holdcourse.service.core import tokens
 from holdcourse.service.http import server

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from service.running import Client, served, wait_for
 
-from holdcourse import audit
-from holdcourse.events import Previous
-from holdcourse.log import Log, LogError
+from holdcourse.errors import LogError
+from holdcourse.running import audit
+from holdcourse.running.events import Previous
+from holdcourse.running.log import Log
 from holdcourse.service.core.data_folder import DataFolder
 
 

@@ -10,8 +10,8 @@ from service.running import wait_for
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
-from holdcourse.events import AlarmCleared, AlarmRaised, AlarmWindow, from_plain, plain
-from holdcourse.log import LogError
+from holdcourse.errors import LogError
+from holdcourse.running.events import AlarmCleared, AlarmRaised, AlarmWindow, from_plain, plain
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import ENOUGH, RAISED_AT, STILL, WINDOW, alarm_notes, deviations, window_after
 

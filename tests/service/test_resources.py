@@ -11,7 +11,7 @@ import pytest
 from service.running import KERNEL, QUICK, Client, served
 
 import holdcourse as hc
-from holdcourse import audit
+from holdcourse.running import audit
 
 
 def test_health_and_readiness(client):

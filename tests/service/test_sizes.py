@@ -13,7 +13,7 @@ from service.running import KERNEL
 
 import holdcourse as hc
 from holdcourse.errors import TooLarge
-from holdcourse.gp.exact import MAX_HISTORY
+from holdcourse.learning.posteriors.exact import MAX_HISTORY
 from holdcourse.service.core import epochs
 from holdcourse.service.core.requests import Config
 

@@ -14,7 +14,7 @@ import pytest
 from service.running import Client, Process, served
 from typer.testing import CliRunner
 
-from holdcourse.cli import app
+from holdcourse.cli.root import app
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.service.core import tokens
 from holdcourse.service.core.status import Clock

@@ -9,8 +9,8 @@ import stat
 import pytest
 from service.running import Client, served
 
-from holdcourse.events import plain
-from holdcourse.log import Log
+from holdcourse.running.events import plain
+from holdcourse.running.log import Log
 from holdcourse.service.core import tokens
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.status import Clock

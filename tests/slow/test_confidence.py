@@ -8,7 +8,7 @@ from oracles.rkhs import largest_ratios
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
-from holdcourse.kernels import Kernel
+from holdcourse.learning.kernels import Kernel
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from oracles import durability
-from oracles.driving import POLICIES
+from helpers import durability
+from helpers.driving import POLICIES
 
-from holdcourse import operation
+from holdcourse.running import operation
 
 ROUNDS = int(os.environ.get("HOLDCOURSE_ROUNDS", "100000"))  # of the limits
 

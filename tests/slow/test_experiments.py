@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from holdcourse.experiments import Results, SyntheticPlan, WindPlan, run_sweep
-from holdcourse.experiments.synthetic import OVER_TIME, SyntheticConfig
+from holdcourse.experiments.paper import OVER_TIME, SyntheticConfig, SyntheticPlan, WindPlan
+from holdcourse.experiments.results import Results
+from holdcourse.experiments.runner import run_sweep
 
 pytestmark = pytest.mark.slow
 

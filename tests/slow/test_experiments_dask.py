@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import SyntheticPlan, run_sweep
-from holdcourse.experiments.synthetic import SyntheticConfig
+from holdcourse.experiments.paper import SyntheticConfig, SyntheticPlan
+from holdcourse.experiments.runner import run_sweep
 
 pytest.importorskip("distributed", reason="the dask extra is not installed")
 pytestmark = pytest.mark.slow

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from holdcourse.fitting import Refitter, fit_kernel
-from holdcourse.problem import Problem
+from holdcourse.learning.fitting.refitter import Refitter
+from holdcourse.learning.fitting.search import fit_kernel
+from holdcourse.movement.problem import Problem
 
 SEEDS = range(30)
 AXIS = np.linspace(0, 1, 20)

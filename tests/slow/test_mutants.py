@@ -10,16 +10,16 @@ import os
 from pathlib import Path
 
 import pytest
-from oracles.durability import run_program
+from helpers.durability import run_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant is a fork")]
 
 TESTS = Path(__file__).parents[1]
 COUNT = int(os.environ.get("HOLDCOURSE_MUTANTS", "12"))  # of each module
 MODULES = {
-    "holdcourse.limits": ("test_limits.py", "test_controller.py"),
-    "holdcourse.log": ("test_log.py", "test_record_edges.py"),
-    "holdcourse.database": ("test_log.py", "test_record_edges.py"),
+    "holdcourse.running.limits": ("running/test_limits.py", "running/test_controller.py"),
+    "holdcourse.running.log": ("running/test_log.py", "running/test_record_edges.py"),
+    "holdcourse.running.database": ("running/test_log.py", "running/test_record_edges.py"),
     "holdcourse.service.core.tokens": ("service/test_tokens.py",),
     "holdcourse.service.core.epochs": ("service/test_epochs.py", "service/test_modes.py"),
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import holdcourse as hc
-from holdcourse.pilot import Pilot
+from holdcourse.deciding.pilot import Pilot
 
 if importlib.util.find_spec("botorch") is None:
     pytest.skip('BoTorch is missing: pip install "holdcourse[bench]"', allow_module_level=True)

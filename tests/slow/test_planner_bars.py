@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdcourse.experiments.cells import EASY, HARD, RHOS
-from holdcourse.experiments.comparison import PUBLIC_SEEDS, Comparison, ComparisonPlan, standard_error
+from holdcourse.experiments.comparison import EASY, HARD, PUBLIC_SEEDS, RHOS, Comparison, ComparisonPlan
+from holdcourse.experiments.results import standard_error
 from holdcourse.experiments.runner import run_sweep
 
 pytestmark = pytest.mark.slow

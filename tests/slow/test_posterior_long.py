@@ -4,10 +4,11 @@ import time
 
 import numpy as np
 import pytest
+from helpers.settings import smooth_function, synthetic, wind
 from oracles import dense_gp
-from oracles.settings import smooth_function, synthetic, wind
 
-from holdcourse.gp import History, posterior
+from holdcourse.learning.history import History
+from holdcourse.learning.posteriors import posterior
 
 pytestmark = pytest.mark.slow
 

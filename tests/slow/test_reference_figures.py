@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdcourse import policy as policies
-from holdcourse.simulation import simulate
-from holdcourse.worlds import SyntheticWorld
+from holdcourse.deciding import policy as policies
+from holdcourse.worlds.simulation import simulate
+from holdcourse.worlds.synthetic import SyntheticWorld
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ import pytest
 from service.running import KERNEL
 
 import holdcourse as hc
-from holdcourse import recipe
-from holdcourse.log import Log
+from holdcourse.deciding import recipe
+from holdcourse.running.log import Log
 
 pytestmark = [
     pytest.mark.slow,

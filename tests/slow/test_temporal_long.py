@@ -8,9 +8,9 @@ from oracles.dense_gp import dense_posterior
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
-from holdcourse.gp.prior import Prior
-from holdcourse.gp.temporal import TemporalPosterior
-from holdcourse.kernels import Kernel
+from holdcourse.learning.kernels import Kernel
+from holdcourse.learning.posteriors.protocol import Prior
+from holdcourse.learning.posteriors.temporal import TemporalPosterior
 
 ROUNDS = 100_000
 PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 25))

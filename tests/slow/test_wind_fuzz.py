@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from oracles.wind_fuzz import fuzz
+from helpers.wind_fuzz import fuzz
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("xarray", reason="needs the extra: pip install 'holdcourse[wind]'")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles.wind_files import LEVELS
+from helpers.wind_files import LEVELS
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("xarray", reason="needs the extra: pip install 'holdcourse[wind]'")

@@ -11,15 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdcourse as hc
-from holdcourse import registry
+from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
-from holdcourse.wind import WindData, bundled
-from holdcourse.wind.backtest import backtest
-from holdcourse.wind.policies import VARIANCE, Past, Setting, flown_by_default, policy_of
-from holdcourse.wind.power import paper_curve
-from holdcourse.wind.result import Backtest, Flight
-from holdcourse.wind.run import Plan, run_backtest
-from holdcourse.wind.world import wind_world
+from holdcourse.wind.backtest.result import Backtest, Flight
+from holdcourse.wind.backtest.run import Plan, backtest, run_backtest
+from holdcourse.wind.files import load
+from holdcourse.wind.files.record import WindData
+from holdcourse.wind.physics import paper_curve, wind_world
+from holdcourse.wind.policy.policies import VARIANCE, Past, Setting, flown_by_default, policy_of
 
 ALTITUDES = np.linspace(10, 750, 25)
 # Mean net kWh over the starts 0, 4, ..., 24, by an independent prototype.
@@ -44,7 +43,7 @@ def past_of(world, seed=1):
 
 @pytest.fixture(scope="module")
 def north_sea():
-    record = bundled("test")
+    record = load("test")
     return record.time[:960], record.onto(ALTITUDES).speed[:960]
 
 

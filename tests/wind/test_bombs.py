@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles.wind_files import csv_text
+from helpers.wind_files import csv_text
 
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
-from holdcourse.wind import load
-from holdcourse.wind.loaders import csv_table
+from holdcourse.wind.files import csv_table, load
 
 MEGABYTE = 1 << 20
 ROW = b"2020-01-01T00:00,5\n"

@@ -10,7 +10,7 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.climate import learn_climate
+from holdcourse.wind.policy.climate import learn_climate
 
 ALTITUDES = np.array([50.0, 100.0, 200.0, 400.0])
 MODES = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0]]).T / 2

@@ -9,12 +9,11 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import holdcourse as hc
+from holdcourse.deciding.planning.lookahead import LEADS, REMEMBERED, Outlook
 from holdcourse.errors import InvalidInput
-from holdcourse.planning.outlook import LEADS, REMEMBERED, Outlook
-from holdcourse.wind.climate import Climate
-from holdcourse.wind.filter import ExpectedEnergy, expected_power
-from holdcourse.wind.general import GeneralWind
-from holdcourse.wind.power import paper_curve, table_curve
+from holdcourse.wind.physics import paper_curve, table_curve
+from holdcourse.wind.policy.climate import Climate, GeneralWind
+from holdcourse.wind.policy.filter import ExpectedEnergy, expected_power
 
 ALTITUDES = np.array([50.0, 100.0, 200.0, 400.0])
 PROBLEM = hc.Problem(ALTITUDES, scale=0.05)

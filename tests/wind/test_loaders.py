@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracles import wind_files
-from oracles.wind_files import GRAVITY, LEVELS, new_cds, old_cds, pressure_fields, write_grib, write_netcdf4
+from helpers import wind_files
+from helpers.wind_files import GRAVITY, LEVELS, new_cds, old_cds, pressure_fields, write_grib, write_netcdf4
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, MissingExtra
-from holdcourse.wind import load
-from holdcourse.wind.heaps import broken_heap
-from holdcourse.wind.loaders.era5_model import ICAO_HEIGHTS, hydrostatic_heights
+from holdcourse.wind.files import load
+from holdcourse.wind.files.era5 import ICAO_HEIGHTS, hydrostatic_heights
+from holdcourse.wind.files.grid import broken_heap
 
 pytest.importorskip("xarray", reason="needs the extra: pip install 'holdcourse[wind]'")
 pytest.importorskip("h5netcdf", reason="needs the extra: pip install 'holdcourse[wind]'")

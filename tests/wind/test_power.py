@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.power import movement_cost, paper_curve, read_curve, table_curve
+from holdcourse.wind.physics import movement_cost, paper_curve, read_curve, table_curve
 
 speeds = st.floats(0, 40)
 

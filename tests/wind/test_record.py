@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind import Site, WindData
+from holdcourse.wind.files.record import Site, WindData
 
 HEIGHTS = [10.0, 50.0, 200.0]
 

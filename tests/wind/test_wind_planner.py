@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import holdcourse as hc
-from holdcourse.wind.backtest import backtest
-from holdcourse.wind.climate import learn_climate
-from holdcourse.wind.filter import ExpectedEnergy
-from holdcourse.wind.planner import ANCHOR, STAY, Replayed, _windows, choose_caution, plan_rounds, wind_planner
-from holdcourse.wind.policies import Past, Setting, contexts_of, flown_by_default
-from holdcourse.wind.power import table_curve
-from holdcourse.wind.world import wind_world
+from holdcourse.wind.backtest.run import backtest
+from holdcourse.wind.physics import table_curve, wind_world
+from holdcourse.wind.policy.climate import learn_climate
+from holdcourse.wind.policy.filter import ExpectedEnergy
+from holdcourse.wind.policy.planner import ANCHOR, STAY, Replayed, _windows, choose_caution, plan_rounds, wind_planner
+from holdcourse.wind.policy.policies import Past, Setting, contexts_of, flown_by_default
 
 ALTITUDES = np.linspace(50.0, 450.0, 6)
 EPOCH = np.datetime64("2020-01-01T00", "s")

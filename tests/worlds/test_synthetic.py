@@ -5,14 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from holdcourse import policy as policies
+from holdcourse.deciding import policy as policies
 from holdcourse.errors import InvalidInput
-from holdcourse.gp import posterior
-from holdcourse.kernels import Kernel
-from holdcourse.problem import Problem
-from holdcourse.simulation import measurement_noise, simulate
-from holdcourse.worlds import CONTEXT_PROCESSES, SyntheticWorld, context_sequence
-from holdcourse.worlds.synthetic import draw_function
+from holdcourse.learning.kernels import Kernel
+from holdcourse.learning.posteriors import posterior
+from holdcourse.movement.problem import Problem
+from holdcourse.worlds.simulation import measurement_noise, simulate
+from holdcourse.worlds.synthetic import CONTEXT_PROCESSES, SyntheticWorld, context_sequence, draw_function
 
 RHOS = (0.25, 0.5, 1.0, 2.0, 4.0)
 

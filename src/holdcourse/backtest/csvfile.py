@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.database import refuse_record
 from holdcourse.errors import InvalidInput
+from holdcourse.running.database import refuse_record
 from holdcourse.spreadsheet import original
 
 Array: TypeAlias = NDArray[np.float64]

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.verdict import Verdict, compared, judged, line_of, runnable, verdict
+from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput
-from holdcourse.history import History
-from holdcourse.offline import best_fixed, optimal_path
-from holdcourse.policy import Policy
-from holdcourse.problem import Problem
-from holdcourse.run import previous_actions
-from holdcourse.simulation import simulate
+from holdcourse.learning.history import History
+from holdcourse.movement.offline import best_fixed, optimal_path
+from holdcourse.movement.problem import Problem
 from holdcourse.worlds.logged import LoggedWorld
+from holdcourse.worlds.simulation import previous_actions, simulate
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse import registry
+from holdcourse.deciding import registry
 
 Array: TypeAlias = NDArray[np.float64]
 Verdict: TypeAlias = Literal["yes", "no", "stayed", "undecided", "too few", "no comparison"]

@@ -16,24 +16,25 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperCommand
 
-from holdcourse import archive, registry
+from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.plant import POLICIES, backtest_plant, read_plant
 from holdcourse.cli.arguments import Directed, Json, Matrix, check_out, names_of, names_option
 from holdcourse.cli.wording import options_of, with_options
-from holdcourse.database import refuse_record
+from holdcourse.deciding import registry
+from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.policies import check_policy_name, make_policy, policy_names
-from holdcourse.experiments.tables import digits_of
-from holdcourse.problem import Problem
-from holdcourse.registry import label_of
-from holdcourse.wind.bundled import bundled
-from holdcourse.wind.files import expand
-from holdcourse.wind.pictures import check_pictures
-from holdcourse.wind.power import PowerCurve, paper_curve, read_curve
-from holdcourse.wind.report import write_report
-from holdcourse.wind.run import Plan, SiteResult, Wind, run_backtest
-from holdcourse.wind.tables import as_data, screen_tables
+from holdcourse.experiments.results import digits_of
+from holdcourse.movement.problem import Problem
+from holdcourse.running.database import refuse_record
+from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
+from holdcourse.wind.files.load import bundled
+from holdcourse.wind.files.paths import expand
+from holdcourse.wind.physics import PowerCurve, paper_curve, read_curve
+from holdcourse.wind.report.page import write_report
+from holdcourse.wind.report.pictures import check_pictures
+from holdcourse.wind.report.tables import as_data, screen_tables
 
 REPORT = Path("backtest-report")
 

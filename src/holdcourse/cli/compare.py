@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from holdcourse import registry
 from holdcourse.cli.arguments import Json, names_of, names_option
 from holdcourse.cli.experiments import (
     Dask,
@@ -27,14 +26,14 @@ from holdcourse.cli.experiments import (
     numbers_of,
     resumable,
 )
+from holdcourse.deciding import registry
+from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments import compare_report
-from holdcourse.experiments.cells import EASY, HARD
-from holdcourse.experiments.comparison import Comparison, ComparisonPlan
+from holdcourse.experiments.comparison import EASY, HARD, Comparison, ComparisonPlan
 from holdcourse.experiments.policies import policy_names
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.mistakes import first_in_words
-from holdcourse.registry import label_of
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 

@@ -16,18 +16,15 @@ from rich.table import Table
 
 from holdcourse.cli.arguments import Json, names_of, names_option
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments.example import EXAMPLE
+from holdcourse.experiments.paper import SyntheticPlan, WindPlan
 from holdcourse.experiments.policies import check_policy_name, policy_names
 from holdcourse.experiments.reproduce import Reproduction, reproduce, write_reports
-from holdcourse.experiments.results import Results
+from holdcourse.experiments.results import Results, cost_grid, mean_rows
 from holdcourse.experiments.runner import Report, run_sweep
 from holdcourse.experiments.runs import CLAIRVOYANT, Sweep
 from holdcourse.experiments.store import Folder
 from holdcourse.experiments.style import drawing
-from holdcourse.experiments.sweepfile import json_schema, load_sweep
-from holdcourse.experiments.synthetic import SyntheticPlan
-from holdcourse.experiments.tables import cost_grid, mean_rows
-from holdcourse.experiments.wind import WindPlan
+from holdcourse.experiments.sweepfile import EXAMPLE, json_schema, load_sweep
 from holdcourse.mistakes import first_in_words
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)

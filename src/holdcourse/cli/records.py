@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holdcourse import audit, registry
 from holdcourse.cli.arguments import Json, bill_rows, bill_table, completing
+from holdcourse.deciding import registry
+from holdcourse.running import audit
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 

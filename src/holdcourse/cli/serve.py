@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.witness import Witness
+from holdcourse.running.witness import Witness
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 

@@ -16,9 +16,9 @@ from holdcourse.archive import writing
 from holdcourse.cli.arguments import Json, check_out
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.errors import MissingExtra
-from holdcourse.wind.info import describe, draw, strips
-from holdcourse.wind.load import load
-from holdcourse.wind.record import WindData
+from holdcourse.wind.files.info import describe, draw, strips
+from holdcourse.wind.files.load import load
+from holdcourse.wind.files.record import WindData
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Wind data: what a file holds."

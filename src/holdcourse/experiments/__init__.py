@@ -1,13 +1,20 @@
 """Experiments: sweeps that resume and scale out, the paper's figures, and plots of what came out."""
 
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan
-from holdcourse.experiments.pictures import plot_probabilities, plot_trajectory, plot_tree, probabilities_of
-from holdcourse.experiments.plots import plot_costs, plot_movement, plot_regret, plot_rho
+from holdcourse.experiments.paper import SyntheticPlan, WindPlan
+from holdcourse.experiments.plots import (
+    plot_costs,
+    plot_movement,
+    plot_probabilities,
+    plot_regret,
+    plot_rho,
+    plot_trajectory,
+    plot_tree,
+    probabilities_of,
+)
 from holdcourse.experiments.results import Results
 from holdcourse.experiments.runner import Report, run_sweep
 from holdcourse.experiments.runs import PolicyConfig, RunConfig, Scene, Sweep, WorldConfig
-from holdcourse.experiments.synthetic import SyntheticPlan
-from holdcourse.experiments.wind import WindPlan
 
 __all__ = [
     "Comparison",

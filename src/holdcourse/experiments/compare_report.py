@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdcourse import archive
+from holdcourse.deciding.registry import label_of
 from holdcourse.errors import MissingExtra
-from holdcourse.experiments.cells import EASY, HARD
-from holdcourse.experiments.comparison import Comparison
+from holdcourse.experiments.comparison import EASY, HARD, Comparison
 from holdcourse.experiments.style import SETTINGS, blank, drawing, line_of, save, shared_legend
-from holdcourse.registry import label_of
 from holdcourse.spreadsheet import write_rows
 
 if TYPE_CHECKING:

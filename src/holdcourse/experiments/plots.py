@@ -1,22 +1,29 @@
-"""Figures of results: functions of saved runs, which return a matplotlib figure and keep nothing."""
+"""Figures of results, and pictures of a single run; functions that return a matplotlib figure and keep nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from holdcourse.deciding.pilot import Pilot
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.results import Quantity, Results, standard_error
 from holdcourse.experiments.runs import CLAIRVOYANT
 from holdcourse.experiments.style import blank, drawing, in_order, line_of
-from holdcourse.registry import label_of
+from holdcourse.learning.history import check_contexts
+from holdcourse.movement.problem import Problem
+from holdcourse.movement.tree import Tree
+from holdcourse.worlds.simulation import Question, Run, World, run_rounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -148,3 +155,133 @@ def _finish(ax: Axes, title: str | None, *, alone: bool) -> None:
         ax.set_title(title)
     if alone:
         ax.legend(frameon=False)
+
+
+def plot_trajectory(runs: Run | Mapping[str, Run], *, title: str | None = None) -> Figure:
+    """Where one or several runs went; the true costs of all actions lie in grey behind, if there are not too many.
+
+    Parameters
+    ----------
+    runs
+        A run, or several in the same world by name.
+    """
+    named = {runs.policy: runs} if isinstance(runs, Run) else dict(runs)
+    if not named:
+        raise InvalidInput("there is no run to draw; give one, or a mapping of names to runs")
+    first = next(iter(named.values()))
+    problem = first.world.problem
+    with drawing():
+        figure, (ax,) = blank(size=(10, 5))
+        if len(first.actions) * problem.n <= 2_000_000:
+            costs = np.concatenate([first.true_costs(m) for m in range(len(first.lengths))])
+            image = ax.imshow(
+                costs.T, aspect="auto", origin="lower", cmap="Greys", extent=(0, len(costs), -0.5, problem.n - 0.5)
+            )
+            figure.colorbar(image, ax=ax, label="cost")
+        for name, run in named.items():
+            style = line_of(name.lower())
+            ax.step(np.arange(len(run.actions)) + 0.5, run.actions, where="mid", label=label_of(name.lower()), **style)
+        ax.grid(False)
+        ax.set(xlabel="round", title=title or "")
+        _name_actions(ax, problem)
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=6, frameon=False)
+    return figure
+
+
+def probabilities_of(
+    policy: Policy, world: World, contexts: ArrayLike, start: int = 0, seed: int = 0
+) -> tuple[Array, NDArray[np.int64]]:
+    """How probable every action was in every round, (T, n), and the action drawn, (T,); the run of `simulate`."""
+    questions = map(Question, check_contexts(contexts, None))
+    choices = [one.choice for one in run_rounds(Pilot(policy, start, seed), world, questions, seed)]
+    table = np.array([choice.probabilities for choice in choices]).reshape(len(choices), world.problem.n)
+    return table, np.array([choice.action for choice in choices], dtype=np.int64)
+
+
+def plot_probabilities(
+    probabilities: ArrayLike, problem: Problem, actions: ArrayLike | None = None, *, title: str | None = None
+) -> Figure:
+    """How probable every action was over time, and the one taken; see `probabilities_of`."""
+    table = np.asarray(probabilities, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != problem.n:
+        raise InvalidInput(f"probabilities must have shape (rounds, {problem.n}), got {table.shape}")
+    with drawing():
+        figure, (ax,) = blank(size=(10, 5))
+        extent = (0, len(table), -0.5, problem.n - 0.5)
+        image = ax.imshow(table.T, aspect="auto", origin="lower", cmap="cividis", vmin=0, extent=extent)
+        figure.colorbar(image, ax=ax, label="probability")
+        if actions is not None:
+            taken = np.asarray(actions)
+            ax.plot(np.arange(len(taken)) + 0.5, taken, ".", color="#D55E00", markersize=3, label="taken")
+            ax.legend(loc="upper right")
+        ax.grid(False)
+        ax.set(xlabel="round", title=title or "")
+        _name_actions(ax, problem)
+    return figure
+
+
+def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None = None) -> Figure:
+    """A tree, the root on top; heights are distances to the leaves on a logarithmic scale."""
+    order = _leaf_order(tree)
+    across = np.zeros(len(tree.parent))
+    across[order] = np.arange(tree.n)
+    height = np.zeros(len(tree.parent))
+    children = _children(tree)
+    for vertex in sorted(children):  # a tree numbers its vertices from the leaves up
+        below = children[vertex]
+        across[vertex] = np.mean([across[child] for child in below])
+        height[vertex] = max(height[child] + float(tree.weight[child]) for child in below)
+    least = float(height[height > 0].min()) / 2 if (height > 0).any() else 1.0
+    level = np.log10(np.maximum(height, least) / least)
+    with drawing():
+        figure, (ax,) = blank(size=(10, 5))
+        for parent, below in children.items():
+            for child in below:
+                ax.plot(
+                    [across[child], across[child], across[parent]],
+                    [level[child], level[parent], level[parent]],
+                    color="#0072B2",
+                    linewidth=1.2,
+                )
+        ax.plot(across[: tree.n], level[: tree.n], "o", color="#000000", markersize=3)
+        ax.grid(False)
+        ax.set_ylabel("distance to the leaves")
+        marks = np.unique(level[height > 0].round(3))[:: max(1, len(np.unique(level)) // 6)]
+        ax.set_yticks(marks, [f"{least * 10**mark:.3g}" for mark in marks])
+        if problem is not None and tree.n <= 40:
+            ax.set_xticks(range(tree.n), [str(problem.value(int(leaf))) for leaf in order], rotation=90, fontsize=9)
+        else:
+            ax.set_xticks([])
+        ax.set(xlabel=f"{tree.n} actions", title=title or "")
+    return figure
+
+
+def _leaf_order(tree: Tree) -> list[int]:
+    """Leaves from left to right, so that no branches cross."""
+    children = _children(tree)
+    order, stack = [], [tree.root]
+    while stack:
+        vertex = stack.pop()
+        if vertex < tree.n:
+            order.append(vertex)
+        stack += reversed(children.get(vertex, []))
+    return order
+
+
+def _children(tree: Tree) -> dict[int, list[int]]:
+    """The vertices below each inner one."""
+    children: dict[int, list[int]] = {}
+    for vertex, parent in enumerate(tree.parent.tolist()[:-1]):
+        children.setdefault(parent, []).append(vertex)
+    return children
+
+
+def _name_actions(ax: Axes, problem: Problem) -> None:
+    ax.set_ylabel("action")
+    if problem.n <= 30 or problem.actions.shape[1] == 1:
+        shown = np.unique(np.linspace(0, problem.n - 1, min(problem.n, 8)).round().astype(int))
+        ax.set_yticks(shown, [_short(problem.value(int(action))) for action in shown])
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdcourse import registry
+from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput
-from holdcourse.policy import Policy
-from holdcourse.problem import Problem
+from holdcourse.movement.problem import Problem
 
 
 def policy_names() -> list[str]:

@@ -1,24 +1,57 @@
-"""Run a sweep: what is there is not done again, what finishes is saved at once, what fails is told at the end."""
+"""Run a sweep: what is there is not done again, what finishes is saved at once, what fails is told at the end.
+
+How far it is, is shown on standard error, where that is a terminal.
+"""
 
 from __future__ import annotations
 
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.experiments import progress
-from holdcourse.experiments.execute import PROCESS, Outcome, execute
-from holdcourse.experiments.executors import available_processors, processes
+from holdcourse.experiments.execute import PROCESS, Outcome, available_processors, execute, processes
 from holdcourse.experiments.runs import CLAIRVOYANT, RunConfig, Sweep
 from holdcourse.experiments.store import Folder, ForeignRun, Row
+
+
+class Advance(Protocol):
+    """Called with the number of runs that are done since the last call."""
+
+    def __call__(self, runs: int) -> None:
+        """Count so many more runs as done."""
+        ...
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:.1f} runs/s")
+
+
+@contextmanager
+def shown(what: str, total: int, found: int = 0, console: Console | None = None) -> Iterator[Advance]:
+    """A progress bar; `found` runs were there before and do not count towards the rate."""
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda runs: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(what, total=total, completed=found)
+        yield lambda runs: bar.advance(task, runs)
+
 
 WINDOW = 256  # scenes handed out at a time: enough for a cluster, and results do not pile up
 
@@ -100,7 +133,7 @@ def run_sweep(
     with (
         threadpool_limits(limits=1),
         nullcontext(executor) if executor is not None else processes(count) as worker,
-        progress.shown(sweep.name, len(sweep.runs), len(rows)) as advance,
+        shown(sweep.name, len(sweep.runs), len(rows)) as advance,
     ):
         assert worker is not None
         for outcomes in _executed(scenes, worker):

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
 
-from holdcourse.policy import Policy
-from holdcourse.simulation import World, simulate
+from holdcourse.deciding.policy import Policy
+from holdcourse.worlds.simulation import World, simulate
 
 Array: TypeAlias = NDArray[np.float64]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]

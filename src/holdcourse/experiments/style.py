@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdcourse import registry
 from holdcourse.archive import writing
+from holdcourse.deciding import registry
 from holdcourse.errors import MissingExtra
 
 if TYPE_CHECKING:

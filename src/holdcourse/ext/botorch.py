@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.costs import Estimate
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.history import History, check_context, check_contexts, check_measurement
-from holdcourse.problem import Problem
+from holdcourse.learning.costs import Estimate
+from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
+from holdcourse.movement.problem import Problem
 
 try:
     import gpytorch
@@ -34,7 +34,7 @@ STATE = ("actions", "contexts", "measurements")
 
 
 class BotorchCosts:
-    """Lower confidence bounds of a fitted BoTorch or GPyTorch model; see `holdcourse.costs.CostModel`.
+    """Lower confidence bounds of a fitted BoTorch or GPyTorch model; see `holdcourse.learning.costs.CostModel`.
 
     The model's inputs are rows (action coordinates, context), its one output is what is measured. `learn` conditions it
     on each measurement (`condition_on_observations`, in GPyTorch `get_fantasy_model`): the data grow, hyperparameters

@@ -26,14 +26,15 @@ import numpy as np
 
 from holdcourse import archive
 from holdcourse.checks import whole_number
-from holdcourse.costs import maximises
-from holdcourse.decision import Explanation, Record, Request
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.recommended import recommended
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.limits import Guard, Limits
-from holdcourse.policy import Policy
-from holdcourse.problem import Metric, Problem, grid
-from holdcourse.recommendation import recommended
-from holdcourse.session import Session
+from holdcourse.learning.costs import maximises
+from holdcourse.movement.grid import grid
+from holdcourse.movement.problem import Metric, Problem
+from holdcourse.running.decision import Explanation, Record, Request
+from holdcourse.running.limits import Guard, Limits
+from holdcourse.running.session import Session
 
 try:
     from gest_api.generator import Generator

@@ -11,11 +11,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.controller import Controller
+from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
-from holdcourse.history import check_contexts
-from holdcourse.policy import Policy
-from holdcourse.simulation import World, measurement_noise, shown_costs
+from holdcourse.learning.history import check_contexts
+from holdcourse.running.controller import Controller
+from holdcourse.worlds.simulation import World, measurement_noise, shown_costs
 
 try:
     import gymnasium

@@ -10,8 +10,7 @@ Examples
 >>> hc.testing.check_policy(lambda: hc.md_known(problem), contexts=[0.1, 0.5, 0.9, 0.3] * 3)
 """
 
-from holdcourse.testing.cost_models import check_cost_model
+from holdcourse.testing.parts import check_cost_model, check_tree
 from holdcourse.testing.policies import check_policy
-from holdcourse.testing.trees import check_tree
 
 __all__ = ["check_cost_model", "check_policy", "check_tree"]

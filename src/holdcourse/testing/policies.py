@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.controller import Controller
-from holdcourse.costs import CostModel
-from holdcourse.decision import Decision
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.rules import Rule
 from holdcourse.errors import HoldcourseError
-from holdcourse.history import check_contexts
-from holdcourse.policy import Policy
-from holdcourse.rules import Rule
+from holdcourse.learning.costs import CostModel
+from holdcourse.learning.history import check_contexts
+from holdcourse.running.controller import Controller
+from holdcourse.running.decision import Decision
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -7,8 +7,9 @@ Examples
 WindData(4416 times 2010-07-01T00:00:00..2010-12-31T23:00:00, 7 heights 10..750 m, 53.32 N, 1.32 E)
 """
 
-from holdcourse.wind.bundled import bundled
-from holdcourse.wind.load import load
-from holdcourse.wind.record import Gap, Site, WindData
+from __future__ import annotations
+
+from holdcourse.wind.files.load import bundled, load
+from holdcourse.wind.files.record import Gap, Site, WindData
 
 __all__ = ["Gap", "Site", "WindData", "bundled", "load"]

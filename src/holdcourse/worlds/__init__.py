@@ -7,7 +7,8 @@ Examples
 [0.1, 0.5, 0.1, 0.5]
 """
 
-from holdcourse.worlds.contexts import CONTEXT_PROCESSES, context_sequence
-from holdcourse.worlds.synthetic import SyntheticWorld
+from __future__ import annotations
+
+from holdcourse.worlds.synthetic import CONTEXT_PROCESSES, SyntheticWorld, context_sequence
 
 __all__ = ["CONTEXT_PROCESSES", "SyntheticWorld", "context_sequence"]

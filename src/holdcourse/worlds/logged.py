@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.fitting import Fit, FitWarning, fit_kernel
-from holdcourse.gp import Posterior, posterior
-from holdcourse.history import History, check_context
-from holdcourse.problem import Problem
+from holdcourse.learning.fitting.search import Fit, FitWarning, fit_kernel
+from holdcourse.learning.history import History, check_context
+from holdcourse.learning.posteriors import posterior
+from holdcourse.learning.posteriors.protocol import Posterior
+from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
 

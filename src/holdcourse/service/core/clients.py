@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from holdcourse.events import Author
+from holdcourse.running.events import Author
 from holdcourse.service.core.refusals import Busy, ClientLeft
 
 Place: TypeAlias = "asyncio.Future[None]"

@@ -4,7 +4,7 @@
 
     DIR/holdcourse.json                   {"format": 1}
     DIR/holdcourse.lock                   held by the server that runs here
-    DIR/controllers/<id>/epoch-0001.db    a record, see `holdcourse.log`; the next epoch names this one's last hash
+    DIR/controllers/<id>/epoch-0001.db    a record, see `running.log`; the next epoch names this one's last hash
     DIR/controllers/<id>/newest           number of the newest epoch that was begun: that one may not be missing
 
 All of it is for the service's user only. Old epochs may be moved away; their numbers are never given again.
@@ -24,8 +24,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from holdcourse import archive, database
+from holdcourse import archive
 from holdcourse.errors import DamagedFile, DiskFull, InvalidInput, LogError, file_error, log_error
+from holdcourse.running import database
 
 logger = logging.getLogger("holdcourse.service")
 

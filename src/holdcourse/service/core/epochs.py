@@ -17,10 +17,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from holdcourse import recipe, registry
-from holdcourse.action_grid import said
+from holdcourse.deciding import recipe, registry
+from holdcourse.deciding.policy import Learning, Policy
 from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge
-from holdcourse.events import (
+from holdcourse.learning.history import History, best_measured
+from holdcourse.learning.kernels import Kernel
+from holdcourse.movement.grid import grid, said
+from holdcourse.movement.problem import Problem
+from holdcourse.running.events import (
     Ask,
     Author,
     Carried,
@@ -35,18 +39,14 @@ from holdcourse.events import (
     from_plain,
     plain,
 )
-from holdcourse.history import History, best_measured
-from holdcourse.kernels import Kernel
-from holdcourse.limits import Limits
-from holdcourse.log import Log
-from holdcourse.operation import Operation
-from holdcourse.policy import Learning, Policy
-from holdcourse.problem import Problem, grid
+from holdcourse.running.limits import Limits
+from holdcourse.running.log import Log
+from holdcourse.running.operation import Operation
+from holdcourse.running.session import Origin
+from holdcourse.running.witness import Witness
 from holdcourse.service.core import requests
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.ledger import Ledger
-from holdcourse.session import Origin
-from holdcourse.witness import Witness
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
 

@@ -21,7 +21,8 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from holdcourse.errors import Conflict, HoldcourseError, computing, log_error
-from holdcourse.events import Author, Settings, plain
+from holdcourse.running.events import Author, Settings, plain
+from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs
 from holdcourse.service.core.clients import SERVICE, Caller, Hub, Lane, Latency, Quota
 from holdcourse.service.core.data_folder import DataFolder
@@ -29,7 +30,6 @@ from holdcourse.service.core.hosted import Done, Hosted
 from holdcourse.service.core.refusals import Broken, NotOpenYet, Unknown
 from holdcourse.service.core.requests import Config
 from holdcourse.service.core.status import Clock
-from holdcourse.witness import Witness
 
 logger = logging.getLogger("holdcourse.service")
 Result = TypeVar("Result")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from holdcourse.errors import Conflict, LogError, computing
-from holdcourse.events import (
+from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
     Ask,
@@ -35,7 +35,8 @@ from holdcourse.events import (
     Tell,
     plain,
 )
-from holdcourse.operation import Operation
+from holdcourse.running.operation import Operation
+from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import DataFolder, number_of
 from holdcourse.service.core.ledger import Ledger
@@ -43,7 +44,6 @@ from holdcourse.service.core.records import Entry, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import Ask as AskRequest
 from holdcourse.service.core.status import Clock, Timing, View
-from holdcourse.witness import Witness
 
 
 class Done(NamedTuple):

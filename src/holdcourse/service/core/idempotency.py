@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from holdcourse.errors import Conflict
-from holdcourse.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Tell, plain
-from holdcourse.problem import Problem
-from holdcourse.request import Request as Question
+from holdcourse.movement.problem import Problem
+from holdcourse.running.decision import Request as Question
+from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Tell, plain
 from holdcourse.service.core.records import Entry, Records, tell_answer
 from holdcourse.service.core.requests import Ask as AskRequest
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse import audit
-from holdcourse.costs import CostModel
 from holdcourse.errors import HoldcourseError
-from holdcourse.events import Ask
-from holdcourse.history import check_context
-from holdcourse.log import Log
+from holdcourse.learning.costs import CostModel
+from holdcourse.learning.history import check_context
+from holdcourse.running import audit
+from holdcourse.running.events import Ask
+from holdcourse.running.log import Log
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse.costs import CostModel
-from holdcourse.decision import Order, Record
-from holdcourse.events import (
+from holdcourse.learning.costs import CostModel
+from holdcourse.movement.problem import Problem
+from holdcourse.running.decision import Order, Record
+from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
     AlarmText,
@@ -51,8 +52,7 @@ from holdcourse.events import (
     from_plain,
     plain,
 )
-from holdcourse.problem import Problem
-from holdcourse.session import Wish
+from holdcourse.running.session import Wish
 
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over

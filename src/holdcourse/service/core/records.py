@@ -20,10 +20,11 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse import audit
-from holdcourse.decision import Record
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.events import (
+from holdcourse.movement.problem import Problem
+from holdcourse.running import audit
+from holdcourse.running.decision import Record
+from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
     Ask,
@@ -43,9 +44,8 @@ from holdcourse.events import (
     plain,
     shallow,
 )
-from holdcourse.log import Log
-from holdcourse.operation import Operation
-from holdcourse.problem import Problem
+from holdcourse.running.log import Log
+from holdcourse.running.operation import Operation
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import epoch_name, number_of
 from holdcourse.service.core.status import carried_answer, decision_answer

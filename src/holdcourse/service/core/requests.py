@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from holdcourse import registry
 from holdcourse.checks import whole_as_int
+from holdcourse.deciding import registry
 
 MAX_ACTIONS = 5000
 MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number

@@ -23,8 +23,9 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, NamedTuple
 
-from holdcourse import registry
-from holdcourse.events import (
+from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Policy
+from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
     Ask,
@@ -37,8 +38,7 @@ from holdcourse.events import (
     Settings,
     plain,
 )
-from holdcourse.operation import Operation
-from holdcourse.policy import Policy
+from holdcourse.running.operation import Operation
 from holdcourse.service.core.ledger import FOLLOWED, Ledger, is_by_machine, plain_value
 
 STEP_S = 5.0  # by so much the wall clock goes another way than the monotonic one only if somebody sets it

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, InvalidInput, file_error
-from holdcourse.events import Author
+from holdcourse.running.events import Author
 from holdcourse.service.core.status import Clock
 
 logger = logging.getLogger("holdcourse.service")

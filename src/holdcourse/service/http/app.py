@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
+from holdcourse.running.witness import Witness
 from holdcourse.service.core.clients import Hub
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
@@ -19,7 +20,6 @@ from holdcourse.service.core.status import Clock
 from holdcourse.service.core.tokens import Keyring
 from holdcourse.service.http import errors, openapi, routes
 from holdcourse.service.http.admission import Gateway
-from holdcourse.witness import Witness
 
 
 def create_app(

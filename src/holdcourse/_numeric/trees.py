@@ -1,0 +1,246 @@
+"""Metrics and trees: checks, cheapest routes, FRT clustering, tight weights, tree distances.
+
+Checks on a matrix of movement costs, and the cheapest routes through one.
+
+Trees: FRT clustering, tight weights, tree distances.
+
+Notation
+--------
+D           (n, n)   metric between actions
+order       (n,)     the random permutation pi of the actions
+r           level radius, falling by the factor tau from level to level
+W           (k,)     weight of the edges below each internal vertex
+first, children      children of internal vertex u are children[first[u]:first[u + 1]], u counted from 0
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@njit(cache=True)
+def worst_triangle(D: Array, tolerance: float) -> tuple[int, int, int]:
+    """The triple (i, j, k) whose detour i -> j -> k saves most over i -> k, or (-1, -1, -1) when none does."""
+    n = D.shape[0]
+    worst, found = 0.0, (-1, -1, -1)
+    for i in range(n):
+        direct = D[i] * (1.0 - tolerance)
+        for j in range(n):
+            first, second = D[i, j], D[j]
+            broken = 0  # an integer sum vectorises where a floating-point maximum does not
+            for k in range(n):
+                broken += direct[k] - second[k] > first
+            if broken:
+                for k in range(n):
+                    saved = direct[k] - (first + second[k])
+                    if saved > worst:
+                        worst, found = saved, (i, j, k)
+    return found
+
+
+@njit(cache=True)
+def worst_triangle_sampled(D: Array, triples: NDArray[np.int64], tolerance: float) -> tuple[int, int, int]:
+    """`worst_triangle` over the given triples only."""
+    worst, found = 0.0, (-1, -1, -1)
+    for t in range(triples.shape[0]):
+        i, j, k = triples[t, 0], triples[t, 1], triples[t, 2]
+        saved = D[i, k] * (1.0 - tolerance) - (D[i, j] + D[j, k])
+        if saved > worst:
+            worst, found = saved, (i, j, k)
+    return found
+
+
+@njit(cache=True)
+def shortest_routes(D: Array) -> None:
+    """D <- the cost of the cheapest route between every two actions (Floyd and Warshall); +inf where there is none."""
+    n = D.shape[0]
+    for k in range(n):
+        onward = D[k].copy()  # unchanged by its own turn; a copy tells the compiler that no row written is read
+        for i in range(n):
+            row, first = D[i], D[i, k]
+            for j in range(n):
+                through = first + onward[j]
+                row[j] = through if through < row[j] else row[j]
+
+
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)
+def frt_parents(D: Array, order: Ints, top_radius: float, tau: float) -> tuple[Ints, Ints]:
+    """Cluster by falling radii; a vertex is made only where a cluster splits, so there are no chains.
+
+    Returns the parent of each action and of each internal vertex; internal vertices are counted from 0 at the
+    root (whose parent is -1), parents before children.
+    """
+    n = D.shape[0]
+    leaf_parent = np.full(n, -1, np.int64)
+    internal_parent = np.full(max(1, n - 1), -1, np.int64)
+    vertices = 0
+    points = np.arange(n)  # actions not yet alone, members of a cluster side by side
+    cluster = np.zeros(n, np.int64)  # of each entry of `points`
+    above = np.full(n, -1, np.int64)  # of each cluster: the last vertex made above it
+    rank = np.zeros(n, np.int64)  # position in `order` of each action's centre; it only grows as the radius falls
+    key = np.empty(n, np.int64)
+    r = top_radius
+    active = n if n > 1 else 0
+    while active:
+        r /= tau
+        for k in range(active):
+            x = points[k]
+            while D[x, order[rank[x]]] > r:
+                rank[x] += 1
+            key[k] = cluster[k] * n + rank[x]
+        by_cluster_and_centre = np.argsort(key[:active])
+        # Runs of equal keys are the new clusters; runs of one old cluster are its parts.
+        next_points = np.empty(active, np.int64)
+        next_cluster = np.empty(active, np.int64)
+        next_above = np.empty(active, np.int64)
+        kept = clusters = 0
+        i = 0
+        while i < active:
+            old = cluster[by_cluster_and_centre[i]]
+            end, parts = i, 0
+            while end < active and cluster[by_cluster_and_centre[end]] == old:
+                if end == i or key[by_cluster_and_centre[end]] != key[by_cluster_and_centre[end - 1]]:
+                    parts += 1
+                end += 1
+            vertex = above[old]
+            if parts > 1:
+                internal_parent[vertices] = vertex
+                vertex = vertices
+                vertices += 1
+            while i < end:
+                run = i
+                while run < end and key[by_cluster_and_centre[run]] == key[by_cluster_and_centre[i]]:
+                    run += 1
+                if run - i == 1:
+                    leaf_parent[points[by_cluster_and_centre[i]]] = vertex
+                else:
+                    for k in range(i, run):
+                        next_points[kept] = points[by_cluster_and_centre[k]]
+                        next_cluster[kept] = clusters
+                        kept += 1
+                    next_above[clusters] = vertex
+                    clusters += 1
+                i = run
+        points[:kept] = next_points[:kept]
+        cluster[:kept] = next_cluster[:kept]
+        above[:clusters] = next_above[:clusters]
+        active = kept
+    return leaf_parent, internal_parent[:vertices]
+
+
+@njit(cache=True)
+def number_by_height(leaf_parent: Ints, internal_parent: Ints) -> Ints:
+    """Change parents-first numbering to ours: leaves 0..n-1, then internal vertices by height, the root last."""
+    n, internal = leaf_parent.size, internal_parent.size
+    height = np.ones(internal, np.int64)
+    for u in range(internal - 1, 0, -1):
+        height[internal_parent[u]] = max(height[internal_parent[u]], height[u] + 1)
+    number = np.empty(internal, np.int64)
+    number[np.argsort(height, kind="mergesort")] = np.arange(n, n + internal)
+    parent = np.full(n + internal, -1, np.int64)
+    for x in range(n):
+        parent[x] = number[leaf_parent[x]]
+    for u in range(1, internal):
+        parent[number[u]] = number[internal_parent[u]]
+    return parent
+
+
+@njit(cache=True)
+def independent_blocks(n: int, first: Ints, children: Ints, most_slots: int) -> Ints:
+    """Cut the internal vertices into runs in which none is a child of another and the children are few."""
+    internal = first.size - 1
+    cuts = np.zeros(internal + 1, np.int64)
+    count, start = 1, 0
+    for u in range(internal):
+        depends = False
+        for k in range(first[u], first[u + 1]):
+            depends |= children[k] - n >= start
+        if u > start and (depends or first[u + 1] - first[start] > most_slots):
+            cuts[count] = start = u
+            count += 1
+    if internal:
+        cuts[count] = internal
+        count += 1
+    return cuts[:count]
+
+
+@njit(cache=True)
+def tight_weights(D: Array, first: Ints, children: Ints, leaf_count: Ints, tau: float) -> Array:
+    """W(u) = max(diameter(u) / 2, tau * W(c) over internal children c); vertices numbered children before parents."""
+    n = D.shape[0]
+    internal = first.size - 1
+    W = np.zeros(internal)
+    diameter = np.zeros(internal)
+    # Leaves of u, gathered below u's children, lie side by side in `leaves` at begin[u].
+    leaves = np.empty(n, np.int64)
+    begin = np.zeros(n + internal, np.int64)
+    for u in range(internal - 1, -1, -1):
+        position = begin[n + u]
+        for k in range(first[u], first[u + 1]):
+            v = children[k]
+            begin[v] = position
+            if v < n:
+                leaves[position] = v
+            position += leaf_count[v]
+    for u in range(internal):
+        widest, deepest = 0.0, 0.0
+        last = begin[n + u] + leaf_count[n + u]
+        for k in range(first[u], first[u + 1]):
+            v = children[k]
+            if v >= n:
+                widest = max(widest, diameter[v - n])
+                deepest = max(deepest, W[v - n])
+            # Every pair of actions is seen once in the whole tree: at the vertex where they part.
+            for a in range(begin[v], begin[v] + leaf_count[v]):
+                for b in range(begin[v] + leaf_count[v], last):
+                    widest = max(widest, D[leaves[a], leaves[b]])
+        diameter[u] = widest
+        W[u] = max(widest / 2.0, tau * deepest)
+        if W[u] / tau < deepest:  # rounding must not break w_child <= w_parent / tau
+            W[u] = np.nextafter(W[u], np.inf)
+    return W
+
+
+@njit(cache=True)
+def tree_distance(parent: Ints, weight: Array, i: int, j: int) -> float:
+    """Weight of the path between vertices i and j; parents have larger numbers than their children."""
+    left, right = 0.0, 0.0
+    while i != j:
+        if i < j:
+            left += weight[i]
+            i = parent[i]
+        else:
+            right += weight[j]
+            j = parent[j]
+    return left + right
+
+
+@njit(cache=True)
+def tree_distances(parent: Ints, weight: Array, n: int) -> Array:
+    """All distances between leaves."""
+    out = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i):
+            out[i, j] = out[j, i] = tree_distance(parent, weight, i, j)
+    return out
+
+
+@njit(cache=True)
+def stretch(parent: Ints, weight: Array, D: Array) -> tuple[float, float, float]:
+    """Least, mean and largest d_T / d over all pairs of leaves."""
+    n = D.shape[0]
+    least, total, largest = np.inf, 0.0, 0.0
+    for i in range(n):
+        for j in range(i):
+            ratio = tree_distance(parent, weight, i, j) / D[i, j]
+            least = min(least, ratio)
+            largest = max(largest, ratio)
+            total += ratio
+    return least, total / (n * (n - 1) / 2), largest

@@ -1,0 +1,1 @@
+"""From believed costs to an action."""

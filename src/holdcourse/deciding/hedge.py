@@ -1,0 +1,334 @@
+"""Several policies under one roof: follow the ones that do well, without running back and forth between them.
+
+Every expert is a policy with a position of its own, which it moves as if it were alone; all learn from what is measured
+where the machine really is. Each round an expert is charged what the first expert's model expects its position to
+cost, plus its own move. Mirror descent on a star, whose leaves are the experts, turns these charges into probabilities,
+and the coupling follows them by changing expert as rarely as possible; the machine stands where the expert stands that
+it follows.
+
+**What is promised.** Let S be the least sum of charges and switches of any schedule of experts in hindsight that begins
+with the first one and pays `2 w` per switch, w being the weight of the star's edges; it is at most what the first
+expert is charged, and at most what any other is charged plus `2 w`. With p the probabilities after each round, the sum
+of p times the charges is at most S for every sequence of charges, and the probability moved, paid at `2 w`, is of the
+order of log m times S for m experts. `2 w` is at least the largest movement cost, so a change of experts costs no more.
+Where charges do not depend on the hedge's own draws, these sums are the expected ones.
+
+**What is not promised:** anything about true costs. Charges are the model's estimates; where the model is wrong about a
+place that only one expert visits, the hedge is wrong with it. Measurements are taken where the followed expert stands,
+so what is learned does depend on the draws; and an expert might have learned more, had it been followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.archive import Arrays, prefixed, under
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.costs import (
+    CostModel,
+    Costs,
+    Estimate,
+    ExpertCosts,
+    OptimisticCosts,
+    costs_with_optimism,
+    maximises,
+)
+from holdcourse.movement import coupling, mirror
+from holdcourse.movement.problem import Problem
+from holdcourse.movement.tree import Tree
+
+Array: TypeAlias = NDArray[np.float64]
+
+SEED_STEP = 0x9E3779B97F4A7C15  # experts draw from streams of their own
+
+
+def hedged(policies: Sequence[Policy], *, patience: float = 4.0) -> Policy:
+    """Follow whichever of several policies does well; see the module's docstring for what that promises.
+
+    Parameters
+    ----------
+    policies
+        The experts, all on the same problem, and all for costs or all for gains (``maximise=True``). The first one is
+        followed at the beginning, and its model judges all of them, so put there the one you expect most of.
+    patience
+        Weight of the star's edges in units of the largest movement cost, at least 1/2. An expert that is ahead of the
+        followed one by about this much is more likely to be followed; larger values change experts more rarely, and
+        are better the more often the first expert is the best one (see docs/beyond.md).
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> line = hc.Problem([0.0, 1.0, 2.0])
+    >>> hc.hedged([hc.minc_known(line), hc.md_known(line)]).name
+    'hedged(MinC-Known, MD-Known)'
+    """
+    if not policies:
+        raise InvalidInput("hedged needs at least one policy")
+    first, problem = policies[0], policies[0].problem
+    for policy in policies[1:]:
+        if policy.problem.fingerprint != problem.fingerprint:
+            raise InvalidInput(
+                f"{policy.name} is about another problem than {first.name} ({policy.problem!r} and {problem!r}, which "
+                "may differ in actions, metric or labels); make both for the same one"
+            )
+        if maximises(policy.costs) != maximises(first.costs):
+            gains, costs = (first, policy) if maximises(first.costs) else (policy, first)
+            raise InvalidInput(
+                f"{gains.name} maximises gains and {costs.name} minimises costs, but both would be told the same "
+                "measurements; give maximise=True to all or to none"
+            )
+    if not 0.5 <= patience < np.inf:
+        raise InvalidInput(f"patience must be at least 1/2, got {plain(patience)!r}")
+    name = f"hedged({', '.join(policy.name for policy in policies)})"
+    made_by = ("hedged", {"policies": tuple(policies), "patience": float(patience)})
+    maker, panel = HedgedMaker(tuple(policies), float(patience)), Panel([p.costs for p in policies])
+    return Policy(name, maker, panel, problem, made_by)
+
+
+@dataclass(frozen=True, eq=False)
+class HedgedMaker:
+    """Makes the rule of a run from the run's seed."""
+
+    policies: tuple[Policy, ...]
+    patience: float
+
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """The cost model must know the experts' own."""
+        return (ExpertCosts,)
+
+    def rule_for(self, seed: int) -> Hedged:
+        """The rule of the run with this seed."""
+        problem, m = self.policies[0].problem, len(self.policies)
+        rules = tuple(policy.rule_for(_seed_of(seed, j)) for j, policy in enumerate(self.policies))
+        weight = self.patience * float(problem.distances.max()) or 1.0
+        star = Tree([-1], [0.0]) if m == 1 else Tree([m] * m + [-1], [weight] * m + [0.0])
+        return Hedged(problem, rules, star, tuple(policy.name for policy in self.policies))
+
+    def describe(self) -> dict[str, Any]:
+        """What it makes, in JSON values."""
+        experts = [policy.rule.describe() for policy in self.policies]
+        return {"rule": "Hedged", "patience": self.patience, "experts": experts}
+
+
+@dataclass(frozen=True, eq=False)
+class Hedged:
+    """Mirror descent over experts, whose models stand in a cost model that is `ExpertCosts`, such as a `Panel`."""
+
+    problem: Problem
+    experts: tuple[Rule, ...]
+    star: Tree
+    names: tuple[str, ...] = ()
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Start with all experts at the action, following the first one."""
+        states = [rule.begin(action, _seed_of(seed, j), round) for j, rule in enumerate(self.experts)]
+        return RuleState(int(action), round, seed, self._arrays(mirror.start(self.star, 0), 0, states))
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Let every expert decide, charge them, and follow."""
+        states = self._states(state)
+        choices = [rule.step(states[j], self._view(j, view)) for j, rule in enumerate(self.experts)]
+        expected = self._expected(view)
+        moves = [
+            float(self.problem.move_costs(np.array([old.action]), np.array([choice.action]))[0])
+            for old, choice in zip(states, choices, strict=True)
+        ]
+        charges = np.array([expected[choice.action] + move for choice, move in zip(choices, moves, strict=True)])
+        before = mirror.leaf_probabilities(self.star, state.arrays["q"])
+        q = mirror.descend(self.star, state.arrays["q"], charges)
+        after = mirror.leaf_probabilities(self.star, q)
+        followed = coupling.sample(self.star, before, after, int(state.arrays["followed"][0]), state.uniform())
+        # Given which expert is followed, what it does may be random too: the mixture is what each action had.
+        probabilities = np.asarray(after @ np.array([choice.probabilities for choice in choices]))
+        probabilities /= probabilities.sum()
+        arrays = self._arrays(q, followed, [choice.state for choice in choices])
+        state = RuleState(choices[followed].action, state.round + 1, state.seed, arrays)
+        return Choice(state, probabilities, self._in_words(followed, after, choices[followed].words))
+
+    def _in_words(self, followed: int, weights: Array, said: str) -> str:
+        """Which expert is followed, how much weight each has, and what the followed one says itself."""
+        if len(self.names) < 2:
+            return said
+        shares = ", ".join(f"{name} {weight:.0%}" for name, weight in zip(self.names, weights, strict=True))
+        return f"Follows {self.names[followed]} (weights: {shares}). {said}".strip()
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """Move all experts there, with what they know: somebody moved us."""
+        before = self._states(state)
+        states = [resumed(rule, old, action) for rule, old in zip(self.experts, before, strict=True)]
+        arrays = self._arrays(state.arrays["q"], int(state.arrays["followed"][0]), states)
+        return replace(state, action=int(action), arrays=arrays)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        weight = float(self.star.weight[0])
+        return {"rule": "Hedged", "weight": weight, "experts": [rule.describe() for rule in self.experts]}
+
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """The cost model must know the experts' own."""
+        return (ExpertCosts,)
+
+    def _view(self, expert: int, view: View) -> View:
+        """The round as an expert sees it: by its own model."""
+        if view.model is None:
+            return view
+        assert isinstance(view.model, ExpertCosts)  # as `asks` says
+        own = view.model.of_expert(expert)
+        if own is None:  # a model that must be shown the costs: they are the ones in the view
+            return replace(view, model=None)
+        costs = np.where(view.allowed, own.costs_at([_vector(view.context)])[0], np.inf)
+        if not np.isfinite(costs).any():
+            return view
+        return replace(view, costs=costs, allowed=np.isfinite(costs), model=own)
+
+    def _expected(self, view: View) -> Array:
+        """What the first expert's model expects of every action."""
+        if view.model is None:
+            return view.costs
+        assert isinstance(view.model, ExpertCosts)
+        expected = view.model.expected_at([_vector(view.context)])
+        return view.costs if expected is None else np.asarray(expected[0])
+
+    def _states(self, state: RuleState) -> list[RuleState]:
+        states = []
+        for j in range(len(self.experts)):
+            arrays = under(f"{j}.", state.arrays)
+            action = int(state.arrays["positions"][j])
+            states.append(RuleState(action, state.round, _seed_of(state.seed, j), arrays))
+        return states
+
+    def _arrays(self, q: Array, followed: int, states: Sequence[RuleState]) -> dict[str, Array]:
+        arrays = {"q": q, "followed": np.array([float(followed)])}
+        arrays["positions"] = np.array([float(state.action) for state in states])
+        for j, state in enumerate(states):
+            arrays |= prefixed(f"{j}.", state.arrays)
+        return arrays
+
+
+class Panel:
+    """The experts' cost models side by side; what the outside sees is the first one's.
+
+    Parameters
+    ----------
+    models
+        Each learns everything that is measured.
+    seats
+        For each expert the model that it looks at and how much of that model's optimism it shares, so that experts who
+        differ in nothing else need not learn the same twice. Default: a model for each expert.
+    """
+
+    def __init__(self, models: Sequence[CostModel], seats: Sequence[tuple[int, float]] | None = None) -> None:
+        self.models = list(models)
+        self.seats = [(j, 1.0) for j in range(len(self.models))] if seats is None else list(seats)
+        for place, share in self.seats:
+            if share != 1.0 and not isinstance(self.models[place], OptimisticCosts):
+                raise InvalidInput(
+                    f"a share of {share:g} of the optimism of {type(self.models[place]).__name__} cannot be asked for: "
+                    "it has no costs_at_optimism; share all of it"
+                )
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether any of them must be shown the true costs."""
+        return any(model.needs_costs for model in self.models)
+
+    @property
+    def maximise(self) -> bool:
+        """Whether the first one learns gains."""
+        return maximises(self.models[0])
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """What the first model says; if another one must be shown the costs, those are what counts."""
+        judge = next((model for model in self.models if model.needs_costs), self.models[0])
+        return judge.estimate(context, shown if judge.needs_costs else None)
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs by the first expert's model."""
+        return self._seat(0).costs_at(contexts)
+
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """Costs by the first expert's model, at another optimism."""
+        place, share = self.seats[0]
+        return costs_with_optimism(self.models[place], contexts, optimism * share)
+
+    def of_expert(self, expert: int) -> Costs | None:
+        """The costs as an expert sees them; None where its model must be shown them."""
+        return None if self.models[self.seats[expert][0]].needs_costs else self._seat(expert)
+
+    def expected_at(self, contexts: ArrayLike) -> Array | None:
+        """What the first expert's model expects; None where it must be shown the costs."""
+        judge = self.models[self.seats[0][0]]
+        return None if judge.needs_costs else costs_with_optimism(judge, contexts, 0.0)
+
+    def _seat(self, expert: int) -> Costs:
+        place, share = self.seats[expert]
+        model = self.models[place]
+        if share == 1.0:
+            return model
+        assert isinstance(model, OptimisticCosts)  # checked when the panel was made
+        return LessOptimistic(model, share)
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Let all models learn; the weight returned is the first one's."""
+        weights = [model.learn(action, context, measurement) for model in self.models]
+        return weights[0]
+
+    def new_episode(self) -> None:
+        """Tell all models that an episode has ended."""
+        for model in self.models:
+            model.new_episode()
+
+    def copy(self) -> Panel:
+        """Make an independent twin."""
+        return Panel([model.copy() for model in self.models], self.seats)
+
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
+        arrays: Arrays = {}
+        for j, model in enumerate(self.models):
+            arrays |= prefixed(f"{j}.", model.state())
+        return arrays
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Panel:
+        """Take over what `state` of an equal panel gave."""
+        for j, model in enumerate(self.models):
+            model.restore(under(f"{j}.", arrays))
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What the models are, in JSON values."""
+        seats = [list(seat) for seat in self.seats]
+        return {"model": "Panel", "models": [model.describe() for model in self.models], "seats": seats}
+
+
+@dataclass(frozen=True, eq=False)
+class LessOptimistic:
+    """The costs of a model, with a share of its optimism."""
+
+    model: OptimisticCosts
+    share: float
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs with the share of the optimism."""
+        return self.model.costs_at_optimism(contexts, self.share)
+
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """Costs with `optimism` times the share."""
+        return self.model.costs_at_optimism(contexts, optimism * self.share)
+
+
+def _vector(context: Any) -> Any:
+    return () if context is None else np.atleast_1d(context)
+
+
+def _seed_of(seed: int, expert: int) -> int:
+    return (seed + (expert + 1) * SEED_STEP) % 2**64

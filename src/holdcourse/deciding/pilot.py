@@ -1,0 +1,83 @@
+"""A policy at work: the three steps of every round, which `simulate` and a `Controller` take alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.archive import Arrays, prefixed, under
+from holdcourse.checks import checked_seed
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.rules import Choice, RuleState, View, resumed
+from holdcourse.errors import NoActionLeft
+from holdcourse.learning.costs import Estimate
+
+
+class Pilot:
+    """A policy at work: the rule's state and what the model has learned.
+
+    Every round takes the same three steps: `look` and `decide`, which change nothing, then `accept` the choice;
+    and `learn` what was measured.
+    """
+
+    def __init__(self, policy: Policy, start: int, seed: int) -> None:
+        policy.problem.check_action(start)
+        seed = checked_seed(seed)
+        self.policy = policy
+        self.rule = policy.rule_for(seed)
+        self.model = policy.costs.copy()
+        self.state: RuleState = self.rule.begin(start, seed)
+
+    def look(
+        self,
+        context: Any,
+        allowed: NDArray[np.bool_] | None = None,
+        forecast: Any = None,
+        shown: ArrayLike | None = None,
+    ) -> tuple[Estimate, View]:
+        """What the model says about this context, and what the rule will see of it."""
+        estimate = self.model.estimate(context, shown)
+        costs = estimate.costs if allowed is None else np.where(allowed, estimate.costs, np.inf)
+        allowed = np.isfinite(costs)  # a model may forbid actions too
+        if not allowed.any():
+            raise NoActionLeft(
+                "no action is left: all that are allowed have infinite cost; allow at least one of finite cost"
+            )
+        return estimate, View(costs, context, allowed, forecast, self.model)
+
+    def decide(self, view: View) -> Choice:
+        """The rule's choice; the same as often as it is asked."""
+        return self.rule.step(self.state, view)
+
+    def accept(self, choice: Choice) -> None:
+        """Go on from the choice."""
+        self.state = choice.state
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Take in what was measured; returns its weight."""
+        return self.model.learn(action, context, measurement)
+
+    def move_to(self, action: int) -> None:
+        """Start again at an action where somebody else moved us, with what has been learned."""
+        self.state = resumed(self.rule, self.state, action)
+
+    def new_episode(self, start: int) -> None:
+        """End the episode; the next one begins at `start`."""
+        self.model.new_episode()
+        self.move_to(start)
+
+    def arrays(self) -> Arrays:
+        """Everything that changes, as arrays."""
+        state = self.state
+        place = {"rule": np.array([state.action, state.round], dtype=np.int64)}
+        return prefixed("rule.", state.arrays) | place | prefixed("model.", self.model.state())
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `arrays` of a pilot of the same policy and seed gave."""
+        action, rounds = (int(number) for number in arrays["rule"])
+        remembered = {name: np.array(array) for name, array in under("rule.", arrays).items()}
+        self.model.restore(under("model.", arrays))
+        self.state = RuleState(action, rounds, self.state.seed, remembered)

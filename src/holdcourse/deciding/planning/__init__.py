@@ -1,0 +1,8 @@
+"""Planning on a learned chain of contexts, or ahead in time: the rules, and the policies that use them."""
+
+from __future__ import annotations
+
+from holdcourse.deciding.planning.lookahead import Lookahead, Outlook
+from holdcourse.deciding.planning.plan import Plan, planner, planner_known
+
+__all__ = ["Lookahead", "Outlook", "Plan", "planner", "planner_known"]

@@ -1,0 +1,374 @@
+"""What a plan believes of the contexts to come: a chain learned from those seen, and forecasts.
+
+The chain of contexts: which context follows which, learned from what was seen, in bounded memory.
+
+**Representatives.** Each context seen is kept as a representative, up to a capacity (64). Contexts closer than
+`SAME` correlation lengths share one. When the capacity is reached, a new context joins its nearest representative, or,
+if it is farther from all of them than the two closest are from each other, those two become one (the one seen more
+often stays, transitions are added) and the new context takes the free place. So representatives spread over where
+contexts were seen, and no more than one changes in a round.
+
+**Distances** between contexts are counted in correlation lengths: `scale` per axis, or, where nobody says, a fifth of
+the range seen. An axis with a `period` (hour of day: 24) is a circle.
+
+Forecasts of contexts: reading them, and how far to trust them.
+
+A forecast is a list of contexts for the next rounds, (h,) or (h, d); with one column more, (h, d + 1), the last one is
+the forecaster's own confidence in each step, from 0 to 1. Any length will do; what lies beyond `LEADS` rounds is not
+used.
+
+**Trust.** For every lead (one round ahead, two, ...) we keep how close past forecasts came to the context that followed
+and how close the learned chain came, on a scale from 0 (unrelated) to 1 (the same). The trust in a lead is the share of
+the chain's shortfall that the forecast makes up: (forecast - chain) / (1 - chain), between 0 and 1. A shuffled forecast
+is no closer than chance, so its trust falls to 0; a true one rises to 1. Old rounds fade, so trust can be won and lost.
+
+What the planning rule remembers: the chain of contexts, and what is believed and planned in each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse._numeric import minplus
+from holdcourse.checks import is_finite
+from holdcourse.deciding.rules import RuleState, View
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.history import check_context, check_contexts
+
+Array: TypeAlias = NDArray[np.float64]
+
+SAME = 0.02  # correlation lengths; costs of such contexts differ by 2 % of a deviation
+LENDING = 0.15  # correlation lengths over which contexts lend each other their transitions
+SHARE_OF_RANGE = 0.2  # correlation length as a share of the range seen, where nobody gives one
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """How far apart contexts are.
+
+    Parameters
+    ----------
+    scale
+        Correlation length of the cost along each axis of the context (one number serves all); None: a fifth of the
+        range seen. An axis with an infinite one makes no difference.
+    period
+        Period of each axis, or None; one entry serves all axes.
+    """
+
+    scale: tuple[float, ...] | None = None
+    period: tuple[float | None, ...] | None = None
+
+    @classmethod
+    def of(cls, scale: Any = None, period: Any = None) -> Closeness:
+        """From what a user gives: numbers or lists, one entry per axis."""
+        scales = None if scale is None else tuple(_checked("context_scale", s) for s in np.atleast_1d(scale).tolist())
+        if period is None:
+            return cls(scales)
+        entries = list(period) if isinstance(period, list | tuple | np.ndarray) else [period]
+        return cls(scales, tuple(None if p is None else _checked("period", p) for p in entries))
+
+    def distances(self, points: Array, others: Array, seen: Array) -> Array:
+        """From each of k points to each of l others, in correlation lengths, (k, l); `seen` says what the range is."""
+        apart = points[:, None, :] - others[None, :, :]
+        dimension = points.shape[1]
+        periods = self._axes(self.period, dimension, "period") if self.period is not None else (None,) * dimension
+        for axis, period in enumerate(periods):
+            if period is not None:
+                apart[:, :, axis] -= period * np.round(apart[:, :, axis] / period)
+        if self.scale is not None:
+            lengths = np.array(self._axes(self.scale, dimension, "context_scale"))
+        else:
+            spans = np.ptp(seen, axis=0) if len(seen) else np.ones(dimension)
+            spans = np.array([span if p is None else p / 2 for span, p in zip(spans, periods, strict=True)])
+            lengths = SHARE_OF_RANGE * np.where(spans > 0, spans, 1.0)
+        return np.asarray(np.sqrt(((apart / lengths) ** 2).sum(axis=2)))
+
+    def describe(self) -> dict[str, Any]:
+        """Describe it in JSON values."""
+        scale = None if self.scale is None else [s if np.isfinite(s) else "inf" for s in self.scale]
+        return {"scale": scale, "period": None if self.period is None else list(self.period)}
+
+    @staticmethod
+    def _axes(given: tuple[Any, ...], dimension: int, what: str) -> tuple[Any, ...]:
+        if len(given) not in (1, dimension):
+            raise InvalidInput(f"{what} has {len(given)} entries, but contexts have {dimension} numbers")
+        return given * dimension if len(given) == 1 else given
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """What is known of the contexts.
+
+    Attributes
+    ----------
+    points
+        The representatives, (k, d).
+    counts
+        How often one followed the other, (k, k).
+    visits
+        How often each was seen, (k,).
+    here
+        The one of the newest round; -1 before the first.
+    """
+
+    points: Array
+    counts: Array
+    visits: Array
+    here: int = -1
+
+    @classmethod
+    def empty(cls, dimension: int) -> Chain:
+        """Return the chain before the first context."""
+        return cls(np.zeros((0, dimension)), np.zeros((0, 0)), np.zeros(0))
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def extended(self, context: Array, closeness: Closeness, capacity: int) -> Extended:
+        """Return the chain after one more round, and what that changed."""
+        k = len(self)
+        seen = np.vstack([self.points, context])
+        away = closeness.distances(context[None], self.points, seen)[0]
+        nearest = int(np.argmin(away)) if k else -1
+        if k and (away[nearest] < SAME or capacity == 1):
+            return Extended(self._moved_to(nearest), nearest, False)
+        if k < capacity:
+            counts = np.zeros((k + 1, k + 1))
+            counts[:k, :k] = self.counts
+            grown = Chain(seen, counts, np.append(self.visits, 0.0), self.here)
+            return Extended(grown._moved_to(k), nearest, True)
+        apart = closeness.distances(self.points, self.points, seen)
+        np.fill_diagonal(apart, np.inf)
+        a, b = (int(i) for i in np.unravel_index(np.argmin(apart), apart.shape))
+        if away[nearest] <= apart[a, b]:
+            return Extended(self._moved_to(nearest), nearest, False)
+        kept, freed = (a, b) if self.visits[a] >= self.visits[b] else (b, a)
+        points, counts, visits = self.points.copy(), self.counts.copy(), self.visits.copy()
+        counts[kept] += counts[freed]
+        counts[:, kept] += counts[:, freed]
+        counts[freed], counts[:, freed] = 0.0, 0.0
+        visits[kept] += visits[freed]
+        visits[freed], points[freed] = 0.0, context
+        here = kept if self.here == freed else self.here
+        return Extended(
+            Chain(points, counts, visits, here)._moved_to(freed), kept if nearest == freed else nearest, True
+        )
+
+    def transitions(self, apart: Array, stay: float) -> Array:
+        """Probabilities of what follows each representative, (k, k), given their distances `apart`."""
+        lent = np.exp(-0.5 * (apart / LENDING) ** 2)
+        probabilities: Array = minplus.transition_probabilities(self.counts, lent, stay)
+        return probabilities
+
+    def _moved_to(self, index: int) -> Chain:
+        counts, visits = self.counts.copy(), self.visits.copy()
+        if self.here >= 0:
+            counts[self.here, index] += 1.0
+        visits[index] += 1.0
+        return Chain(self.points, counts, visits, index)
+
+
+@dataclass(frozen=True, eq=False)
+class Extended:
+    """What one more context did to a chain: the chain after it, the nearest representative before it (-1: there was
+    none), and whether `chain.here` is a new one.
+    """  # noqa: D205 - one sentence
+
+    chain: Chain
+    nearest: int
+    new: bool
+
+
+def _checked(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
+        raise InvalidInput(f"{what} must be positive, got {plain(value)!r}")
+    if what == "period" and not is_finite(value):  # an infinite scale is an axis that does not matter
+        raise InvalidInput(f"period must be finite, got {plain(value)!r}; give None for an axis that never returns")
+    return float(value)
+
+
+def alikeness(apart: Array, power: float = 2.0) -> Array:
+    """Correlation of the costs of contexts that are so many correlation lengths apart, to a power."""
+    return np.asarray(np.exp(-0.5 * power * apart**2))
+
+
+LEADS = 16  # rounds ahead that a plan looks into a forecast
+FADING = 0.98  # of a round's weight in the scores, per round
+# Trust begins as if so many rounds had been seen, with this closeness of forecast and chain: nearly full, since
+# somebody thought the forecast worth passing on. It must be: trust in twelve steps is a product of twelve numbers.
+PRIOR_ROUNDS = 2.0
+PRIOR_CLOSENESS = (0.98, 0.5)
+
+
+def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:
+    """Contexts (h, d) and confidences (h,) of the next rounds; none where there is no forecast."""
+    if forecast is None or np.size(forecast) == 0:
+        return np.zeros((0, dimension)), np.zeros(0)
+    rows = check_contexts(forecast, None, "forecast")[:LEADS]
+    if rows.shape[1] == dimension:
+        return rows, np.ones(len(rows))
+    if rows.shape[1] != dimension + 1:
+        raise InvalidInput(
+            f"forecast must have {dimension} numbers per round, as the context has, or {dimension + 1} with a "
+            f"confidence; got shape {rows.shape}"
+        )
+    confidence = rows[:, -1]
+    if not ((confidence >= 0) & (confidence <= 1)).all():
+        i = int(np.argmin((confidence >= 0) & (confidence <= 1)))
+        raise InvalidInput(f"confidence must lie between 0 and 1, but that of forecast row {i} is {confidence[i]:g}")
+    return np.ascontiguousarray(rows[:, :-1]), confidence
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastScores:
+    """How close past forecasts came to what followed.
+
+    Attributes
+    ----------
+    forecasts
+        ``forecasts[a, l]``: what was said a + 1 rounds ago about the round l + 1 rounds later; (LEADS, LEADS, d), NaN
+        where nothing was said.
+    contexts
+        The contexts of the last rounds, newest first, (LEADS, d); NaN before the first.
+    closeness
+        Per lead: weight, sum of the forecast's closeness, sum of the chain's; (LEADS, 3).
+    """
+
+    forecasts: Array
+    contexts: Array
+    closeness: Array
+
+    @classmethod
+    def empty(cls, dimension: int) -> ForecastScores:
+        """Return the scores before the first forecast."""
+        unknown = np.full((LEADS, LEADS, dimension), np.nan)
+        return cls(unknown, unknown[0].copy(), np.zeros((LEADS, 3)))
+
+    def checked(
+        self, context: Array, closeness: Callable[[Array], Array], chain_closeness: Callable[[], Array]
+    ) -> ForecastScores:
+        """Return the scores after the context of this round became known.
+
+        Parameters
+        ----------
+        closeness
+            From contexts (k, d) to their closeness to the context of this round, (k,).
+        chain_closeness
+            What the chain's predictions made 1, 2, ... rounds ago come to, (LEADS,); asked only if there is a forecast
+            to compare with.
+        """
+        said = self.forecasts[np.arange(LEADS), np.arange(LEADS)]  # about this round, by lead
+        known = np.isfinite(said).all(axis=1).reshape(-1)
+        sums = self.closeness
+        if known.any():
+            gained = np.zeros((LEADS, 3))
+            gained[known, 0] = 1.0
+            gained[known, 1] = closeness(said[known])
+            gained[known, 2] = chain_closeness()[known]
+            sums = np.where(known[:, None], FADING * sums + gained, sums)
+        return ForecastScores(self.forecasts, np.vstack([context[None], self.contexts[:-1]]), sums)
+
+    def told(self, forecast: Array) -> ForecastScores:
+        """Return the scores after this round's forecast, (h, d)."""
+        newest = np.full((1, *self.forecasts.shape[1:]), np.nan)
+        newest[0, : len(forecast)] = forecast
+        return ForecastScores(np.concatenate([newest, self.forecasts[:-1]]), self.contexts, self.closeness)
+
+    def trust(self) -> Array:
+        """How far to believe each lead, (LEADS,)."""
+        weight = self.closeness[:, 0] + PRIOR_ROUNDS
+        forecast, chain = ((self.closeness[:, 1 + i] + PRIOR_ROUNDS * PRIOR_CLOSENESS[i]) / weight for i in range(2))
+        return np.clip((forecast - chain) / np.maximum(1.0 - chain, 1e-9), 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What is known of each representative.
+
+    Attributes
+    ----------
+    expected, spread
+        Expected costs, and how far below them the bounds lie; (k, n).
+    values
+        Cost to go from each action when the context has just been seen, up to a constant; (k, n).
+    refreshed
+        The round in which costs were last asked; -1: never. (k,)
+    """
+
+    expected: Array
+    spread: Array
+    values: Array
+    refreshed: Array
+
+    def row(self, index: int) -> tuple[Array, Array]:
+        """Expected costs and spread of one representative."""
+        return self.expected[index], self.spread[index]
+
+    def with_row(self, index: int, nearest: int, new: bool) -> Table:
+        """Make room for a new representative, which takes over what is known of the nearest one."""
+        if not new:
+            return self
+        tables: list[Array] = []
+        for array in (self.expected, self.spread, self.values):
+            grown = array.copy() if index < len(array) else np.vstack([array, np.zeros((1, array.shape[1]))])
+            grown[index] = grown[nearest] if nearest >= 0 else 0.0
+            tables.append(grown)
+        refreshed = self.refreshed.copy() if index < len(self.refreshed) else np.append(self.refreshed, -1.0)
+        refreshed[index] = -1.0
+        expected, spread, values = tables
+        return Table(expected, spread, values, refreshed)
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Everything that the planning rule remembers between rounds.
+
+    Attributes
+    ----------
+    available
+        How often each action was allowed lately, from 0 to 1; (n,).
+    """
+
+    chain: Chain
+    table: Table
+    available: Array
+    scores: ForecastScores
+
+    @classmethod
+    def of(cls, state: RuleState, view: View, n: int) -> Memory:
+        """Read from a rule's state; empty before the first round, which says how many numbers a context has."""
+        a = state.arrays
+        if not a:
+            dimension = len(check_context(view.context, None))
+            none = np.zeros((0, n))
+            table = Table(none, none, none, np.zeros(0))
+            return cls(Chain.empty(dimension), table, np.ones(n), ForecastScores.empty(dimension))
+        return cls(
+            Chain(a["contexts"], a["counts"], a["visits"], int(a["here"][0])),
+            Table(a["expected"], a["spread"], a["values"], a["refreshed"]),
+            a["available"],
+            ForecastScores(a["forecasts"], a["past"], a["closeness"]),
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """Give the arrays that a rule's state holds."""
+        chain, table, scores = self.chain, self.table, self.scores
+        return {
+            "contexts": chain.points,
+            "counts": chain.counts,
+            "visits": chain.visits,
+            "here": np.array([float(chain.here)]),
+            "expected": table.expected,
+            "spread": table.spread,
+            "values": table.values,
+            "refreshed": table.refreshed,
+            "available": self.available,
+            "forecasts": scores.forecasts,
+            "past": scores.contexts,
+            "closeness": scores.closeness,
+        }

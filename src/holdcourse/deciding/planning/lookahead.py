@@ -1,0 +1,394 @@
+"""Plans ahead in time, on what the model predicts and forecasts say.
+
+Moves as a plan sees them: the cheapest way onward from everywhere, and the best one from where we are.
+
+Forecasts of what will be measured: kept until their time has come, so that their errors can be watched.
+
+A forecast has one row per round to come, the next round first, and one column per action; with one column more,
+(h, n + 1), the last one is the forecaster's own standard deviation of the row. What lies beyond `LEADS` rounds is not
+used. The newest word on a time counts; rounds without a forecast live on the older ones.
+
+A rule does not see measurements, and a cost model no forecasts. So the rule keeps what was said, and hands it to the
+model as an `Outlook` whenever it asks; the model compares it with what it has measured.
+
+The rule for contexts that are time: plan a few rounds ahead on what the cost model predicts for them.
+
+Each round it asks the cost model about the next rounds (`costs_at` of times to come), finds the cheapest way through
+them by dynamic programming, backwards from the last one, and takes the first step of it:
+
+    V_h(x) = ending(x),    V_k(x) = min over y of c d(x, y) + costs(now + k interval, y) + discount V_{k+1}(y)
+
+with c the caution. Next round it has learned something and plans anew. It fits a model of processes in time, whose
+predictions fade to what is usual the farther ahead they are; the hope of learning something on the way is not part of
+the plan, except as far as the model's own costs are hopeful.
+
+**Forecasts** are predictions of what will be measured, for every action in the next rounds; see
+`holdcourse.deciding.planning.lookahead`. They are handed to models that are `ForecastCosts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric import minplus
+from holdcourse.checks import whole_number
+from holdcourse.deciding.rules import Choice, RuleState, View
+from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.learning.costs import ForecastCosts, OptimisticCosts
+from holdcourse.learning.history import check_context, check_contexts
+from holdcourse.movement import offline
+from holdcourse.movement.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+MASK_MEMORY = 0.8  # an action that was allowed in less than half of the last rounds, by this fading, is out of the plan
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The moves of a problem, none dearer than `max_step`."""
+
+    problem: Problem
+    max_step: float | None = None
+
+    def backed_up(self, onward_costs: Array) -> Array:
+        """The smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x; shape (k, n)."""
+        out = np.empty_like(onward_costs)
+        moves = self.moves
+        if isinstance(moves, offline.GridMoves):
+            minplus.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
+        else:
+            minplus.backup_matrix(onward_costs, *self._into, self.max_step is None, out)
+        return out
+
+    def best(self, here: int, total: Array, allowed: Mask) -> int:
+        """The allowed action of least move and total cost, (n,); staying where it is as good."""
+        row = self.moves.row(here)
+        reachable = allowed if self.max_step is None else allowed & (row <= self.max_step)
+        if not reachable.any():
+            raise NoActionLeft(
+                f"no allowed action is within max_step={self.max_step:g} of action {here}; allow it, a nearer one, or "
+                "raise max_step"
+            )
+        costs = np.where(reachable, total, np.inf)
+        return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
+
+    @cached_property
+    def moves(self) -> offline.Moves:
+        """What moving costs, in the form that the kernels read."""
+        return offline.movement(self.problem, "auto" if self.max_step is None else "pruned")
+
+    @cached_property
+    def reach(self) -> float:
+        """A cost that no move exceeds."""
+        if self.problem.directed:
+            return float(self.problem.distances.max())
+        return 2.0 * float(self.moves.row(0).max())
+
+    @cached_property
+    def _into(self) -> tuple[Array, Array]:
+        """Movement costs by where they lead, and the cheapest move into each action."""
+        into = self.problem.distances.T.copy()  # the kernels read rows
+        if self.max_step is not None:
+            into[into > self.max_step] = np.inf
+        return into, minplus.nearest_move(into)
+
+
+def available_after(available: Array, allowed: Mask) -> Array:
+    """How often each action was allowed lately, from 0 to 1, after one more round."""
+    return np.asarray(MASK_MEMORY * available + (1 - MASK_MEMORY) * allowed)
+
+
+def out_of_plan(available: Array) -> Mask | None:
+    """The actions not to count on; None where that is none of them, or all."""
+    out = available < 0.5
+    return out if out.any() and not out.all() else None
+
+
+LEADS = 24  # rounds ahead that a forecast is used for
+REMEMBERED = 72  # rounds whose forecasts are kept to be compared with what was measured
+NAMES = ("outlook.issued", "outlook.heard", "outlook.said")
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What forecasts say about k times, and what they said about the past.
+
+    Attributes
+    ----------
+    values
+        Forecast of every action's measurement at each of the times, (k, n); NaN where nothing was said.
+    leads
+        How many rounds before its time each was said, (k,); 0 where nothing was said.
+    std
+        The forecaster's own deviation, (k,); NaN where none was given.
+    said
+        One row per past round, newest first: its time, the action chosen, and what had been forecast for that action
+        1, 2, ... rounds before; (REMEMBERED, 2 + LEADS), NaN where nothing was.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> import numpy as np
+    >>> speeds, deviation = np.array([[7.0, 9.0]]), np.array([0.5])  # of two actions at one time to come
+    >>> outlook = hc.Outlook(values=speeds, leads=np.array([3]), std=deviation, said=np.empty((0, 26)))
+    >>> outlook.values.shape, int(outlook.leads[0])  # said three rounds before
+    ((1, 2), 3)
+    """
+
+    values: Array
+    leads: NDArray[np.int64]
+    std: Array
+    said: Array
+
+
+@dataclass(frozen=True, eq=False)
+class IssuedForecasts:
+    """The forecasts of the last rounds.
+
+    Attributes
+    ----------
+    issued
+        When each was made, newest first; (LEADS,), NaN before the first.
+    tables
+        ``tables[a, l]``: the a-th newest one's row for l + 1 rounds later, and the deviation; (LEADS, LEADS, n + 1).
+    said
+        As in `Outlook`.
+    """
+
+    issued: Array
+    tables: Array
+    said: Array
+
+    @classmethod
+    def nothing(cls, n: int) -> IssuedForecasts:
+        """What is known before the first forecast."""
+        unknown = np.full((LEADS, LEADS, n + 1), np.nan)
+        return cls(unknown[0, :, 0].copy(), unknown, np.full((REMEMBERED, 2 + LEADS), np.nan))
+
+    @classmethod
+    def of(cls, arrays: dict[str, Array]) -> IssuedForecasts | None:
+        """Read from a rule's state; None where there was never a forecast."""
+        return cls(*(arrays[name] for name in NAMES)) if NAMES[0] in arrays else None
+
+    def arrays(self) -> dict[str, Array]:
+        """Give the arrays that a rule's state holds."""
+        return dict(zip(NAMES, (self.issued, self.tables, self.said), strict=True))
+
+    def with_forecast(self, now: float, forecast: Any) -> IssuedForecasts:
+        """Return what is known after one more forecast, or none."""
+        if forecast is None or np.size(forecast) == 0:
+            return self
+        n = self.tables.shape[2] - 1
+        rows = check_contexts(forecast, None, "forecast")[:LEADS]
+        if rows.shape[1] not in (n, n + 1):
+            raise InvalidInput(
+                f"forecast must have one row per round to come and {n} columns, one per action, or {n + 1} with a "
+                f"deviation; got shape {rows.shape}"
+            )
+        newest = np.full((1, LEADS, n + 1), np.nan)
+        newest[0, : len(rows), : rows.shape[1]] = rows
+        if rows.shape[1] == n + 1 and not (rows[:, -1] >= 0).all():
+            i = int(np.argmin(rows[:, -1] >= 0))
+            raise InvalidInput(f"the deviation of forecast row {i} is {rows[i, -1]:g}; it must be 0 or more")
+        return IssuedForecasts(np.append(now, self.issued[:-1]), np.concatenate([newest, self.tables[:-1]]), self.said)
+
+    def about(self, times: Array, interval: float) -> Outlook:
+        """The newest word on each of k times, (k,)."""
+        leads = np.zeros(len(times), dtype=np.int64)
+        rows = np.full((len(times), self.tables.shape[2]), np.nan)
+        for k, time in enumerate(times.tolist()):
+            for age, lead in self._leads(time, interval):
+                if np.isfinite(self.tables[age, lead - 1, 0]):
+                    leads[k], rows[k] = lead, self.tables[age, lead - 1]
+                    break
+        return Outlook(rows[:, :-1], leads, rows[:, -1], self.said)
+
+    def taken(self, now: float, action: int, interval: float) -> IssuedForecasts:
+        """Return what is known after an action was chosen: what had been forecast for it joins the past."""
+        row = np.full(2 + LEADS, np.nan)
+        row[:2] = now, action
+        for age, lead in self._leads(now, interval):
+            row[1 + lead] = self.tables[age, lead - 1, action]
+        return IssuedForecasts(self.issued, self.tables, np.vstack([row, self.said[:-1]]))
+
+    def _leads(self, time: float, interval: float) -> list[tuple[int, int]]:
+        """Each forecast that covers a time: how old it is in the list, and by how many rounds it was ahead."""
+        ahead = np.where(np.isfinite(self.issued), (time - self.issued) / interval, 0.0)
+        leads = np.rint(ahead)
+        covers = (leads >= 1) & (leads <= LEADS) & (np.abs(ahead - leads) < 0.25)
+        return [(int(age), int(leads[age])) for age in np.flatnonzero(covers)]
+
+
+@dataclass(frozen=True, eq=False)
+class Lookahead:
+    """Plan over predicted costs. See the module's docstring.
+
+    Parameters
+    ----------
+    horizon
+        Rounds that are planned, the present one included.
+    interval
+        Time between two rounds, in units of the context.
+    max_step
+        Largest movement cost of one move.
+    caution
+        The plan pays this many times the true movement cost. Above 1, it moves only for more than the way costs: a
+        move for a prediction that turns out wrong has to be paid for twice.
+    discount
+        Weight of each further round.
+    optimism
+        Of the costs planned with, in units of the model's own width; needs a cost model that is `OptimisticCosts`.
+        None: costs as the model gives them.
+    ending
+        What standing at each action is worth less at the end of the plan than at the best one, (n,); default nothing.
+        It keeps a plan from ending where it would have to come back from.
+    takes_forecasts
+        Forecasts are taken and handed to the cost model, which must be `ForecastCosts`; not together with `optimism`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> problem = hc.Problem([0.0, 1.0])
+    >>> rising = hc.costs.KnownCosts(problem, lambda time: [time[0] / 6, 1.0])  # the first action gets dearer
+    >>> mine = hc.Policy("mine", hc.Lookahead(problem, horizon=6), rising, problem)
+    >>> [hc.Controller(mine, start=0).ask(context=hour).action for hour in (0.0, 3.0, 7.0)]
+    [0, 0, 1]
+    """
+
+    problem: Problem
+    horizon: int = 12
+    interval: float = 1.0
+    max_step: float | None = None
+    caution: float = 1.0
+    discount: float = 1.0
+    optimism: float | None = None
+    ending: ArrayLike | None = None
+    takes_forecasts: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "horizon", whole_number(self.horizon, "horizon", 1))
+        for name, sound, said in (
+            ("interval", 0 < self.interval < np.inf, "positive"),
+            ("max_step", self.max_step is None or self.max_step >= 0, "0 or more"),
+            ("caution", 0 <= self.caution < np.inf, "0 or more"),
+            ("discount", 0 <= self.discount <= 1, "between 0 and 1"),
+            ("optimism", self.optimism is None or np.isfinite(self.optimism), "a number"),
+        ):
+            if not sound:
+                raise InvalidInput(f"{name} must be {said}, got {plain(getattr(self, name))!r}")
+        if self.optimism is not None and self.takes_forecasts:
+            raise InvalidInput("a cost model is asked with an optimism or with forecasts, not with both; leave one out")
+        ending = np.zeros(self.problem.n) if self.ending is None else np.array(self.ending, dtype=np.float64)
+        if ending.shape != (self.problem.n,) or not np.isfinite(ending).all():
+            raise InvalidInput(f"ending must be {self.problem.n} numbers, one per action, got {plain(self.ending)!r}")
+        object.__setattr__(self, "ending", ending - ending.min())
+
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """What the cost model must be able to answer."""
+        return (OptimisticCosts,) * (self.optimism is not None) + (ForecastCosts,) * self.takes_forecasts
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Start with every action taken to be allowed."""
+        return RuleState(int(action), round, seed, {"available": np.ones(self.problem.n)})
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """Go on elsewhere with the forecasts issued: somebody moved us, or an episode begins."""
+        return RuleState(int(action), state.round, state.seed, state.arrays)
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Plan over what is predicted for the next rounds, and take the first step."""
+        now = float(check_context(view.context, 1)[0])
+        issued = self._issued(state, view, now)
+        available = available_after(state.arrays["available"], view.allowed)
+        table = self._costs(view, now, issued)
+        out = out_of_plan(available)
+        if out is not None:
+            table[1:, out] += 10.0 * (self._steps.reach + float(np.ptp(table)))
+        onward = self._onward(table)
+        action = self._steps.best(state.action, onward, view.allowed)
+
+        arrays = {"available": available}
+        if issued is not None:
+            arrays |= issued.taken(now, action, self.interval).arrays()
+        probabilities = np.zeros(self.problem.n)
+        probabilities[action] = 1.0
+        words = self._in_words(state.action, action, onward, bool(view.allowed[state.action]))
+        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, words)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {
+            "rule": "Lookahead",
+            "horizon": int(self.horizon),
+            "interval": float(self.interval),
+            "max_step": None if self.max_step is None else float(self.max_step),
+            "caution": float(self.caution),
+            "discount": float(self.discount),
+            "optimism": None if self.optimism is None else float(self.optimism),
+            "ending": np.asarray(self.ending).tolist(),
+            "takes_forecasts": bool(self.takes_forecasts),
+        }
+
+    def _issued(self, state: RuleState, view: View, now: float) -> IssuedForecasts | None:
+        issued = IssuedForecasts.of(state.arrays)
+        if view.forecast is None or np.size(view.forecast) == 0:
+            return issued
+        if not self.takes_forecasts:
+            raise InvalidInput("this policy's contexts are times and its model takes no forecast; leave it out")
+        return (issued or IssuedForecasts.nothing(self.problem.n)).with_forecast(now, view.forecast)
+
+    def _costs(self, view: View, now: float, issued: IssuedForecasts | None) -> Array:
+        """What every action is predicted to cost in each round of the plan, (horizon, n)."""
+        times = np.asarray(now + self.interval * np.arange(self.horizon))
+        if view.model is None:  # costs that are shown are known for the present round only
+            table = np.repeat(view.costs[None], self.horizon, axis=0)
+        elif issued is not None:
+            assert isinstance(view.model, ForecastCosts)  # as `asks` says
+            table = np.array(view.model.costs_at_outlook(times[:, None], issued.about(times, self.interval)))
+        elif self.optimism is not None:
+            assert isinstance(view.model, OptimisticCosts)
+            table = np.array(view.model.costs_at_optimism(times[:, None], self.optimism))
+        else:
+            table = np.vstack([view.costs[None], view.model.costs_at(times[1:, None])])
+        # An action that is forbidden now, by the model or the mask, is kept out of this round by `view.allowed`.
+        usable = np.isfinite(table)
+        worst = float(table[usable].max(initial=0.0)) + 10.0 * self._steps.reach
+        return np.where(usable, table, worst)
+
+    def _onward(self, table: Array) -> Array:
+        """Cost of this round and the rest of the plan for each action chosen now, up to a constant, (n,)."""
+        values = np.asarray(self.ending) / self._scale
+        for costs in table[:0:-1] / self._scale:
+            values = self._steps.backed_up((costs + self.discount * values)[None])[0]
+            values -= values.min()
+        return np.asarray(table[0] / self._scale + self.discount * values)
+
+    def _in_words(self, before: int, action: int, onward: Array, may_stay: bool) -> str:
+        """What the plan expects of the move."""
+        ahead = f"plan over {self.horizon} round{'s' * (self.horizon != 1)}"
+        if action == before:
+            return f"The {ahead} finds nothing that pays for a move."
+        if not may_stay:
+            return f"The {ahead} could not stay and takes the cheapest way on."
+        saved = self._scale * float(onward[before] - onward[action] - self._steps.moves.row(before)[action])
+        return f"The {ahead} expects to save {saved:.3g} by moving now, the way included."
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return Steps(self.problem, self.max_step)
+
+    @property
+    def _scale(self) -> float:
+        """Costs are divided by the caution: the same plan as with movement times the caution, and `max_step` is true.
+
+        Without any caution nothing but the costs counts.
+        """
+        return max(self.caution, 1e-9)

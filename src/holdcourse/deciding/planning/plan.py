@@ -1,0 +1,427 @@
+"""Plans on a learned chain of contexts: the rule, and the policies that use it.
+
+The rule that plans: value iteration on a learned chain of contexts, warm-started and a little each round.
+
+=========  ==================================================================================  ========
+symbol     meaning                                                                             shape
+=========  ==================================================================================  ========
+m, b       expected cost in each representative context, and how far below the bound lies      (k, n)
+P          chance of each context to follow, from row to column                                (k, k)
+o          share of the discounted rounds to come that each context will take up               (k,)
+V          cost to go from each action when a context has just been seen, up to a constant     (k, n)
+L          what the plan believes a round costs: m less a part of b                            (k, n)
+=========  ==================================================================================  ========
+
+Each round: (1) the context enters the chain; (2) a few rows of m and b are asked anew from the cost model; (3) two
+sweeps of V(e, x) <- min over y of d(x, y) + L(e, y) + discount * sum over e' of P(e, e') V(e', y); (4) the action that
+attains the minimum for the context and the place at hand.
+
+**Optimism, shared over contexts.** An action is as attractive as its *mean over the contexts to come* may be, not as
+all its contexts at their luckiest together. The bound of that mean is sum o m - sqrt(b'Rb) with b weighted by o and R
+the correlation of contexts; its gradient gives each context the part b (R o b) / sqrt(...) of the optimism, which is b
+times the correlation of its cost with that mean. Contexts that rarely matter lend little hope. See docs/theory.
+
+**Rows grow stale on purpose.** Asking the cost model about all contexts each round would be most of the work. Asked are
+the present context, those nearest to the one measured last, where most has changed, and those asked longest ago.
+Everything is in the state, so a run can be resumed to the last bit.
+
+Planning policies by name.
+
+================  ====================================  ============================================
+policy            cost vector it sees                   rule
+================  ====================================  ============================================
+`planner`         lower bounds of the Gaussian process  plan on the learned chain of contexts
+`planner_known`   true costs, as shown so far           the same
+================  ====================================  ============================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import whole_number
+from holdcourse.deciding.planning.beliefs import LEADS, Chain, Closeness, Memory, Table, alikeness, read_forecast
+from holdcourse.deciding.planning.lookahead import Steps, available_after, out_of_plan
+from holdcourse.deciding.policy import Learning, Policy, lower_bound
+from holdcourse.deciding.rules import Choice, RuleState, View
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.costs import KnownCosts, OptimisticCosts
+from holdcourse.learning.history import check_context
+from holdcourse.learning.kernels import AnyKernel, check_kernel
+from holdcourse.movement.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Forecasts: TypeAlias = Literal["robust", "trust", "ignore"]
+
+FORECASTS = ("robust", "trust", "ignore")
+FEWEST_ASKED = 5  # rows of the table asked anew each round, at least; fewer begin to cost
+ENTRIES_ASKED = 1000  # and about this many entries where there are few actions
+CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a representative is served by its row
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Plan on a learned chain of contexts. See the module's docstring.
+
+    Parameters
+    ----------
+    closeness
+        How far apart contexts are; see `Closeness`.
+    capacity
+        Most contexts that are told apart.
+    discount
+        Weight of each further round.
+    stay
+        Weight, in rounds, of the belief that a context lasts.
+    sweeps
+        Value sweeps per round.
+    shared
+        Share optimism over contexts, with cost models that are `OptimisticCosts`; with others, and without it, the plan
+        believes the costs as they are.
+    shown
+        Costs are remembered as they were shown, for models that know only those of the present round.
+    forecasts
+        "robust": as far as past ones were right; "trust": as confident as they say; "ignore".
+    max_step
+        Largest movement cost of one move.
+    asked
+        Rows asked anew each round; by default 5, and more where there are few actions.
+    """
+
+    problem: Problem
+    closeness: Closeness = field(default_factory=Closeness)
+    capacity: int = 64
+    discount: float = 0.97
+    stay: float = 1.0
+    sweeps: int = 2
+    shared: bool = True
+    shown: bool = False
+    forecasts: Forecasts = "robust"
+    max_step: float | None = None
+    asked: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("capacity", "sweeps") if self.asked is None else ("capacity", "sweeps", "asked"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
+        if not 0 <= self.discount < 1:
+            raise InvalidInput(f"discount must lie between 0 and 1 (1 excluded), got {plain(self.discount)!r}")
+        if not 0 < self.stay < np.inf:
+            raise InvalidInput(f"stay must be positive, got {plain(self.stay)!r}")
+        if self.forecasts not in FORECASTS:
+            raise InvalidInput(f"forecasts {self.forecasts!r} is not known; use one of {list(FORECASTS)}")
+        if self.max_step is not None and not self.max_step >= 0:
+            raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Start with nothing known of the contexts."""
+        return RuleState(int(action), round, seed, {})
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """Go on elsewhere with everything learned of the contexts: somebody moved us, or an episode begins."""
+        return replace(state, action=int(action))
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Let the context into the chain, plan on it, and choose the best action from here."""
+        known = Memory.of(state, view, self.problem.n)
+        context = check_context(view.context, known.chain.points.shape[1])
+        contexts, confidence = read_forecast(None if self.forecasts == "ignore" else view.forecast, len(context))
+        seen = known.chain.extended(context, self.closeness, self.capacity)
+        chain = seen.chain
+        apart = self.closeness.distances(chain.points, chain.points, chain.points)
+        chances = chain.transitions(apart, self.stay)
+        away = apart[chain.here] if seen.new else self._apart(chain, context[None])[:, 0]
+        scores = known.scores.checked(
+            context,
+            lambda said: alikeness(self._apart(chain, said, context)[0]),
+            lambda: self._chain_closeness(known, chain, chances, away),
+        )
+        trust = confidence * (scores.trust()[: len(contexts)] if self.forecasts == "robust" else 1.0)
+
+        table = known.table.with_row(chain.here, seen.nearest, seen.new)
+        table = self._asked_anew(table, chain, known.chain.here, apart, state.round, view)
+        now = self._row(view, context) if view.model is not None and not self.shown else table.row(chain.here)
+        stops = np.argmin(self._apart(chain, contexts), axis=0) if len(contexts) else np.zeros(0, dtype=np.int64)
+        part = self._hope(table, alikeness(apart, 1.0), self._occupancy(chances, chain.here, stops, trust))
+
+        available = available_after(known.available, view.allowed)
+        believed = table.expected - part * table.spread
+        out = out_of_plan(available)
+        if out is not None:
+            believed = believed + np.where(out, 10.0 * (self._steps.reach + np.ptp(believed)), 0.0)
+        values = table.values
+        for _ in range(self.sweeps):
+            values = self._steps.backed_up(believed + self.discount * (chances @ values))
+            values = values - values.min()
+        onward = chances[chain.here] @ values
+        if len(contexts):
+            onward = self._along(contexts, stops, trust, chain, table, part, view, chances, values)
+        total = now[0] - part[chain.here] * now[1] + self.discount * onward
+        action = self._steps.best(state.action, total, view.allowed)
+
+        arrays = Memory(chain, replace(table, values=values), available, scores.told(contexts)).arrays()
+        probabilities = np.zeros(self.problem.n)
+        probabilities[action] = 1.0
+        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
+
+    def describe(self) -> dict[str, Any]:
+        """What the rule is, in JSON values."""
+        return {
+            "rule": "Plan",
+            "contexts": self.closeness.describe(),
+            "capacity": self.capacity,
+            "discount": float(self.discount),
+            "stay": float(self.stay),
+            "sweeps": self.sweeps,
+            "shared": bool(self.shared),
+            "shown": bool(self.shown),
+            "forecasts": self.forecasts,
+            "max_step": None if self.max_step is None else float(self.max_step),
+            "asked": self.asked,
+        }
+
+    # -- what a round costs --------------------------------------------------------------------------------------------
+
+    def _row(self, view: View, context: Array) -> tuple[Array, Array]:
+        """Expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
+        assert view.model is not None
+        low = view.model.costs_at(context[None])[0]
+        usable = np.isfinite(low)
+        # A model may forbid actions.
+        low = np.where(usable, low, low[usable].max(initial=0.0) + 10.0 * self._steps.reach)
+        if not (self.shared and isinstance(view.model, OptimisticCosts)):
+            return low, np.zeros_like(low)
+        expected = np.where(usable, view.model.costs_at_optimism(context[None], 0.0)[0], low)
+        return expected, expected - low
+
+    def _asked_anew(
+        self, table: Table, chain: Chain, before: int, apart: Array, round_number: int, view: View
+    ) -> Table:
+        """The table with its most important rows made current."""
+        here, refreshed = chain.here, table.refreshed.copy()
+        expected, spread = table.expected.copy(), table.spread.copy()
+        if self.shown or view.model is None:
+            finite = np.isfinite(view.costs)
+            unknown = np.where(refreshed[here] >= 0, expected[here], view.costs[finite].mean())
+            expected[here] = np.where(finite, view.costs, unknown)
+            rows = [here]
+        else:
+            many = self.asked or max(FEWEST_ASKED, ENTRIES_ASKED // self.problem.n)
+            order = np.argsort(apart[before], kind="stable")[: max(1, many // 2)] if before >= 0 else np.zeros(0, int)
+            rows = list(dict.fromkeys([here, *order.tolist(), *np.argsort(refreshed, kind="stable").tolist()]))[:many]
+            for row in rows:
+                expected[row], spread[row] = self._row(view, chain.points[row])
+        refreshed[rows] = round_number
+        return replace(table, expected=expected, spread=spread, refreshed=refreshed)
+
+    def _hope(self, table: Table, alike: Array, occupancy: Array) -> Array:
+        """The part of its optimism that each context may use, (k, n): how its cost correlates with the mean to come."""
+        if not self.shared or not table.spread.any():
+            return np.ones_like(table.spread)
+        weighted = table.spread * occupancy[:, None]
+        covariance = alike @ weighted
+        deviation = np.sqrt(np.maximum((weighted * covariance).sum(axis=0), 0.0))
+        return np.asarray(covariance / np.where(deviation > 0, deviation, np.inf))
+
+    def _occupancy(self, chances: Array, here: int, stops: NDArray[np.int64], trust: Array) -> Array:
+        """Discounted share of the rounds to come in each context, along the forecast while it is believed."""
+        k, gamma = len(chances), self.discount
+        direct, leaves = np.zeros(k), np.zeros(k)
+        direct[here] = mass = 1.0
+        at = here
+        for stop, believed in zip(stops.tolist(), trust.tolist(), strict=True):
+            leaves[at] += mass * (1.0 - believed)
+            mass *= believed * gamma
+            direct[stop] += mass
+            at = stop
+        leaves[at] += mass
+        onward = np.linalg.solve(np.eye(k) - gamma * chances.T, gamma * (chances.T @ leaves))
+        share = direct + np.maximum(onward, 0.0)
+        return np.asarray(share / share.sum())
+
+    # -- the plan ------------------------------------------------------------------------------------------------------
+
+    def _along(
+        self,
+        contexts: Array,
+        stops: NDArray[np.int64],
+        trust: Array,
+        chain: Chain,
+        table: Table,
+        part: Array,
+        view: View,
+        chances: Array,
+        values: Array,
+    ) -> Array:
+        """Cost to go after this round, (n,): along the forecast while it is believed, along the chain where not."""
+        away = self._apart(chain, contexts)
+        after = chances[stops[-1]] @ values
+        for step in range(len(contexts) - 1, -1, -1):
+            stop = stops[step]
+            if self.shown or view.model is None or away[stop, step] < CLOSE_ENOUGH:
+                expected, spread = table.row(int(stop))
+            else:
+                expected, spread = self._row(view, contexts[step])
+            backed = self._steps.backed_up((expected - part[stop] * spread + self.discount * after)[None])[0]
+            before = chain.here if step == 0 else stops[step - 1]
+            after = trust[step] * backed + (1.0 - trust[step]) * (chances[before] @ values)
+        return np.asarray(after)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return Steps(self.problem, self.max_step)
+
+    # -- contexts ------------------------------------------------------------------------------------------------------
+
+    def _apart(self, chain: Chain, contexts: Array, origin: Array | None = None) -> Array:
+        """Distances from the representatives, or from one context, to others; (k, l)."""
+        points = chain.points if origin is None else origin[None]
+        return self.closeness.distances(points, contexts, chain.points)
+
+    def _chain_closeness(self, known: Memory, chain: Chain, chances: Array, away: Array) -> Array:
+        """How close the chain's own predictions made 1, 2, ... rounds ago come to the present context, (LEADS,)."""
+        likeness = alikeness(away)
+        reached, scores = likeness, np.zeros(LEADS)
+        past = known.scores.contexts
+        there = np.isfinite(past).all(axis=1).reshape(-1)
+        nearest = np.argmin(self._apart(chain, np.where(there[:, None], past, 0.0)), axis=0)
+        for lead in range(LEADS):
+            reached = chances @ reached  # chance-weighted closeness, from each context, lead + 1 rounds later
+            scores[lead] = reached[nearest[lead]] if there[lead] else 0.0
+        return scores
+
+
+WIDTH = 1.75  # of the bounds, in deviations; see docs/beyond.md
+DROP = float(np.exp(-0.5))  # correlation at one correlation length: that of a squared exponential at its length scale
+
+
+def planner(
+    problem: Problem,
+    *,
+    context_scale: Any = None,
+    period: Any = None,
+    forecasts: Forecasts = "robust",
+    max_step: float | None = None,
+    capacity: int = 64,
+    discount: float = 0.97,
+    **learning: Unpack[Learning],
+) -> Policy:
+    """Plan on a learned chain of contexts and a learned cost, hopeful where it is uncertain.
+
+    Parameters
+    ----------
+    context_scale
+        How far contexts must be apart for their costs to be told apart, per axis; by default the kernel's correlation
+        length, or with ``kernel="auto"`` or a `period` a fifth of the range of contexts seen.
+    period
+        Period of each axis of the context (hour of day: 24), None for those without.
+    forecasts
+        What to make of forecasts: "robust" (as far as past ones were right), "trust" or "ignore".
+    max_step
+        Largest movement cost of one move, known to the plan.
+    capacity
+        Most contexts that are told apart; beyond, they are merged.
+    discount
+        Weight of each further round in the plan.
+    learning
+        See `Learning`; the width is 1.75 unless given.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> import holdcourse as hc
+    >>> hc.planner(hc.Problem([0.0, 0.5, 1.0]), kernel=hc.Kernel(RBF(0.5), RBF(0.2))).rule.closeness.scale
+    (0.2,)
+    """
+    if learning.get("method") == "temporal":
+        raise InvalidInput(
+            "a planner learns which contexts return, and time never does: use another method than 'temporal', with "
+            "contexts such as the hour of day (period=24), or gp_md"
+        )
+    kernel = learning.get("kernel", "auto")
+    if not isinstance(kernel, str):
+        check_kernel(kernel)
+    scale = context_scale
+    if scale is None and period is None and not isinstance(kernel, str):
+        scale = correlation_lengths(kernel)
+    rule = Plan(
+        problem,
+        Closeness.of(scale, period),
+        capacity=capacity,
+        discount=discount,
+        forecasts=forecasts,
+        max_step=max_step,
+    )
+    options = {"context_scale": context_scale, "period": period, **_options_of(rule), **learning}
+    learned: Learning = {"width": WIDTH, **learning}
+    return Policy("Planner", rule, lower_bound(problem, learned), problem, ("planner", options))
+
+
+def planner_known(
+    problem: Problem,
+    *,
+    context_scale: Any = None,
+    period: Any = None,
+    forecasts: Forecasts = "robust",
+    max_step: float | None = None,
+    capacity: int = 64,
+    discount: float = 0.97,
+    maximise: bool = False,
+) -> Policy:
+    """Plan with true costs: it is shown those of the present context and remembers those of earlier ones.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.planner_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> controller.ask(context=0.3, costs=[1.0, 0.0, 1.0]).value  # it expects the context to last, so the move pays
+    0.5
+    """
+    rule = Plan(
+        problem,
+        Closeness.of(context_scale, period),
+        capacity=capacity,
+        discount=discount,
+        shared=False,
+        shown=True,
+        forecasts=forecasts,
+        max_step=max_step,
+    )
+    options = {"context_scale": context_scale, "period": period, **_options_of(rule), "maximise": maximise}
+    return Policy("Planner-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("planner-known", options))
+
+
+def _options_of(rule: Plan) -> dict[str, Any]:
+    """What a recipe records of the rule; its closeness follows from the other options."""
+    return {name: getattr(rule, name) for name in ("forecasts", "max_step", "capacity", "discount")}
+
+
+def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
+    """Where a kernel's correlation of contexts falls to exp(-1/2), per axis; infinite where it never does.
+
+    None if the kernel does not look at contexts, or does not say how many axes they have.
+    """
+    if not kernel.uses_context:
+        return None
+    dimension = kernel.context_dimension or 1  # one length scale for all axes: any one axis tells it
+    steps = np.logspace(-6.0, 6.0, 2401)
+    lengths = []
+    for axis in range(dimension):
+        probes = np.zeros((len(steps), dimension))
+        probes[:, axis] = steps
+        origin = np.zeros((1, dimension))
+        covariance = sum(part.variance * part.context_covariance(origin, probes)[0] for part in kernel.parts)
+        variance = sum(part.variance * part.context_variances(origin)[0] for part in kernel.parts)
+        correlation = np.asarray(covariance) / variance
+        below = np.flatnonzero(correlation < DROP)
+        if not len(below) or below[0] == 0:  # never, or at once
+            lengths.append(float(steps[0]) if len(below) else float("inf"))
+            continue
+        last = slice(below[0] - 1, below[0] + 1)
+        length = np.interp(DROP, correlation[last][::-1], steps[last][::-1])
+        lengths.append(float(f"{length:.3g}"))  # no more is meant
+    return lengths

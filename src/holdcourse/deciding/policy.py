@@ -1,0 +1,347 @@
+"""Policies: a rule times a cost model, and the ones of the paper by name.
+
+================  ====================================  ============================================
+policy            cost vector it sees                   rule
+================  ====================================  ============================================
+`gp_md`           lower bounds of the Gaussian process  mirror descent on a tree, coupling
+`cgp_lcb`         lower bounds                          the cheapest
+`proximal_lcb`    lower bounds                          the cheapest including the way there
+`md_known`        true costs                            mirror descent on a tree, coupling
+`minc_known`      true costs                            the cheapest
+`stationary`      none                                  stay
+`fixed`           none                                  one action, chosen on history
+================  ====================================  ============================================
+
+A `Policy` is frozen and can be run many times. A `Pilot` is a policy at work, driven by `simulate` or a `Controller`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.checks import checked_seed, is_finite
+from holdcourse.deciding.rules import DemandingRule, Greedy, MirrorDescent, Proximal, Rule, RuleMaker, Stay, tree_digest
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
+from holdcourse.learning.costs import CostModel, Every, IntervalMap, KnownCosts, LowerBound
+from holdcourse.learning.history import History, best_measured
+from holdcourse.learning.kernels import AnyKernel
+from holdcourse.learning.posteriors import Method, posterior
+from holdcourse.movement.problem import Problem
+from holdcourse.movement.tree import Tree, frt_tree
+
+__all__ = [
+    "Learning",
+    "OnTree",
+    "Policy",
+    "cgp_lcb",
+    "fixed",
+    "fixed_at",
+    "gp_md",
+    "lower_bound",
+    "md_known",
+    "minc_known",
+    "proximal_lcb",
+    "stationary",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class OnTree:
+    """Makes mirror descent on a given tree or on one drawn from a seed."""
+
+    problem: Problem
+    tau: float = 5.0
+    kappa: float = 1.0
+    tree: Tree | None = None
+    tree_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tree is not None and not isinstance(self.tree, Tree):
+            raise InvalidInput(f"tree must be a Tree, such as frt_tree gives, got {self.tree!r}")
+        if self.tree is not None and self.tree.n != self.problem.n:
+            raise InvalidInput(f"the tree has {self.tree.n} actions but the problem {self.problem.n}")
+        if not (is_finite(self.kappa) and self.kappa >= 1):
+            raise InvalidInput(f"kappa must be at least 1, got {plain(self.kappa)!r}")
+        if not (is_finite(self.tau) and self.tau > 4):
+            raise InvalidInput(f"tau must be above 4, got {plain(self.tau)!r}")
+        object.__setattr__(self, "kappa", float(self.kappa))  # 1 and 1.0 must be described alike
+        object.__setattr__(self, "tau", float(self.tau))
+        if self.tree_seed is not None:
+            object.__setattr__(self, "tree_seed", checked_seed(self.tree_seed, "tree_seed"))
+
+    def rule_for(self, seed: int) -> MirrorDescent:
+        """The rule of the run with this seed."""
+        tree = self.tree
+        if tree is None:
+            tree = frt_tree(self.problem, self.tau, seed if self.tree_seed is None else self.tree_seed)
+        return MirrorDescent(self.problem, tree, self.kappa)
+
+    def describe(self) -> dict[str, Any]:
+        """What it makes, in JSON values."""
+        given = None if self.tree is None else tree_digest(self.tree)
+        described = {"rule": "MirrorDescent", "tau": self.tau, "kappa": self.kappa}
+        return described | {"tree": given, "tree_seed": self.tree_seed}
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A rule and a cost model.
+
+    Parameters
+    ----------
+    name
+        How it is called in tables.
+    rule
+        A rule, or a `RuleMaker` for one that depends on the run's seed.
+    costs
+        The cost model as it is before the first round. Each run works on a copy.
+    made_by
+        Name and options of the function that made it, for those made by name; see `holdcourse.deciding.recipe`.
+    explanation
+        What was chosen and why, in sentences, for policies that choose among others; the first one is the shortest.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> problem = hc.Problem([0.0, 0.5, 1.0])
+    >>> mine = hc.Policy("cheapest", hc.rules.Greedy(problem), hc.costs.KnownCosts(problem), problem)
+    >>> mine.fingerprint == hc.minc_known(problem).fingerprint  # the same rule on the same costs
+    True
+    """
+
+    name: str
+    rule: Rule | RuleMaker
+    costs: CostModel
+    problem: Problem
+    made_by: tuple[str, Mapping[str, Any]] | None = None
+    explanation: str = ""
+
+    def __post_init__(self) -> None:
+        asked = self.rule.asks if isinstance(self.rule, DemandingRule) else ()
+        missing = [protocol.__name__ for protocol in asked if not isinstance(self.costs, protocol)]
+        if missing:
+            raise InvalidInput(
+                f"the rule of {self.name} needs a cost model that has {missing[0]}, and {type(self.costs).__name__} "
+                f"has not; see holdcourse.learning.costs.{missing[0]} for what is missing"
+            )
+
+    def rule_for(self, seed: int) -> Rule:
+        """The rule of the run with this seed."""
+        return self.rule.rule_for(seed) if isinstance(self.rule, RuleMaker) else self.rule
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal policies; a saved state can be loaded only into an equal one."""
+        parts = {"problem": self.problem.fingerprint, "rule": self.rule.describe(), "costs": self.costs.describe()}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        if self.explanation:
+            return f"Policy({self.explanation.partition('. ')[0]}, {self.problem!r})"
+        return f"Policy({self.name}: {self.rule.describe()} on {self.costs.describe()['model']}, {self.problem!r})"
+
+
+class Learning(TypedDict, total=False):
+    """Options of every policy that learns, with the paper's defaults.
+
+    kernel: what is believed about the cost, or "auto" to fit it as data comes in (default); noise_std: deviation of a
+    measurement (0.1); prior_mean: a number, one per action or a function (0.0); width: of the bounds, in deviations
+    (2.0), or `TheoryWidth`; every: "round" or "episode", when bounds follow the data ("round"); history: past
+    measurements to start from; maximise: measurements are gains (False); method, contexts, context_bounds, forgetting:
+    as in `posterior`; guard: `OutlierGuard` against measurements far off (none); interval_map: where the cost is a
+    function of what is measured, see `costs.Mapped` (none).
+    """
+
+    kernel: AnyKernel | str
+    noise_std: float
+    prior_mean: Any
+    width: float | TheoryWidth
+    every: Every
+    history: History | Iterable[tuple[int, Any, float]] | None
+    maximise: bool
+    method: Method
+    contexts: ArrayLike | None
+    context_bounds: ArrayLike | None
+    forgetting: float
+    guard: OutlierGuard | None
+    interval_map: IntervalMap | None
+
+
+def lower_bound(problem: Problem, learning: Learning) -> LowerBound:
+    """The cost model that the options of `Learning` describe."""
+    options = dict(learning)
+    unknown = set(options) - set(Learning.__annotations__)
+    if unknown:
+        raise InvalidInput(
+            f"option {sorted(unknown)[0]!r} is not known; a learning policy takes {sorted(Learning.__annotations__)}"
+        )
+    bounds = {
+        name: options.pop(name) for name in ("width", "every", "maximise", "guard", "interval_map") if name in options
+    }
+    return LowerBound(posterior(problem, options.pop("kernel", "auto"), **options), **bounds)  # type: ignore[arg-type]
+
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def gp_md(
+    problem: Problem,
+    *,
+    tau: float = 5.0,
+    kappa: float = 1.0,
+    tree: Tree | None = None,
+    tree_seed: int | None = None,
+    **learning: Unpack[Learning],
+) -> Policy:
+    """GP-MD, the paper's algorithm: lower bounds of a Gaussian process fed into mirror descent on a tree.
+
+    Parameters
+    ----------
+    tau, kappa
+        Of the tree and of the descent.
+    tree, tree_seed
+        A given tree, or the seed of a random one; by default it is drawn from the run's seed.
+    learning
+        See `Learning`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> decision = controller.ask(context=0.3)
+    >>> controller.tell(decision.id, 1.2)
+    >>> len(decision.probabilities)
+    3
+    """
+    rule = OnTree(problem, tau, kappa, tree, tree_seed)
+    options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, **learning}
+    return Policy("GP-MD", rule, lower_bound(problem, learning), problem, ("gp-md", options))
+
+
+def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
+    """CGP-LCB: the action of least lower bound, wherever it is.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> policy = hc.cgp_lcb(hc.Problem([0.0, 0.5, 1.0]), history=[(0, 0.3, 2.0), (1, 0.3, 1.0), (2, 0.3, 2.0)])
+    >>> hc.Controller(policy).ask(context=0.3).value
+    0.5
+    """
+    return Policy("CGP-LCB", Greedy(problem), lower_bound(problem, learning), problem, ("cgp-lcb", dict(learning)))
+
+
+def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
+    """Proximal-LCB: the action of least lower bound plus `weight` times the movement there.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> past = [(0, 0.3, 2.0), (1, 0.3, 1.0), (2, 0.3, 2.0)]
+    >>> policy = hc.proximal_lcb(hc.Problem([0.0, 0.5, 1.0]), weight=10.0, history=past)
+    >>> hc.Controller(policy, start=0).ask(context=0.3).value  # the way is too dear
+    0.0
+    """
+    made_by = ("proximal-lcb", {"weight": weight, **learning})
+    return Policy("Proximal-LCB", Proximal(problem, weight), lower_bound(problem, learning), problem, made_by)
+
+
+def md_known(
+    problem: Problem,
+    *,
+    tau: float = 5.0,
+    kappa: float = 1.0,
+    tree: Tree | None = None,
+    tree_seed: int | None = None,
+    maximise: bool = False,
+) -> Policy:
+    """MD-Known: the rule of GP-MD, shown the true costs.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.md_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> decision = controller.ask(costs=[1.0, 0.0, 1.0])
+    >>> float(decision.probabilities.sum().round(9))
+    1.0
+    """
+    rule = OnTree(problem, tau, kappa, tree, tree_seed)
+    options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, "maximise": maximise}
+    return Policy("MD-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("md-known", options))
+
+
+def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
+    """MinC-Known: the action of least true cost, wherever it is.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))).ask(costs=[1.0, 2.0, 0.5]).value
+    1.0
+    """
+    made_by = ("minc-known", {"maximise": maximise})
+    return Policy("MinC-Known", Greedy(problem), KnownCosts(problem, maximise=maximise), problem, made_by)
+
+
+def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
+    """Stay where the run begins.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.Controller(hc.stationary(hc.Problem([0.0, 0.5, 1.0])), start=1).ask(context=0.3).value
+    0.5
+    """
+    nothing = KnownCosts(problem, Nothing(problem.n), maximise=maximise)
+    return Policy("Stationary", Stay(problem), nothing, problem, ("stationary", {"maximise": maximise}))
+
+
+def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:
+    """One action for ever: the one of least mean cost in the history.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> past = [(0, 0.1, 2.0), (1, 0.1, 1.0), (1, 0.9, 1.5), (2, 0.5, 4.0)]
+    >>> hc.fixed(hc.Problem([0.0, 0.5, 1.0]), past).name
+    'fixed at 0.5'
+    """
+    best = best_measured(History.of(history), problem, maximise=maximise)
+    if best is None:
+        raise InvalidInput("fixed chooses its action on history, and the history is empty")
+    return fixed_at(problem, best, maximise=maximise)
+
+
+def fixed_at(problem: Problem, action: int, *, maximise: bool = False) -> Policy:
+    """One given action for ever.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.Controller(hc.fixed_at(hc.Problem([0.0, 0.5, 1.0]), 2), start=0).ask(context=0.3).value
+    1.0
+    """
+    problem.check_action(action)
+    name, nothing = f"fixed at {problem.value(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
+    made_by = ("fixed-at", {"action": int(action), "maximise": maximise})
+    return Policy(name, Stay(problem, int(action)), nothing, problem, made_by)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The costs of policies that look at none."""
+
+    n: int
+
+    def __call__(self, context: Any) -> Array:
+        """Give the same cost for every action."""
+        return np.zeros(self.n)

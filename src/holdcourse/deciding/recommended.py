@@ -1,0 +1,249 @@
+"""What we would run ourselves: `recommended` looks at what it is given, fits what it needs, plans, and hedges.
+
+==============================  ======================================================================================
+given                           chosen
+==============================  ======================================================================================
+the problem alone               the planner; kernel, noise and prior mean are fitted as measurements come in
+kernel, noise, prior mean       the planner with these
+history                         what is not given is fitted to it, all of it is learned, and the best fixed action in
+                                it stands by as an expert
+``time=True``                   contexts are times: plan over what the model predicts for the next rounds
+==============================  ======================================================================================
+
+The planner (or the plan over time) is the first expert of a hedge, GP-MD with width 1 the second; both look at one
+model, so that nothing is learned twice. Where `max_step` is given the plan is alone, since a change of experts might be
+a larger step.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from holdcourse.checks import flag, is_finite
+from holdcourse.deciding.hedge import HedgedMaker, Panel
+from holdcourse.deciding.planning.lookahead import Lookahead
+from holdcourse.deciding.planning.plan import planner
+from holdcourse.deciding.policy import Learning, OnTree, Policy, fixed_at, lower_bound
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.confidence import TheoryWidth
+from holdcourse.learning.costs import LowerBound
+from holdcourse.learning.fitting.search import FitWarning, fit_kernel
+from holdcourse.learning.history import History, best_measured
+from holdcourse.learning.kernels import Kernel, KernelSum
+from holdcourse.learning.posteriors.temporal import why_not_temporal
+from holdcourse.movement.offline import best_fixed
+from holdcourse.movement.problem import Problem
+
+PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
+GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
+ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
+JUDGED_CONTEXTS = 200  # of the history, in which the fixed action is chosen
+
+
+def recommended(
+    problem: Problem,
+    history: History | Iterable[tuple[int, Any, float]] | None = None,
+    *,
+    time: bool = False,
+    interval: float = 1.0,
+    context_scale: Any = None,
+    period: Any = None,
+    max_step: float | None = None,
+    fixed_action: int | None = None,
+    **learning: Any,
+) -> Policy:
+    """The policy we would run ourselves. The module's docstring says what it chooses, its `explanation` what it chose.
+
+    Parameters
+    ----------
+    history
+        Past measurements: a `History` or (action, context, measurement) triples.
+    time
+        Contexts are times that never return. Needs a kernel, or a history to fit one to. Its model predicts the rounds
+        to come itself, and `ask` refuses a forecast: to use one, describe the round by contexts that return (the hour
+        of day with ``period=24``) and forecast these, or write a cost model that has
+        `costs_at_outlook`.
+    interval
+        Time between two rounds, where contexts are times.
+    context_scale, period, max_step
+        As in `planner`; the first two not for contexts that are times.
+    fixed_action
+        An action whose constant use is one of the experts; by default the best one in the history, if there is one.
+    learning
+        See `Learning`; what is not given is fitted.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.recommended(hc.Problem([0.0, 0.5, 1.0]))
+    Policy(Recommended: the planner, with GP-MD beside it, Problem(3 actions, metric='euclidean'))
+    """
+    known = cast(Learning, dict(learning))  # which options there are is checked where they are used
+    past = _checked(history, problem)
+    time = flag(time, "time") or bool(known.get("method") == "temporal")
+    if not (is_finite(interval) and interval > 0):
+        raise InvalidInput(f"interval must be positive, got {plain(interval)!r}")
+    if fixed_action is not None:
+        problem.check_action(fixed_action)
+    if time and not (context_scale is None and period is None):
+        raise InvalidInput(
+            "context_scale and period are for contexts that return, which times never do; leave them out"
+        )
+    notes = _fitted(problem, past, known, time)
+    kernel = known.get("kernel", "auto")
+    if time and known.get("method", "auto") == "auto":
+        assert not isinstance(kernel, str)  # a plan over time was given one, or has fitted one
+        known["method"] = "auto" if why_not_temporal(kernel) else "temporal"
+    if past is not None:
+        known["history"] = past
+    if time:
+        lead = _over_time(problem, interval, max_step, known)
+    else:
+        lead = planner(problem, context_scale=context_scale, period=period, max_step=max_step, **known)
+    model = lead.costs
+    assert isinstance(model, LowerBound)
+    if fixed_action is None and past is not None and len(past):
+        fixed_action = _best_in_past(problem, past, model, time)
+    experts = [Expert(lead, 1.0)]
+    if max_step is None:
+        experts.append(Expert(Policy("GP-MD", OnTree(problem), model, problem), _share(model)))
+        if fixed_action is not None:
+            experts.append(Expert(fixed_at(problem, fixed_action), 1.0))
+    options = {"time": time, "interval": interval, "context_scale": context_scale, "period": period}
+    options |= {"max_step": max_step, "fixed_action": fixed_action, **known}
+    return Policy(
+        "Recommended",
+        HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
+        Panel([model], [(0, expert.share) for expert in experts]),
+        problem,
+        ("recommended", options),
+        _explanation(experts, notes, time, max_step),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Expert:
+    """A policy of the hedge, and how much of the common model's optimism it shares."""
+
+    policy: Policy
+    share: float
+
+
+def _checked(history: Any, problem: Problem) -> History | None:
+    if history is None:
+        return None
+    past = history if isinstance(history, History) else History.from_triples(history)
+    past.check(problem, None)
+    return past
+
+
+def _fitted(problem: Problem, past: History | None, known: Learning, time: bool) -> list[str]:
+    """Fill in kernel, noise and prior mean as far as the history tells them; what was done, in sentences."""
+    count = 0 if past is None else len(past)
+    words = [f"Given: {', '.join(['the problem', *_given(known, count, time)])}."]
+    fits = isinstance(known.get("kernel", "auto"), str)
+    if fits and past is not None and count >= ENOUGH_TO_FIT:
+        guess = _process_in_time(problem, past) if time else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)  # told in the explanation instead
+            fit = fit_kernel(
+                problem,
+                past.actions,
+                past.contexts,
+                past.measurements,
+                kernel=guess,
+                noise_std=known.get("noise_std"),
+                prior_mean=known.get("prior_mean"),
+            )
+        known |= {"kernel": fit.kernel, "noise_std": fit.noise_std, "prior_mean": fit.prior_mean}
+        found = ", ".join(f"{name} {value:.3g}" for name, value in fit.parameters.items())
+        words.append(f"The kernel was fitted to the history: {found}.")
+        if fit.on_bounds:
+            words.append(f"The history does not determine {', '.join(fit.on_bounds)}.")
+    elif fits and time:
+        raise InvalidInput(
+            f"time=True needs a kernel such as Kernel(RBF(1.0), Matern(10.0, nu=0.5)), or a history of at least "
+            f"{ENOUGH_TO_FIT} measurements to fit one to; got {count}"
+        )
+    elif fits:
+        words.append("Kernel, noise and prior mean are fitted as measurements come in, after 1, 2, 4, 8, ... of them.")
+    elif past is not None and count and known.get("prior_mean") is None:
+        known["prior_mean"] = float(past.measurements.mean())
+        words.append("The prior mean is that of the history.")
+    return words
+
+
+def _given(known: Learning, count: int, time: bool) -> list[str]:
+    names = {"kernel": "a kernel", "noise_std": "the noise", "prior_mean": "the prior mean"}
+    words = [text for name, text in names.items() if not isinstance(known.get(name, "auto"), str | None)]
+    return words + [f"{count} past measurements"] * (count > 0) + ["contexts that are times"] * time
+
+
+def _process_in_time(problem: Problem, past: History) -> KernelSum:
+    """A profile over the actions that stays, and a process around it that forgets: a first guess for the fit."""
+    from sklearn.gaussian_process.kernels import RBF, Matern
+
+    axes = problem.actions.shape[1]
+    extent = float(np.ptp(past.contexts)) or 1.0
+
+    def along_actions() -> RBF:
+        return RBF(np.ones(axes) if axes > 1 else 1.0)
+
+    return Kernel(along_actions()) + Kernel(along_actions(), Matern(extent / 10, nu=0.5))
+
+
+def _over_time(problem: Problem, interval: float, max_step: float | None, known: Learning) -> Policy:
+    rule = Lookahead(problem, interval=interval, max_step=max_step, optimism=0.0)
+    return Policy("Lookahead", rule, lower_bound(problem, {"width": GP_MD_WIDTH, **known}), problem)
+
+
+def _share(model: LowerBound) -> float:
+    """GP-MD's width in units of the model's."""
+    if isinstance(model.width, TheoryWidth) or model.width <= GP_MD_WIDTH:
+        return 1.0
+    return GP_MD_WIDTH / model.width
+
+
+def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool) -> int | None:
+    """The action of least cost in the history's contexts: by the model, or by what was measured where these are past.
+
+    None where a cost follows from measurements of all actions at once, which the history does not hold.
+    """
+    if not time:
+        rows = np.unique(np.linspace(0, len(past) - 1, JUDGED_CONTEXTS).astype(int))
+        return best_fixed(model.costs_at_optimism(past.contexts[rows], 0.0), problem)
+    if model.interval_map is not None:
+        return None
+    return best_measured(past, problem, maximise=model.maximise)
+
+
+def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_step: float | None) -> str:
+    problem = experts[0].policy.problem
+    beside = [expert.policy.name for expert in experts[1:]]
+    company = f"with {' and '.join(beside)} beside it" if beside else "alone"
+    if time:
+        head = f"Recommended: a plan over predicted costs, {company}."
+        ahead = experts[0].policy.rule.describe()["horizon"]
+        body = [f"It plans {ahead} rounds ahead on what the model predicts for them; no forecast is needed or taken."]
+    else:
+        head = f"Recommended: the planner, {company}."
+        body = [
+            "It learns which contexts follow which, of any kind, and what each action costs in them, and plans moves "
+            "that pay; forecasts given to ask are used as far as past ones were right."
+        ]
+    if beside:
+        edge = PATIENCE * float(problem.distances.max())
+        body.append(
+            f"The plan is followed until another expert is ahead by about {edge:.3g}, by the model's estimates. By "
+            "these the expected bill of the experts followed is at most that of the plan, and at most "
+            f"{2 * edge:.3g} more than that of any other expert, besides the movement of changing between them. "
+            "Nothing is promised about true costs where the model is wrong."
+        )
+    elif max_step is not None:
+        body.append("It is alone because a change of experts might be a larger step than max_step.")
+    return " ".join([head, *notes, *body])

@@ -1,0 +1,402 @@
+"""The table of policies: one entry each, with its name, what makes it, what it must be shown, and how it looks.
+
+Names are spelled the same everywhere: on the command line, in the service, in sweep files, tables and records. An entry
+holds a maker for each kind of world that it can be made for, as an import path that is loaded on first use:
+
+=========  =======================================================================================================
+kind       what the maker is called with
+=========  =======================================================================================================
+problem    the problem, and by name the options of the policy
+cells      the same, for policies that only ``holdcourse compare`` knows
+wind       the `Setting` of a wind backtest
+=========  =======================================================================================================
+
+To register a policy is to add an entry. Entry points in the group ``holdcourse.policies`` and import paths such as
+``my_package.my_module:my_policy`` or ``folder/file.py:my_policy`` are looked up as if they were entries.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> entry = hc.registry.entry_of("gp-md")
+>>> entry.label, entry.shown
+('GP-MD', 'measurements')
+>>> entry.maker()(hc.Problem([0.0, 0.5, 1.0])).name
+'GP-MD'
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from holdcourse.errors import InvalidInput
+
+Kind: TypeAlias = Literal["problem", "cells", "wind"]
+Shown: TypeAlias = Literal["nothing", "measurements", "history", "costs", "hindsight"]
+Maker: TypeAlias = Callable[..., Any]
+
+ENTRY_POINTS = "holdcourse.policies"
+# After Okabe and Ito, for people who see colours differently. All lie between 3:1 contrast on white and on a dark page,
+# so that one colour serves both; dashes tell apart those that know what nobody could measure.
+OTHER_COLOURS = ("#5f8f00", "#3f78d8", "#b06000", "#9a5bd0", "#2f9a88")
+UNMOVED, AFTERWARDS = (1.0, 1.0), (6.0, 2.0, 1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A policy, or what a policy is compared with.
+
+    Attributes
+    ----------
+    name
+        Lower case, with hyphens.
+    label
+        How it is called in figures and tables.
+    sentence
+        What it does.
+    shown
+        What it has to know: "nothing"; "measurements", from which it learns; "history", measured before it begins;
+        "costs", the true ones of every action in each round; "hindsight", all of them in advance, which is no policy.
+    makers
+        By kind of world; an import path ``module:name``, or the function itself.
+    colour, dash
+        Of its line in pictures; dashes are lengths on and off, none for a line drawn through. An entry without a colour
+        gets one of `OTHER_COLOURS`.
+    required
+        Options without which it cannot be made.
+    own_width
+        How wide its bounds are is its own affair: the width of a sweep's other learners is not given to it.
+    context
+        What it is shown in a wind backtest: the hour of the day, as in the paper, or the time in hours since 1970.
+    on_request
+        A wind backtest flies it only where it is asked for by name.
+    source
+        The entry point or import path of code that is not ours.
+    """
+
+    name: str
+    label: str
+    sentence: str
+    shown: Shown = "nothing"
+    makers: Mapping[Kind, str | Maker] = field(default_factory=dict)
+    colour: str = ""
+    dash: tuple[float, ...] = ()
+    required: tuple[str, ...] = ()
+    own_width: bool = False
+    context: Literal["hour", "time"] = "hour"
+    on_request: bool = False
+    source: str | None = None
+
+    @property
+    def knowing(self) -> bool:
+        """Whether it knows more than a machine could measure."""
+        return self.shown in ("costs", "hindsight")
+
+    def maker(self, kind: Kind = "problem") -> Maker:
+        """What makes it for a kind of world."""
+        if kind not in self.makers:
+            raise InvalidInput(f"policy {self.name!r} cannot be made here; there are {', '.join(names(kind))}")
+        made_by = self.makers[kind]
+        return load(made_by) if isinstance(made_by, str) else made_by
+
+
+def _ours() -> Iterable[Entry]:
+    """The policies of the package, in the order of legends and tables."""
+    named, planning, wind = (
+        "holdcourse.deciding.policy",
+        "holdcourse.deciding.planning",
+        "holdcourse.wind.policy.policies",
+    )
+    cells = "holdcourse.experiments.comparison"
+    yield Entry(
+        "fixed",
+        "Fixed",
+        "The one setting that was best in the past: what would be chosen without a controller.",
+        "history",
+        {"problem": f"{named}:fixed", "wind": f"{wind}:fixed"},
+        "#737a82",
+        UNMOVED,
+        required=("history",),
+    )
+    yield Entry(
+        "wind-planner",
+        "Wind planner",
+        "A wind filter with a 12-hour plan: moves for what the wind of the next hours promises, and comes back.",
+        "measurements",
+        {"wind": f"{wind}:wind_planner"},
+        "#c4455d",
+        context="time",
+    )
+    yield Entry(
+        "recommended",
+        "Recommended",
+        "What we would run: it looks at what it is given, picks a plan with others beside it, and says what it picked.",
+        "measurements",
+        {"problem": "holdcourse.deciding.recommended:recommended"},
+        "#b23da2",
+        own_width=True,
+    )
+    yield Entry(
+        "planner",
+        "Planner",
+        "Learns what each setting costs and which contexts follow which, and plans moves that pay.",
+        "measurements",
+        {"problem": f"{planning}:planner", "wind": f"{wind}:planner"},
+        "#2b9318",
+        own_width=True,
+        on_request=True,  # slow, and the hour of the day says little about the wind
+    )
+    yield Entry(
+        "gp-md",
+        "GP-MD",
+        "The paper's algorithm: learns what each setting costs and moves with care, by mirror descent on a tree.",
+        "measurements",
+        {"problem": f"{named}:gp_md", "wind": f"{wind}:gp_md"},
+        "#0077bb",
+    )
+    yield Entry(
+        "gp-md-1",
+        "GP-MD, width 1",
+        "GP-MD with bounds of width 1 instead of the paper's 2.",
+        "measurements",
+        {"cells": f"{cells}:narrow_gp_md"},
+        "#8348ff",
+    )
+    yield Entry(
+        "cgp-lcb",
+        "CGP-LCB",
+        "Learns what each setting costs and ignores what moving costs.",
+        "measurements",
+        {"problem": f"{named}:cgp_lcb", "wind": f"{wind}:cgp_lcb"},
+        "#d55e00",
+    )
+    yield Entry(
+        "proximal-lcb",
+        "Proximal-LCB",
+        "Learns what each setting costs and goes where cost and way together promise least.",
+        "measurements",
+        {"problem": f"{named}:proximal_lcb"},
+        "#cc704c",
+    )
+    yield Entry(
+        "hedged",
+        "Hedged",
+        "Follows whichever of several policies does well, without running back and forth between them.",
+        "measurements",
+        {"problem": "holdcourse.deciding.recipe:hedged_of", "cells": f"{cells}:planner_and_gp_md"},
+        "#00a77a",
+        required=("policies",),
+    )
+    yield Entry(
+        "planner-forecast",
+        "Planner, forecast",
+        "The planner, told the contexts of the next rounds as they will be.",
+        "measurements",
+        {"cells": f"{planning}:planner"},
+        "#2b9318",
+        (8.0, 1.5),
+    )
+    yield Entry(
+        "planner-shuffled",
+        "Planner, shuffled",
+        "The planner, told contexts of the next rounds that are shuffled.",
+        "measurements",
+        {"cells": f"{planning}:planner"},
+        "#2b9318",
+        (2.0, 1.5),
+    )
+    yield Entry(
+        "planner-known",
+        "Planner-Known",
+        "The planner, shown the true costs of every round.",
+        "costs",
+        {"problem": f"{planning}:planner_known"},
+        "#44a08f",
+        (8.0, 2.0),
+    )
+    yield Entry(
+        "md-known",
+        "MD-Known",
+        "Mirror descent that is shown this round's cost of every setting.",
+        "costs",
+        {"problem": f"{named}:md_known", "wind": f"{wind}:md_known"},
+        "#cc6f9e",
+        (5.0, 1.5),
+    )
+    yield Entry(
+        "minc-known",
+        "MinC-Known",
+        "The cheapest setting of every round, whatever the way costs.",
+        "costs",
+        {"problem": f"{named}:minc_known", "wind": f"{wind}:minc_known"},
+        "#8a6cc0",
+        (3.0, 1.0, 1.0, 1.0),
+    )
+    yield Entry(
+        "stationary",
+        "Stationary",
+        "Stays at the setting where the run begins: to compare with.",
+        "nothing",
+        {"problem": f"{named}:stationary", "wind": f"{wind}:stationary"},
+        "#4a96a3",
+        UNMOVED,
+    )
+    yield Entry(
+        "fixed-at",
+        "Fixed at",
+        "One given setting for ever.",
+        "nothing",
+        {"problem": f"{named}:fixed_at"},
+        "#8b7f78",
+        (1.0, 2.5),
+        required=("action",),
+    )
+    yield Entry(
+        "as-recorded",
+        "as recorded",
+        "What was really done.",
+        "hindsight",
+        colour="#7d7d7d",
+        dash=(3.0, 3.0),
+    )
+    yield Entry(
+        "best-fixed",
+        "best fixed",
+        "The one setting that would have been best; known only afterwards.",
+        "hindsight",
+        colour="#a07020",
+        dash=AFTERWARDS,
+    )
+    yield Entry(
+        "clairvoyant",
+        "Clairvoyant",
+        "Perfect hindsight: the best way through all rounds, known in advance.",
+        "hindsight",
+        colour="#009e73",
+        dash=AFTERWARDS,
+    )
+
+
+TABLE: dict[str, Entry] = {entry.name: entry for entry in _ours()}
+
+
+def add(entry: Entry) -> Entry:
+    """Add a policy, or replace the one of that name."""
+    TABLE[entry.name] = entry
+    return entry
+
+
+def names(kind: Kind | None = None, *, shown: Collection[Shown] | None = None, ready: bool = False) -> list[str]:
+    """The names of the table, in its order.
+
+    Parameters
+    ----------
+    kind
+        Only those that can be made for this kind of world.
+    shown
+        Only those that are shown one of these.
+    ready
+        Only those that need no option of their own to be made.
+    """
+    return [
+        name
+        for name, entry in TABLE.items()
+        if (kind is None or kind in entry.makers)
+        and (shown is None or entry.shown in shown)
+        and not (ready and entry.required)
+    ]
+
+
+def entry_of(name: str, kind: Kind | None = None) -> Entry:
+    """The entry of a name, an entry point or an import path; an error that names the nearest ones where there is none.
+
+    Parameters
+    ----------
+    kind
+        The kind of world that it is to be made for.
+    """
+    found = TABLE.get(name)
+    if found is None and ":" in name:
+        found = Entry(name, name, "", makers={"problem": load(name)}, source=name)
+    if found is None and is_installed(name):
+        (point, *_) = entry_points(group=ENTRY_POINTS, name=name)
+        found = Entry(name, name, "", makers={"problem": _callable(point.load(), name)}, source=ENTRY_POINTS)
+    if found is None or (kind is not None and kind not in found.makers):
+        raise unknown(name, names(kind))
+    return found
+
+
+def is_installed(name: str) -> bool:
+    """Whether a policy of this name is an entry point of an installed package, and none of the table."""
+    return name not in TABLE and bool(entry_points(group=ENTRY_POINTS, name=name))
+
+
+def unknown(name: str, known: Collection[str]) -> InvalidInput:
+    """The error about a name that is not among those known."""
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), known, 3, 0.75)
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return InvalidInput(f"policy {name!r} is not known{hint}; there are {', '.join(known)}")
+
+
+def label_of(name: str) -> str:
+    """How a policy is called in figures and tables; one that is not in the table, by its name."""
+    return TABLE[name].label if name in TABLE else name
+
+
+def colour_of(name: str) -> str:
+    """The colour of a policy; those without one of their own get others, by their place in the table or their name."""
+    if name in TABLE and TABLE[name].colour:
+        return TABLE[name].colour
+    plain = [other for other, entry in TABLE.items() if not entry.colour]
+    place = plain.index(name) if name in plain else int(hashlib.sha256(name.encode()).hexdigest(), 16)
+    return OTHER_COLOURS[place % len(OTHER_COLOURS)]
+
+
+def load(source: str) -> Maker:
+    """What an import path names: ``package.module:name`` or ``folder/file.py:name``."""
+    module_name, colon, name = source.rpartition(":")
+    if not colon:
+        raise InvalidInput(f"{source!r} is no import path; write it like my_package.my_module:my_function")
+    module = _from_file(Path(module_name)) if module_name.endswith(".py") else _from_package(module_name, source)
+    if not hasattr(module, name):
+        raise InvalidInput(f"{source!r}: {module_name} has no {name!r}")
+    return _callable(getattr(module, name), source)
+
+
+def _from_package(module_name: str, source: str) -> Any:
+    try:
+        return importlib.import_module(module_name)
+    except ImportError as error:
+        raise InvalidInput(f"cannot import {source!r}: {error}") from None
+
+
+def _from_file(path: Path) -> Any:
+    """A module from a file; the same one whenever it is asked for, so that its classes are the same too."""
+    name = f"holdcourse_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InvalidInput(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InvalidInput(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _callable(found: Any, source: str) -> Maker:
+    if not callable(found):
+        raise InvalidInput(f"{source!r} is a {type(found).__name__}, and cannot be called")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""From measurements to what every action is believed to cost."""

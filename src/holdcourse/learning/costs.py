@@ -1,0 +1,494 @@
+"""Cost models: from a context and the data so far to the cost vector that a rule sees.
+
+`LowerBound` shows the lower confidence bounds of a posterior (GP-MD, CGP-LCB); `Mapped` does so for a cost that is a
+function of what is learned; `KnownCosts` shows the true costs (MD-Known, MinC-Known). A model is mutable: it learns.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> from sklearn.gaussian_process.kernels import RBF
+>>> belief = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)))
+>>> model = hc.costs.LowerBound(belief, width=2.0)
+>>> model.estimate(0.2).costs.tolist()  # nothing is known: mean 0 less twice a deviation of 1
+[-2.0, -2.0, -2.0]
+>>> model.learn(1, 0.2, 3.0)  # the weight of the measurement
+1.0
+
+What a cost model is and what it may be asked, and the checks that costs from outside pass.
+
+Every model is a `CostModel`. What only some can do has a protocol of its own, which is looked for with `isinstance`:
+
+==================  ===================================  ==============================================================
+protocol            method                               who asks
+==================  ===================================  ==============================================================
+`Costs`             ``costs_at(contexts)``               rules that plan, of every model
+`OptimisticCosts`   ``costs_at_optimism(contexts, x)``   rules that plan with bounds and with expected costs
+`ForecastCosts`     ``costs_at_outlook(contexts, o)``    `Lookahead` with forecasts of what will be measured
+`ExpertCosts`       ``of_expert(j)``                     `Hedged`, whose experts have models of their own
+`Gains`             ``maximise``                         whoever must know whether measurements are gains
+==================  ===================================  ==============================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.archive import Arrays, prefixed, require_arrays, under
+from holdcourse.checks import flag, is_finite
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.confidence import Outlier, OutlierGuard, TheoryWidth
+from holdcourse.learning.history import (
+    History,
+    check_context,
+    check_contexts,
+    check_measurement,
+    context_rows,
+    context_vector,
+    require_squarable,
+)
+from holdcourse.learning.posteriors.protocol import Posterior
+from holdcourse.movement.problem import Problem
+
+if TYPE_CHECKING:
+    from holdcourse.deciding.planning.lookahead import Outlook
+
+__all__ = [
+    "REPORTED_OUTLIERS",
+    "Arrays",
+    "CostModel",
+    "Costs",
+    "Estimate",
+    "Every",
+    "ExpertCosts",
+    "ForecastCosts",
+    "Gains",
+    "IntervalMap",
+    "KnownCosts",
+    "LowerBound",
+    "Mapped",
+    "OptimisticCosts",
+    "OutlierGuard",
+    "TheoryWidth",
+    "costs_with_optimism",
+    "maximises",
+]
+
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a model says about one round. All arrays have shape (n,).
+
+    Attributes
+    ----------
+    costs
+        What the rule minimises: lower bounds, or the costs themselves where they are known.
+    expected
+        Expected service cost of each action.
+    mean, std
+        Of the measured quantity, where it is learned.
+    """
+
+    costs: Array
+    expected: Array
+    mean: Array | None = None
+    std: Array | None = None
+
+
+class Costs(Protocol):
+    """What a rule may ask of every cost model."""
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs in each of k contexts; shape (k, n)."""
+        ...
+
+
+@runtime_checkable
+class OptimisticCosts(Costs, Protocol):
+    """Costs that are hopeful where they are uncertain, and can be asked how much of that is hope."""
+
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """Costs with `optimism` times the usual hope, (k, n): 1 gives those of `costs_at`, 0 expected costs."""
+        ...
+
+
+@runtime_checkable
+class ForecastCosts(Costs, Protocol):
+    """Costs that can take forecasts of what will be measured into account."""
+
+    def costs_at_outlook(self, contexts: ArrayLike, outlook: Outlook) -> Array:
+        """Costs given what forecasts say of each of the k contexts, (k, n)."""
+        ...
+
+
+@runtime_checkable
+class ExpertCosts(Costs, Protocol):
+    """Costs as each of several experts sees them."""
+
+    def of_expert(self, expert: int) -> Costs | None:
+        """The costs of one expert; None where these are the ones that are shown in the round."""
+        ...
+
+    def expected_at(self, contexts: ArrayLike) -> Array | None:
+        """Expected costs by which experts are judged, (k, n); None where these are the ones shown in the round."""
+        ...
+
+
+@runtime_checkable
+class Gains(Protocol):
+    """A model that says whether what it is told and shown are gains instead of costs."""
+
+    @property
+    def maximise(self) -> bool:
+        """Whether they are gains."""
+        ...
+
+
+@runtime_checkable
+class CostModel(Costs, Protocol):
+    """Turns context and data into costs. See `holdcourse.testing.check_cost_model`."""
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether `estimate` must be shown the true costs."""
+        ...
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """Costs of every action in this context; `shown` are the true ones, for models that know them."""
+        ...
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Take in a measurement; returns its weight: 1, or less if it was an outlier."""
+        ...
+
+    def new_episode(self) -> None:
+        """Take note that an episode has ended."""
+        ...
+
+    def copy(self) -> Self:
+        """Make an independent twin."""
+        ...
+
+    def state(self) -> Arrays:
+        """Everything learned, as arrays."""
+        ...
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` of an equal model gave."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in JSON values; equal models give equal descriptions."""
+        ...
+
+
+def name_of(function: Any) -> str:
+    """How a function of the user's is called in a record."""
+    return str(getattr(function, "name", getattr(function, "__qualname__", type(function).__qualname__)))
+
+
+def maximises(model: CostModel) -> bool:
+    """Whether a model is told gains."""
+    return isinstance(model, Gains) and bool(model.maximise)
+
+
+def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
+    """Costs at another optimism, (k, n); a model that cannot be asked for one gives the costs that it expects."""
+    if isinstance(model, OptimisticCosts):
+        return model.costs_at_optimism(contexts, optimism)
+    return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
+
+
+def checked_costs(given: Any, n: int, what: str, sign: float = 1.0) -> Array:
+    """Costs from outside as a vector (n,); those of forbidden actions are +inf."""
+    try:
+        costs = sign * np.array(given, dtype=np.float64) + 0.0  # a gain of 0 costs 0, not -0
+    except (TypeError, ValueError):
+        costs = np.full(n, np.nan)
+    if costs.shape != (n,) or not (costs > -np.inf).all():
+        raise InvalidInput(f"{what} must be {n} numbers, one per action, {sign * np.inf} to forbid one; got {given!r}")
+    return costs
+
+
+class KnownCosts:
+    """The true costs, as shown each round: for baselines, and for problems where nothing needs to be learned.
+
+    Parameters
+    ----------
+    costs_of
+        ``costs_of(context) -> (n,)``, given a context vector, where the costs are a function of the context; else they
+        must be shown each round.
+    maximise
+        What is shown are gains.
+    """
+
+    def __init__(
+        self, problem: Problem, costs_of: Callable[[Any], ArrayLike] | None = None, *, maximise: bool = False
+    ) -> None:
+        self.problem = problem
+        self.costs_of = costs_of
+        self.maximise = flag(maximise, "maximise")
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether the costs must be shown."""
+        return self.costs_of is None
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """The costs shown, or those of the context."""
+        if shown is None and self.costs_of is None:
+            raise InvalidInput("this policy needs the true costs of the round: pass costs=, one per action")
+        if shown is None and self.costs_of is not None:
+            shown = self.costs_of(check_context(context, None))
+        what, sign = ("gains", -1.0) if self.maximise else ("costs", 1.0)
+        costs = checked_costs(shown, self.problem.n, what, sign)
+        return Estimate(costs, costs)
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs in each of k contexts; only where they are a function of the context."""
+        rows = check_contexts(contexts, None)
+        return np.array([self.estimate(row).costs for row in rows]).reshape(len(rows), self.problem.n)
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Check the measurement; there is nothing to learn from it."""
+        self.problem.check_action(action)
+        check_context(context, None)
+        check_measurement(measurement)
+        return 1.0
+
+    def new_episode(self) -> None:
+        """Do nothing: an episode changes no costs."""
+
+    def copy(self) -> KnownCosts:
+        """Return the model itself, which holds nothing that changes."""
+        return self
+
+    def state(self) -> Arrays:
+        """Return no arrays, as nothing is learned."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> KnownCosts:
+        """Return the model itself, as there is nothing to take over."""
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in JSON values."""
+        source = None if self.costs_of is None else name_of(self.costs_of)
+        return {"model": "KnownCosts", "costs_of": source, "maximise": self.maximise}
+
+
+Every: TypeAlias = Literal["round", "episode"]
+IntervalMap: TypeAlias = Callable[[Array, Array], Array]
+
+REMEMBERED_PREDICTIONS = 256
+REPORTED_OUTLIERS = 100  # the newest ones; a controller runs for months
+WAITING = ("waiting.actions", "waiting.contexts", "waiting.measurements")
+OUTLIERS = ("outliers.actions", "outliers.contexts", "outliers.measurements", "outliers.weights")
+
+
+class LowerBound:
+    """Lower confidence bounds of a learned cost: mean - width * std.
+
+    Parameters
+    ----------
+    posterior
+        What is known of the measured quantity; it is conditioned in place.
+    width
+        A constant (2.0 in the paper's experiments), or `TheoryWidth`.
+    every
+        "round": bounds follow every measurement (the paper's experiments). "episode": they are frozen within an episode
+        (its theorem).
+    maximise
+        The measured quantity is a gain: its negative upper bound is the cost.
+    guard
+        How to treat measurements far off; None takes all at face value.
+    guaranteed
+        Add to the deviation the bound on what the flat posterior's basis leaves out.
+    interval_map
+        For a cost that is a function of the measured quantity; see `Mapped`.
+
+    Attributes
+    ----------
+    outliers
+        The newest measurements that the guard down-weighted.
+    """
+
+    needs_costs = False
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        width: float | TheoryWidth = 2.0,
+        *,
+        every: Every = "round",
+        maximise: bool = False,
+        guard: OutlierGuard | None = None,
+        guaranteed: bool = False,
+        interval_map: IntervalMap | None = None,
+    ) -> None:
+        if not isinstance(width, TheoryWidth) and not (is_finite(width) and width >= 0):
+            raise InvalidInput(f"width must be 0 or more, or a TheoryWidth, got {width!r}")
+        if every not in ("round", "episode"):
+            raise InvalidInput(f"every must be 'round' or 'episode', got {every!r}")
+        if maximise and interval_map is not None:
+            raise InvalidInput("a map gives costs already; express the gain in it instead of maximise=True")
+        if guard is not None and not callable(getattr(guard, "tamed", None)):
+            raise InvalidInput(f"guard must be an OutlierGuard, or None, got {guard!r}")
+        if interval_map is not None and not callable(interval_map):
+            raise InvalidInput(f"interval_map must be a function of two arrays, or None, got {interval_map!r}")
+        self.posterior = posterior
+        self.width = width if isinstance(width, TheoryWidth) else float(width)
+        self.every: Every = every
+        self.maximise = flag(maximise, "maximise")
+        self.guard = guard
+        self.guaranteed = flag(guaranteed, "guaranteed")
+        self.interval_map = interval_map
+        self.outliers: list[Outlier] = []
+        self._waiting: list[tuple[int, Array, float]] = []  # for the end of the episode
+        self._predicted: dict[bytes, tuple[Array, Array]] = {}  # by context,
+        self._predicted_after = -1  # when so many measurements had been told
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """Lower bounds of every action's cost in this context."""
+        mean, std = self._predict(context_vector(context))
+        return Estimate(self._bounds(mean, std), self._least_costs(mean, mean), mean, std)
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Lower bounds in each of k contexts, shape (k, n)."""
+        return self.costs_at_optimism(contexts, 1.0)
+
+    def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
+        """Lower bounds with `optimism` times the width, shape (k, n); 0 gives expected costs."""
+        rows = context_rows(contexts)
+        bounds = [self._bounds(*self._predict(row), optimism) for row in rows]
+        return np.array(bounds).reshape(len(rows), self.posterior.prior.problem.n)
+
+    def _predict(self, context: Array) -> tuple[Array, Array]:
+        """The posterior's prediction; a rule that plans asks for the same contexts several times within a round.
+
+        The posterior checks a context when it is predicted first; one that is remembered was checked.
+        """
+        told = self.posterior.observations
+        if told != self._predicted_after or len(self._predicted) >= REMEMBERED_PREDICTIONS:
+            self._predicted.clear()
+            self._predicted_after = told
+        key = context.tobytes()
+        if key not in self._predicted:
+            mean, std = (array.view() for array in self.posterior.predict(context))
+            for array in (mean, std):  # kept for the next time it is asked
+                array.setflags(write=False)
+            self._predicted[key] = mean, std
+        return self._predicted[key]
+
+    def _bounds(self, mean: Array, std: Array, optimism: float = 1.0) -> Array:
+        width = optimism * (self.width.of(self.posterior) if isinstance(self.width, TheoryWidth) else self.width)
+        spread = std + self.posterior.truncation_bound(std) if self.guaranteed else std
+        return self._least_costs(mean - width * spread, mean + width * spread)
+
+    def _least_costs(self, low: Array, high: Array) -> Array:
+        if self.interval_map is not None:
+            return checked_costs(self.interval_map(low, high), len(low), f"costs from {name_of(self.interval_map)}")
+        return -high if self.maximise else low
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Take in a measurement, now or at the end of the episode; returns its weight."""
+        self.posterior.prior.problem.check_action(action)
+        vector, y, weight = context_vector(context), check_measurement(measurement), 1.0
+        if self._waiting:  # one posterior takes contexts of any length, but all of the same
+            check_context(vector, len(self._waiting[0][1]))
+        if self.guard is not None or self.every == "episode":
+            mean, std = self.posterior.predict(vector)  # checks the context
+            if self.guard is not None:
+                spread = math.sqrt(float(std[action]) ** 2 + self.posterior.prior.noise_variance)
+                y, weight = self.guard.tamed(y, float(mean[action]), spread)
+        require_squarable(y, "measurements")
+        if self.every == "episode":
+            self._waiting.append((int(action), vector, y))
+        else:
+            self.posterior.condition(int(action), vector, y)
+        if weight < 1.0:
+            self.outliers.append(Outlier(int(action), tuple(vector.tolist()), float(measurement), weight))
+            del self.outliers[:-REPORTED_OUTLIERS]
+        return weight
+
+    def new_episode(self) -> None:
+        """Let the episode's data into the bounds."""
+        if self._waiting:  # all at once: within an episode, measurements may come in another order than their times
+            self.posterior.condition_on(History.from_triples(self._waiting))
+            self._waiting.clear()
+
+    def copy(self) -> LowerBound:
+        """Make an independent twin."""
+        twin = LowerBound(
+            self.posterior.copy(),
+            self.width,
+            every=self.every,
+            maximise=self.maximise,
+            guard=self.guard,
+            guaranteed=self.guaranteed,
+            interval_map=self.interval_map,
+        )
+        twin.outliers, twin._waiting = list(self.outliers), list(self._waiting)
+        return twin
+
+    def state(self) -> Arrays:
+        """The posterior's arrays, what waits for the end of the episode, and the outliers reported."""
+        arrays = prefixed("posterior.", self.posterior.state())
+        outliers = [(o.action, o.context, o.measurement, o.weight) for o in self.outliers]
+        return arrays | _columns(WAITING, self._waiting) | _columns(OUTLIERS, outliers)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> LowerBound:
+        """Take over what `state` of an equal model gave."""
+        require_arrays(arrays, (*WAITING, *OUTLIERS), "a LowerBound")
+        self.posterior.restore(under("posterior.", arrays))
+        self._predicted.clear()
+        waiting, outliers = (zip(*(arrays[name] for name in names), strict=True) for names in (WAITING, OUTLIERS))
+        self._waiting = [(int(a), np.array(c), float(y)) for a, c, y in waiting]
+        self.outliers = [Outlier(int(a), tuple(c.tolist()), float(y), float(w)) for a, c, y, w in outliers]
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in JSON values."""
+        return {
+            "model": "LowerBound",
+            "width": asdict(self.width) if isinstance(self.width, TheoryWidth) else self.width,
+            "every": self.every,
+            "maximise": self.maximise,
+            "guard": None if self.guard is None else self.guard.deviations,
+            "guaranteed": self.guaranteed,
+            "map": None if self.interval_map is None else name_of(self.interval_map),
+            "posterior": self.posterior.describe(),
+        }
+
+
+def Mapped(  # noqa: N802 - it reads as what it makes
+    posterior: Posterior, interval_map: IntervalMap, width: float | TheoryWidth = 2.0, **options: Any
+) -> LowerBound:
+    """Lower bounds of a cost that is a function of the learned quantity: wind speed is learned, energy is paid.
+
+    Parameters
+    ----------
+    posterior
+        What is known of the measured quantity.
+    interval_map
+        ``interval_map(low, high) -> (n,)``: the least cost of each action when the quantity of every action lies
+        between low and high, both (n,). It need not be monotone, and may look at all actions together. With
+        low = high it gives the cost itself.
+    width, options
+        As in `LowerBound`.
+    """
+    return LowerBound(posterior, width, interval_map=interval_map, **options)
+
+
+def _columns(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Arrays:
+    """Records (action, context, numbers) as one array per field."""
+    types = (np.int64, *(np.float64 for _ in names[1:]))
+    return {name: np.array([row[k] for row in rows], dtype=types[k]) for k, name in enumerate(names)}

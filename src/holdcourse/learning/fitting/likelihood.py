@@ -1,0 +1,379 @@
+"""What is fitted, and how likely measurements make it.
+
+What is fitted: the parameters of a kernel and the noise, with the bounds and weak priors that inputs suggest.
+
+Parameters are kept as logarithms, in one vector theta (p,): for each product kernel its variance, its action and its
+context parameters, and at the end the noise deviation, if that is fitted. Measurements count in units of their own
+scale here, so an expected variance is 1.
+
+The log likelihood of measurements and its gradient in the parameters.
+
+=========  ===================================================================================================  =======
+symbol     meaning                                                                                              shape
+=========  ===================================================================================================  =======
+theta      logarithms of the parameters, see `parameters`                                                       (p,)
+z          measurements less their mean (or the given prior mean), in units of their scale                      (t,)
+m          the constant left of the prior mean that fits best; 0 where a prior mean is given
+cov        covariance of z under theta, noise included                                                          (t, t)
+alpha      cov^-1 (z - m)                                                                                       (t,)
+pull       alpha alpha^T - cov^-1, twice the derivative of the log likelihood by cov                            (t, t)
+=========  ===================================================================================================  =======
+
+What is maximised is log p(z | theta, m) + log p(theta) + log p(m). The priors are weak: log-normal in each parameter,
+normal in m. With five measurements they decide, with two hundred they are not felt. The gradient by m is 0 at the best
+m, so theta's gradient is taken with m fixed. Covariances are computed once per distinct action and context.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import History
+from holdcourse.learning.kernels import AnyKernel, Kernel, summed
+from holdcourse.movement.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Kind: TypeAlias = Literal["length", "variance", "noise", "other"]
+
+PRIOR_WIDTH = 1.5  # deviation of every log-parameter: two of them are a factor 20
+NOISE_CENTRE = 0.1  # noise deviation expected before looking
+NOISE_RANGE = (1e-4, 3.0)  # below, the covariance can no longer be factored safely
+VARIANCE_RANGE = (1e-4, 1e3)  # times the variance expected before looking
+LENGTH_RANGE = (0.25, 30.0)  # times the spacing of the inputs, and times their extent
+FINEST = 1e-3  # gaps smaller than this share of the extent do not count as spacing
+CYCLE_RANGE = (0.05, 30.0)  # length scale of ExpSineSquared, which has no unit
+OTHER_RANGE = (1e-3, 1e3)  # parameters of any other kind: times where they start
+SMALLEST = 1e-140  # inputs that differ by less are equal: their squares would vanish
+SKLEARN_BOUNDS = (1e-5, 1e5)  # scikit-learn's default: nobody chose them
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One entry of theta; all numbers are logarithms. A parameter that is held has equal bounds."""
+
+    name: str
+    kind: Kind
+    start: float
+    centre: float
+    lower: float
+    upper: float
+
+    @property
+    def held(self) -> bool:
+        """Whether it is left as it is."""
+        return self.lower == self.upper
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """How far the inputs reach along each axis, as a kernel sees them; all (d,)."""
+
+    spacing: Array
+    spread: Array  # standard deviation
+    extent: Array
+    size: Array  # largest absolute value
+
+    @classmethod
+    def of(cls, points: Array) -> Ranges:
+        """The ranges of points (k, d)."""
+        extent = np.ptp(points, axis=0)
+        extent = np.where(extent > SMALLEST, extent, 0.0)
+        spacing = np.zeros_like(extent)
+        for axis in np.flatnonzero(extent > 0):
+            gaps = np.diff(np.unique(points[:, axis])) / extent[axis]
+            spacing[axis] = max(gaps.min(), FINEST) * extent[axis]
+        spread = (points / np.where(extent > 0, extent, 1.0)).std(axis=0) * extent
+        return cls(spacing, spread, extent, np.abs(points).max(axis=0))
+
+    @property
+    def varying(self) -> int:
+        """Number of axes along which the inputs differ."""
+        return int((self.extent > 0).sum())
+
+    def merged(self) -> Ranges:
+        """One axis in place of all, for a length scale that they share."""
+        vary = self.extent > 0
+        if not vary.any():
+            return Ranges(*(np.array([values.max()]) for values in (self.spacing, self.spread, self.extent, self.size)))
+        spacing, spread, extent = self.spacing[vary].min(), self.spread[vary].mean(), self.extent.max()
+        return Ranges(*(np.array([value]) for value in (spacing, spread, extent, self.size.max())))
+
+
+def parameters(problem: Problem, contexts: Array, kernel: AnyKernel, *, noise: bool) -> list[Parameter]:
+    """The entries of theta for measurements in these contexts (t, d); `noise`: whether the noise is fitted too."""
+    shares = np.array([part.variance * _level(part, problem, contexts) for part in kernel.parts])
+    result = []
+    for number, (part, share) in enumerate(zip(kernel.parts, shares / shares.sum(), strict=True), start=1):
+        prefix = f"part {number} " if len(kernel.parts) > 1 else ""
+        expected = math.log(share / _level(part, problem, contexts))
+        low, high = (expected + math.log(factor) for factor in VARIANCE_RANGE)
+        result.append(Parameter(f"{prefix}variance", "variance", expected, expected, low, high))
+        sides: dict[str, tuple[Any, Ranges]] = {}
+        if not isinstance(part.action, np.ndarray):
+            sides["action"] = part.action, Ranges.of(part.action_inputs(problem.actions))
+        if part.context is not None:
+            sides["context"] = part.context, Ranges.of(part.context_inputs(contexts))
+        axes = sum(ranges.varying for _, ranges in sides.values())
+        for side, (factor, ranges) in sides.items():
+            result += _factor_parameters(f"{prefix}{side}", factor, ranges, axes)
+    if noise:
+        centre = math.log(NOISE_CENTRE)
+        result.append(Parameter("noise_std", "noise", centre, centre, *map(math.log, NOISE_RANGE)))
+    return result
+
+
+def theta_of(kernel: AnyKernel) -> Array:
+    """The parameters of a kernel, without the noise."""
+    pieces = []
+    for part in kernel.parts:
+        factors = [factor for factor in (part.action, part.context) if hasattr(factor, "theta")]
+        pieces += [np.array([math.log(part.variance)]), *(factor.theta for factor in factors)]
+    return np.concatenate(pieces)
+
+
+def kernel_with(kernel: AnyKernel, theta: Array, variance_unit: float = 1.0) -> AnyKernel:
+    """The same structure with other parameters; variances are multiplied by `variance_unit`."""
+    parts, place = [], 0
+    for part in kernel.parts:
+        variance = math.exp(theta[place]) * variance_unit
+        place += 1
+        factors = []
+        for factor in (part.action, part.context):
+            if hasattr(factor, "theta"):
+                count = len(factor.theta)
+                factor = factor.clone_with_theta(theta[place : place + count])
+                place += count
+            factors.append(factor)
+        shifts = (part.action_shift, part.action_scale, part.context_shift, part.context_scale)
+        parts.append(Kernel(factors[0], factors[1], variance, *shifts))
+    return summed(parts)
+
+
+def _level(part: Kernel, problem: Problem, contexts: Array) -> float:
+    """Typical value on the diagonal of a product kernel, without its variance."""
+    if isinstance(part.action, np.ndarray):
+        action = np.diag(part.action)
+    else:
+        action = part.action.diag(part.action_inputs(problem.actions))
+    return float(np.mean(action) * np.mean(part.context_variances(contexts)))
+
+
+def _factor_parameters(side: str, factor: Any, ranges: Ranges, axes: int) -> list[Parameter]:
+    """Parameters of one scikit-learn kernel, in the order of its theta."""
+    result: list[Parameter] = []
+    for entry in factor.hyperparameters:
+        if entry.fixed:
+            continue
+        *path, name = entry.name.split("__")
+        owner = factor
+        for step in path:
+            owner = getattr(owner, step)
+        title = " ".join([side, *([type(owner).__name__] if path else []), name.replace("_", " ")])
+        starts = np.log(np.atleast_1d(getattr(owner, name)))
+        own_bounds = not np.all(entry.bounds == SKLEARN_BOUNDS)
+        along = ranges.merged() if entry.n_elements == 1 else ranges
+        for k, start in enumerate(starts.tolist()):
+            kind, centre, low, high = _usual(type(owner).__name__, name, start, along, k, axes)
+            if own_bounds:
+                low, high = (float(bound) for bound in np.log(entry.bounds[k]))
+                kind, centre = "other", start
+            full = title if entry.n_elements == 1 else f"{title} (axis {k})"
+            start, centre = (float(np.clip(value, low, high)) for value in (start, centre))
+            result.append(Parameter(full, kind, start, centre, low, high))
+    return result
+
+
+def _usual(owner: str, name: str, start: float, along: Ranges, k: int, axes: int) -> tuple[Kind, float, float, float]:
+    """Kind, prior centre and bounds of a parameter for which nobody has chosen bounds."""
+    if name == "periodicity":  # a day is a day; and the likelihood has a peak at every multiple of it
+        return "other", start, start, start
+    if name != "length_scale":
+        return "other", start, start + math.log(OTHER_RANGE[0]), start + math.log(OTHER_RANGE[1])
+    if owner == "ExpSineSquared":
+        return "length", 0.0, math.log(CYCLE_RANGE[0]), math.log(CYCLE_RANGE[1])
+    if along.extent[k] == 0:  # nothing to learn from; inputs as different as the value itself are taken as unlike
+        centre = math.log(along.size[k]) if along.size[k] > SMALLEST else 0.0
+        return "length", centre, centre, centre
+    # Distances grow with the number of axes, and so do the length scales that leave anything alike.
+    centre = math.log(along.spread[k] * math.sqrt(axes))
+    return (
+        "length",
+        centre,
+        math.log(LENGTH_RANGE[0] * along.spacing[k]),
+        math.log(LENGTH_RANGE[1] * along.extent[k]),
+    )
+
+
+Indices: TypeAlias = NDArray[np.int64]
+
+MEAN_WIDTH = 1.0  # prior deviation of m, in units of z
+NOISE_FLOOR = 1e-10  # noise variance in place of less: below, cov cannot be factored in double precision
+JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # tried in this order, as a share of the mean variance
+
+
+class Likelihood:
+    """How well parameters explain measurements.
+
+    Parameters
+    ----------
+    problem, history
+        Where was measured; the measurements themselves are `z`.
+    z
+        Standardised measurements.
+    kernel
+        The structure.
+    entries
+        What theta holds.
+    noise
+        Noise deviation in units of z; None: the last entry of theta.
+    free_mean
+        Whether m is fitted.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        history: History,
+        z: Array,
+        kernel: AnyKernel,
+        entries: list[Parameter],
+        noise: float | None,
+        *,
+        free_mean: bool,
+    ) -> None:
+        self.structure, self.entries, self.fixed_noise, self.free_mean = kernel, entries, noise, free_mean
+        self.centre = np.array([entry.centre for entry in entries])
+        self.bounds = [(entry.lower, entry.upper) for entry in entries]
+        self.evaluations = 0
+        self._z = z
+        self._parts = []
+        for part in kernel.parts:
+            if isinstance(part.action, np.ndarray):
+                action = _Factor.constant(part.action, history.actions)
+            else:
+                action = _Factor.over(part.action_inputs(problem.actions[history.actions]))
+            if part.context is None:
+                context = _Factor.constant(np.ones((1, 1)), np.zeros(len(history), dtype=np.int64))
+            else:
+                context = _Factor.over(part.context_inputs(history.contexts))
+            self._parts.append((action, context))
+
+    def noise(self, theta: Array) -> float:
+        """Noise deviation in units of z."""
+        return math.exp(theta[-1]) if self.fixed_noise is None else self.fixed_noise
+
+    def evaluate(self, theta: Array) -> tuple[float, Array, float]:
+        """Log likelihood at the best m, its gradient, and that m."""
+        from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+        self.evaluations += 1
+        z, t = self._z, len(self._z)
+        noise_variance = max(self.noise(theta) ** 2, NOISE_FLOOR)
+        cov = np.zeros((t, t))
+        pieces = []
+        for part, (action, context) in zip(kernel_with(self.structure, theta).parts, self._parts, strict=True):
+            among_actions, action_slopes = action.evaluate(part.action)
+            among_contexts, context_slopes = context.evaluate(part.context)
+            pieces.append((part.variance, among_actions, action_slopes, among_contexts, context_slopes))
+            cov += part.variance * action.spread(among_actions) * context.spread(among_contexts)
+        level = float(np.trace(cov)) / t
+        for jitter in JITTERS:
+            factor, failed = dpotrf(cov + (noise_variance + jitter * level) * np.eye(t), lower=1)
+            if not failed:
+                break
+        else:
+            raise InvalidInput(
+                f"the kernel {self.structure} is not positive semidefinite at these inputs; one that is periodic, for "
+                "example, may depend on one axis only"
+            )
+        solved = dpotrs(factor, np.column_stack([z, np.ones(t)]), lower=1)[0]
+        mean = float(solved[:, 0].sum() / (solved[:, 1].sum() + MEAN_WIDTH**-2)) if self.free_mean else 0.0
+        alpha = solved[:, 0] - mean * solved[:, 1]
+        value = -0.5 * float((z - mean) @ alpha) - float(np.log(np.diag(factor)).sum()) - t / 2 * math.log(2 * math.pi)
+
+        inverse = np.tril(dpotri(factor, lower=1)[0])
+        pull = np.outer(alpha, alpha) - inverse - np.tril(inverse, -1).T
+        slopes: list[float] = []
+        for (variance, ka, dka, kc, dkc), (action, context) in zip(pieces, self._parts, strict=True):
+            by_context = variance * pull * context.spread(kc)
+            by_actions = action.gather(by_context)
+            slopes.append(0.5 * float((by_actions * ka).sum()))
+            slopes += (0.5 * np.einsum("ij,ijk->k", by_actions, dka)).tolist()
+            if dkc.shape[2]:
+                by_contexts = context.gather(variance * pull * action.spread(ka))
+                slopes += (0.5 * np.einsum("ij,ijk->k", by_contexts, dkc)).tolist()
+        if self.fixed_noise is None:
+            slopes.append(float(np.trace(pull)) * noise_variance)
+        return value, np.array(slopes), mean
+
+    def loss(self, theta: Array) -> tuple[float, Array]:
+        """What is minimised, minus the log posterior up to a constant, and its gradient."""
+        value, slopes, mean = self.evaluate(theta)
+        off = (theta - self.centre) / PRIOR_WIDTH
+        return 0.5 * float(off @ off) + 0.5 * (mean / MEAN_WIDTH) ** 2 - value, off / PRIOR_WIDTH - slopes
+
+    def maximise(self, start: Array, evaluations: int) -> tuple[Array, float]:
+        """Climb from `start`: where it ends, and the log posterior there."""
+        from scipy.optimize import minimize
+
+        lower, upper = np.array(self.bounds).T
+        result = minimize(
+            self.loss,
+            np.clip(start, lower, upper),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.bounds,
+            options={"maxfun": evaluations, "maxls": 10},
+        )
+        return np.clip(result.x, lower, upper), -float(result.fun)
+
+    def random_start(self, rng: np.random.Generator) -> Array:
+        """A draw from the prior, within the bounds."""
+        lower, upper = np.array(self.bounds).T
+        return np.clip(self.centre + PRIOR_WIDTH * rng.standard_normal(len(self.centre)), lower, upper)
+
+
+class _Factor:
+    """One factor of a product kernel at the inputs of t measurements, of which u are distinct."""
+
+    def __init__(self, points: Array, which: Indices, matrix: Array | None) -> None:
+        from scipy.sparse import csr_array
+
+        self.points, self.which, self.matrix = points, which, matrix
+        size = (len(points), len(which))
+        self._incidence = csr_array((np.ones(len(which)), (which, np.arange(len(which)))), shape=size)
+
+    @classmethod
+    def over(cls, inputs: Array) -> _Factor:
+        """The factor of a scikit-learn kernel that sees these inputs, (t, d)."""
+        distinct, which = np.unique(inputs, axis=0, return_inverse=True)
+        return cls(distinct, which.reshape(-1), None)
+
+    @classmethod
+    def constant(cls, matrix: Array, rows: Indices) -> _Factor:
+        """The factor of a matrix that is not fitted, whose rows the measurements belong to, (t,)."""
+        distinct, which = np.unique(rows, return_inverse=True)
+        return cls(distinct[:, None].astype(np.float64), which.reshape(-1), matrix[np.ix_(distinct, distinct)])
+
+    def evaluate(self, kernel: Any) -> tuple[Array, Array]:
+        """Covariance (u, u) between the distinct inputs, and its derivatives (u, u, p)."""
+        if self.matrix is not None:
+            return self.matrix, np.zeros((*self.matrix.shape, 0))
+        values, slopes = kernel(self.points, eval_gradient=True)
+        return values, slopes
+
+    def spread(self, values: Array) -> Array:
+        """Spread a matrix over distinct inputs to one over measurements: (u, u) -> (t, t)."""
+        return values[np.ix_(self.which, self.which)]
+
+    def gather(self, values: Array) -> Array:
+        """Sums over measurements with equal inputs: (t, t) -> (u, u)."""
+        half = self._incidence @ values
+        gathered: Array = (self._incidence @ half.T).T
+        return gathered

@@ -1,0 +1,466 @@
+"""What we believe about the cost before measuring: how alike two actions are, and two contexts.
+
+A `Kernel` is a product, ``variance * action(x, x') * context(e, e')``, over scikit-learn's kernels, with the
+scaling of the inputs declared once. Sums of such products describe costs with several causes: ``slow + fast``.
+
+>>> from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
+>>> import holdcourse as hc
+>>> daily = hc.Kernel(action=RBF(0.2), context=ExpSineSquared(1.0, periodicity=24.0), variance=2.0)
+>>> hc.Kernel.from_json(daily.to_json()) == daily
+True
+
+Noise is no part of a kernel: it is declared where the posterior is made. scikit-learn is imported only when a kernel
+is read back from JSON; until then we hold what the user has built with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.checks import float_array, is_finite, require_finite
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.movement.problem import Problem
+
+__all__ = ["AnyKernel", "Kernel", "KernelSum", "check_kernel", "summed", "zscore"]
+
+
+Array: TypeAlias = NDArray[np.float64]
+
+SYMMETRY_TOLERANCE = 1e-9  # relative; rounding in a user's own covariance matrix is not an error
+
+
+def checked_covariance(matrix: Any) -> Array:
+    """An (n, n) covariance matrix of the actions, exactly symmetric and read-only."""
+    try:
+        square = np.array(matrix, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"action must be a scikit-learn kernel such as RBF(0.2), or an (n, n) covariance matrix, got {matrix!r}"
+        ) from None
+    if square.ndim != 2 or square.shape[0] != square.shape[1] or square.size == 0:
+        raise InvalidInput(f"the action covariance must be an (n, n) matrix, got shape {square.shape}")
+    require_finite(square, "the action covariance")
+    scale = float(np.abs(square).max())
+    if scale == 0 or np.diag(square).min() < 0:
+        raise InvalidInput("the action covariance must have variances on its diagonal: not negative, and not all 0")
+    uneven = np.abs(square - square.T)
+    if uneven.max() > SYMMETRY_TOLERANCE * scale:
+        i, j = (int(k) for k in np.unravel_index(int(uneven.argmax()), square.shape))
+        raise InvalidInput(
+            f"the action covariance must be symmetric, but ({i}, {j}) is {square[i, j]:.6g} and back {square[j, i]:.6g}"
+        )
+    square = (square + square.T) / 2
+    lowest = float(np.linalg.eigvalsh(square)[0])
+    if lowest < -SYMMETRY_TOLERANCE * scale * len(square):
+        raise InvalidInput(f"the action covariance must be positive semidefinite, but has the eigenvalue {lowest:.3g}")
+    square.setflags(write=False)
+    return square
+
+
+def checked_axis_numbers(values: Any, name: str, *, positive: bool) -> float | Array:
+    """A shift or a scale: one number, or one per axis."""
+    numbers = float_array(values, name)
+    if numbers.ndim > 1 or numbers.size == 0 or not np.isfinite(numbers).all() or (positive and (numbers <= 0).any()):
+        raise InvalidInput(f"{name} must be a finite{' positive' * positive} number, or one per axis, got {values!r}")
+    if numbers.size == 1:
+        return float(numbers.reshape(-1)[0])
+    numbers.setflags(write=False)
+    return numbers
+
+
+SERIALISABLE = (
+    "RBF",
+    "Matern",
+    "RationalQuadratic",
+    "ExpSineSquared",
+    "ConstantKernel",
+    "DotProduct",
+    "Sum",
+    "Product",
+    "Exponentiation",
+)
+
+
+def encoded(value: Any) -> Any:
+    """A field of a kernel, or a scikit-learn kernel, in JSON values; kernel classes of the user's own are refused."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"float": str(float(value))}  # Matern's nu may be infinite
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist()}
+    if isinstance(value, list):
+        return [encoded(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [encoded(item) for item in value]}
+    kind = type(value).__name__
+    if kind not in SERIALISABLE or not type(value).__module__.startswith("sklearn."):
+        raise InvalidInput(f"a {kind} cannot be written to JSON; the kernels that can are {list(SERIALISABLE)}")
+    return {"kernel": kind, "with": {name: encoded(item) for name, item in value.get_params(deep=False).items()}}
+
+
+def decoded(data: Any) -> Any:
+    """Read what `encoded` gave."""
+    if isinstance(data, list):
+        return [decoded(item) for item in data]
+    if not isinstance(data, Mapping):
+        return data
+    if "float" in data:
+        return float(data["float"])
+    if "array" in data:
+        return np.array(data["array"], dtype=np.float64)
+    if "tuple" in data:
+        return tuple(decoded(item) for item in data["tuple"])
+    kind = data["kernel"]
+    if kind not in SERIALISABLE:
+        raise InvalidInput(f"kernel {kind!r} is not known; the kernels that can be read are {list(SERIALISABLE)}")
+    from sklearn.gaussian_process import kernels as sklearn_kernels
+
+    return getattr(sklearn_kernels, kind)(**{name: decoded(item) for name, item in data["with"].items()})
+
+
+OPERANDS = ("k1", "k2", "kernel")
+# What each number of scikit-learn's kernels must be above, whether it may be equal, and how many axes it may have.
+NUMBERS = {
+    "length_scale": (0.0, False, 1),
+    "nu": (0.0, False, 0),
+    "alpha": (0.0, False, 0),
+    "periodicity": (0.0, False, 0),
+    "constant_value": (0.0, False, 0),
+    "sigma_0": (0.0, True, 0),
+    "exponent": (0.0, False, 0),
+}
+
+
+def is_sklearn_kernel(value: Any) -> bool:
+    """Whether it has what we ask of one; a class of the user's own may have it too."""
+    return callable(value) and hasattr(value, "diag") and hasattr(value, "get_params") and not isinstance(value, type)
+
+
+def _children(kernel: Any) -> list[Any]:
+    return [value for value in kernel.get_params(deep=False).values() if is_sklearn_kernel(value)]
+
+
+def refuse_noise(kernel: Any, name: str) -> None:
+    """Raise where a kernel holds noise, however deep; `name` says whose part it is."""
+    if not is_sklearn_kernel(kernel):
+        return
+    if type(kernel).__name__ == "WhiteKernel":
+        raise InvalidInput(
+            f"{name} holds a WhiteKernel; noise is no part of a kernel here, pass it as noise_std instead"
+        )
+    for child in _children(kernel):
+        refuse_noise(child, name)
+
+
+def check_parameters(kernel: Any, name: str) -> None:
+    """Raise where a number in a kernel makes no sense, however deep; `name` says whose part it is.
+
+    scikit-learn takes any value, and a NaN would only be found in a decision. Of a class of the user's own we know just
+    that NaN is no parameter.
+    """
+    if not is_sklearn_kernel(kernel):
+        return
+    kind, ours = type(kernel).__name__, type(kernel).__module__.startswith("sklearn.")
+    for option, value in kernel.get_params(deep=False).items():
+        where = f"{option} of {kind} in {name}"
+        if is_sklearn_kernel(value):
+            check_parameters(value, name)
+        elif ours and option in OPERANDS:
+            raise InvalidInput(f"{where} must be a kernel, got {value!r}")
+        elif ours and option in NUMBERS:
+            _check_numbers(value, where, *NUMBERS[option])
+        elif ours and option.endswith("_bounds") and not isinstance(value, str):
+            _check_numbers(value, where, 0.0, False, 2)
+        elif isinstance(value, float | np.floating | np.ndarray) and np.isnan(value).any():
+            raise InvalidInput(f"{where} is {value!r}, which is no number")
+
+
+def _check_numbers(value: Any, where: str, least: float, or_equal: bool, axes: int) -> None:
+    numbers = float_array(value, where)
+    fits = numbers >= least if or_equal else numbers > least
+    finite = np.isfinite(numbers) | (np.isposinf(numbers) & where.startswith("nu "))  # an infinite nu is the RBF kernel
+    if numbers.ndim > axes or numbers.size == 0 or not (fits & finite).all():
+        beyond = f"{least:g} or more" if or_equal else f"above {least:g}"
+        raise InvalidInput(f"{where} must be finite and {beyond}, got {plain(value)!r}")
+
+
+def axis_counts(kernel: Any) -> list[int]:
+    """Sizes of the per-axis length scales in a kernel, 1 where there is one for all."""
+    own = [int(np.size(kernel.get_params(deep=False).get("length_scale", 1.0)))]
+    return own + [count for child in _children(kernel) for count in axis_counts(child)]
+
+
+Indices: TypeAlias = NDArray[np.int64]
+AnyKernel: TypeAlias = "Kernel | KernelSum"
+
+FIELDS = ("action", "context", "variance", "action_shift", "action_scale", "context_shift", "context_scale")
+
+
+def zscore(values: ArrayLike) -> tuple[Array, Array]:
+    """Shift and scale that give `values` (one row per point) mean 0 and standard deviation 1 along each axis.
+
+    An axis that never changes gets scale 1.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> shift, scale = hc.zscore([1.0, 2.0, 3.0])
+    >>> shift.tolist(), scale.round(3).tolist()
+    ([2.0], [0.816])
+    """
+    points = float_array(values, "values")
+    points = points[:, None] if points.ndim == 1 else points
+    if points.ndim != 2 or len(points) == 0 or not np.isfinite(points).all():
+        raise InvalidInput(f"zscore needs one or more rows of finite numbers, got {plain(values)!r}")
+    spread = points.std(axis=0)
+    return points.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+
+class _Summable(ABC):
+    """What a product kernel and a sum of them have in common."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Kernel, ...]:
+        """The product kernels whose sum this is."""
+
+    def __add__(self, other: AnyKernel) -> KernelSum:
+        if not isinstance(other, _Summable):
+            return NotImplemented
+        return KernelSum(self.parts + other.parts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Summable):
+            return NotImplemented
+        return len(self.parts) == len(other.parts) and all(map(_same, self.parts, other.parts))
+
+    def __hash__(self) -> int:
+        return hash(tuple(part.variance for part in self.parts))
+
+    @property
+    def context_dimension(self) -> int | None:
+        """Length of a context vector as far as the kernel fixes it; None when any length will do."""
+        return next((d for part in self.parts if (d := part._own_context_dimension()) is not None), None)
+
+    @property
+    def uses_context(self) -> bool:
+        """Whether the cost may depend on the context at all."""
+        return any(part.context is not None for part in self.parts)
+
+    def scaled(self, factor: float) -> AnyKernel:
+        """The kernel of the cost times ``sqrt(factor)``: every variance times `factor`."""
+        return summed([replace(part, variance=factor * part.variance) for part in self.parts])
+
+    def covariance(
+        self,
+        problem: Problem,
+        actions: Indices,  # (t,)
+        contexts: Array,  # (t, d)
+        other_actions: Indices | None = None,  # (s,)
+        other_contexts: Array | None = None,  # (s, d)
+    ) -> Array:
+        """Prior covariance between two lists of (action, context) pairs, (t, s); by default of one with itself."""
+        columns = actions if other_actions is None else other_actions
+        rows = contexts if other_contexts is None else other_contexts
+        total = np.zeros((len(actions), len(columns)))
+        for part in self.parts:
+            among_actions = part.action_covariance(problem)[np.ix_(actions, columns)]
+            total += part.variance * among_actions * part.context_covariance(contexts, rows)
+        return total
+
+    def variances(self, problem: Problem, contexts: Array) -> Array:
+        """Prior variance of every action in each of the contexts (k, d); shape (k, n)."""
+        total = np.zeros((len(contexts), problem.n))
+        for part in self.parts:
+            own = np.diag(part.action_covariance(problem))
+            total += part.variance * part.context_variances(contexts)[:, None] * own
+        return total
+
+    def to_json(self) -> str:
+        """Write the kernel as text that `from_json` reads back to the last bit; your own kernel classes are refused."""
+        parts = [{name: encoded(getattr(part, name)) for name in FIELDS} for part in self.parts]
+        return json.dumps({"parts": parts}, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str) -> AnyKernel:
+        """Read what `to_json` wrote: a `Kernel`, or a `KernelSum` if it was a sum."""
+        try:
+            parts = [
+                Kernel(**{name: decoded(value) for name, value in fields.items()})
+                for fields in json.loads(text)["parts"]
+            ]
+        except InvalidInput:
+            raise  # it says what is wrong with which part
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise InvalidInput(f"this is not a kernel written by to_json: {str(text)[:80]!r} ({error})") from None
+        return summed(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel(_Summable):
+    """Covariance of the cost: ``variance * action(x, x') * context(e, e')``.
+
+    Parameters
+    ----------
+    action
+        A scikit-learn kernel over the coordinates in `Problem.actions`, or the (n, n) covariance matrix of the actions.
+    context
+        A scikit-learn kernel over contexts; None: the cost does not depend on the context.
+    variance
+        Prior variance of the cost, in squared units of the measurement (where both parts have 1 on the diagonal).
+    action_shift, action_scale, context_shift, context_scale
+        The kernels see ``(coordinate - shift) / scale``: one number, or one per axis. `zscore` gives both.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> kernel = hc.Kernel(action=RBF(0.5), context=RBF(0.2), variance=4.0)
+    >>> mean, std = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), kernel).predict(0.3)  # before any measurement
+    >>> std.tolist()
+    [2.0, 2.0, 2.0]
+    """
+
+    action: Any
+    context: Any = None
+    variance: float = 1.0
+    action_shift: ArrayLike = 0.0
+    action_scale: ArrayLike = 1.0
+    context_shift: ArrayLike = 0.0
+    context_scale: ArrayLike = 1.0
+    # Asking a scikit-learn kernel for its parameters takes longer than evaluating it, so we ask once.
+    _action_axes: tuple[int, ...] = field(init=False, repr=False)
+    _context_axes: tuple[int, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        def store(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)  # frozen for everybody else
+
+        if not is_sklearn_kernel(self.action):
+            store("action", checked_covariance(self.action))
+        for name in ("action", "context"):
+            refuse_noise(getattr(self, name), name)
+            check_parameters(getattr(self, name), name)
+        if self.context is not None and not is_sklearn_kernel(self.context):
+            raise InvalidInput(f"context must be a scikit-learn kernel such as RBF(0.2), or None, got {self.context!r}")
+        if not (is_finite(self.variance) and self.variance > 0):
+            raise InvalidInput(f"variance must be a positive number, got {plain(self.variance)!r}")
+        store("variance", float(self.variance))
+        for name in ("action_shift", "context_shift"):
+            store(name, checked_axis_numbers(getattr(self, name), name, positive=False))
+        for name in ("action_scale", "context_scale"):
+            store(name, checked_axis_numbers(getattr(self, name), name, positive=True))
+        for name in ("action", "context"):
+            part = getattr(self, name)
+            store(f"_{name}_axes", tuple(axis_counts(part)) if is_sklearn_kernel(part) else ())
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """A product is its own only part."""
+        return (self,)
+
+    def action_covariance(self, problem: Problem) -> Array:
+        """Covariance between the actions of `problem`, without `variance`; shape (n, n), exactly symmetric."""
+        if isinstance(self.action, np.ndarray):
+            if len(self.action) != problem.n:
+                raise InvalidInput(
+                    f"the action covariance matrix is for {len(self.action)} actions, but the problem has {problem.n}"
+                )
+            return self.action
+        matrix = np.asarray(self.action(self.action_inputs(problem.actions)), dtype=np.float64)
+        return (matrix + matrix.T) / 2
+
+    def context_covariance(self, contexts: Array, others: Array | None = None) -> Array:
+        """Covariance between contexts (k, d) and others (l, d), without `variance`; shape (k, l)."""
+        if self.context is None:
+            return np.ones((len(contexts), len(contexts if others is None else others)))
+        columns = None if others is None else self.context_inputs(others)
+        return np.asarray(self.context(self.context_inputs(contexts), columns), dtype=np.float64)
+
+    def context_variances(self, contexts: Array) -> Array:
+        """The diagonal of `context_covariance`, shape (k,)."""
+        if self.context is None:
+            return np.ones(len(contexts))
+        return np.asarray(self.context.diag(self.context_inputs(contexts)), dtype=np.float64)
+
+    def action_inputs(self, points: Array) -> Array:
+        """Coordinates of actions (k, d) as the action kernel sees them: shifted and scaled."""
+        return _inputs(points, "action", self.action, self._action_axes, self.action_shift, self.action_scale)
+
+    def context_inputs(self, contexts: Array) -> Array:
+        """Contexts (k, d) as the context kernel sees them: shifted and scaled."""
+        return _inputs(contexts, "context", self.context, self._context_axes, self.context_shift, self.context_scale)
+
+    def _own_context_dimension(self) -> int | None:
+        if self.context is None:
+            return None
+        sizes = [np.size(self.context_shift), np.size(self.context_scale), *self._context_axes]
+        return next((size for size in sizes if size > 1), None)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSum(_Summable):
+    """A sum of product kernels, made by ``kernel_a + kernel_b``.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> both = hc.Kernel(RBF(0.5), RBF(0.2), variance=4.0) + hc.Kernel(RBF(0.5), variance=1.0)  # whatever the context
+    >>> isinstance(both, hc.KernelSum), len(both.parts)
+    (True, 2)
+    """
+
+    terms: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        if not self.terms or not all(isinstance(term, Kernel) for term in self.terms):
+            raise InvalidInput(f"a sum of kernels needs one Kernel or more, got {self.terms!r}")
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The product kernels whose sum this is."""
+        return self.terms
+
+
+def check_kernel(kernel: Any) -> None:
+    """Raise unless it is a kernel of ours."""
+    if not isinstance(kernel, _Summable):
+        raise InvalidInput(f"kernel must be a Kernel, a sum of them, or 'auto' to fit one, got {kernel!r}")
+
+
+def summed(parts: Sequence[Kernel]) -> AnyKernel:
+    """The sum of product kernels; one alone is itself."""
+    return parts[0] if len(parts) == 1 else KernelSum(tuple(parts))
+
+
+def _inputs(points: Array, what: str, kernel: Any, axes: tuple[int, ...], shift: Any, scale: Any) -> Array:
+    dimensions = points.shape[1]
+    for name, numbers in (("shift", shift), ("scale", scale)):
+        if np.size(numbers) not in (1, dimensions):
+            raise InvalidInput(f"{what}_{name} has {np.size(numbers)} numbers, but the {what}s have {dimensions} axes")
+    for count in axes:
+        if count not in (1, dimensions):
+            raise InvalidInput(
+                f"the {what} kernel {kernel} has {count} length scales, but the {what}s have {dimensions} axes"
+            )
+    inputs: Array = (points - shift) / scale
+    return inputs
+
+
+def _same(one: Kernel, other: Kernel) -> bool:
+    pairs = [(getattr(one, field), getattr(other, field)) for field in FIELDS]
+    return all(
+        np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)
+        for a, b in pairs
+    )

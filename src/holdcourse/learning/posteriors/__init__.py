@@ -1,0 +1,166 @@
+"""Posteriors behind one protocol: `posterior` chooses between them by counts and says why in its `repr`.
+
+- exact: every measurement is kept; for a few hundred of them, and for what has no finite basis;
+- flat: a fixed number of weights; one round costs the same after a year as on the first day;
+- temporal: contexts are times that never go back; a Kalman filter, exact and flat.
+
+With ``kernel="auto"`` one of these stands inside a posterior that fits its own kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+from numpy.typing import ArrayLike
+
+from holdcourse.checks import flag
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import History
+from holdcourse.learning.kernels import AnyKernel, check_kernel
+from holdcourse.learning.posteriors.around import AdaptivePosterior, FittedPosterior
+from holdcourse.learning.posteriors.basis import Layout
+from holdcourse.learning.posteriors.exact import ExactPosterior
+from holdcourse.learning.posteriors.flat import FlatPosterior
+from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean
+from holdcourse.learning.posteriors.temporal import TemporalPosterior, why_not_temporal
+from holdcourse.movement.problem import Problem
+
+__all__ = [
+    "AdaptivePosterior",
+    "ExactPosterior",
+    "FittedPosterior",
+    "FlatPosterior",
+    "History",
+    "Method",
+    "Posterior",
+    "Prior",
+    "PriorMean",
+    "TemporalPosterior",
+    "posterior",
+]
+
+
+Method: TypeAlias = Literal["auto", "exact", "flat", "temporal"]
+METHODS = ("auto", "exact", "flat", "temporal")
+
+
+def posterior(
+    problem: Problem,
+    kernel: AnyKernel | Literal["auto"],
+    noise_std: float | None = None,
+    prior_mean: PriorMean | None = None,
+    method: Method = "auto",
+    context_bounds: ArrayLike | None = None,
+    contexts: ArrayLike | None = None,
+    history: History | Iterable[tuple[int, Any, float]] | None = None,
+    forgetting: float = 1.0,
+    *,
+    time: bool = False,
+    regularisation: float | None = None,
+    tolerance: float | None = None,
+) -> Posterior:
+    """Start learning the cost of every action in every context.
+
+    Parameters
+    ----------
+    problem, kernel
+        The actions, and what is believed about the cost: a `Kernel`, or "auto" to fit one as measurements come in.
+    noise_std
+        Standard deviation of a measurement; 0.1 unless given, and fitted with the kernel where that is "auto".
+    prior_mean
+        Expected cost before any measurement; 0 unless given, or fitted like the noise. A number; (n,), one per action;
+        or ``f(actions, context)``, which gets the (n, d) coordinates of all actions and one context vector and returns
+        (n,) numbers, or one for all.
+    method
+        "exact", "flat", "temporal", or "auto", which chooses by what is declared and by counts: temporal where contexts
+        are time and the kernel allows it; flat where the declared contexts need few enough weights; exact where they do
+        not; where no contexts are declared, exact first and flat once enough of them were seen.
+    context_bounds
+        The box the contexts come from, a (low, high) pair per axis. It may be left; the basis then grows.
+    contexts
+        Or the list of contexts that can occur, (k,) or (k, d).
+    history
+        Past measurements: a `History` or (action, context, measurement) triples. The posterior starts from them.
+    forgetting
+        Below 1, every measurement multiplies what was known before by this factor, so that old ones fade (flat only).
+    time
+        Contexts are times that never go back. With Matern kernels in time "auto" is then "temporal".
+    regularisation
+        The variance lambda on the diagonal, if it is not to be the noise variance.
+    tolerance
+        Share of the prior variance that the flat method may discard; by default as little as 960 weights allow.
+
+    Returns
+    -------
+    Posterior
+        See there for what it can do.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> import holdcourse as hc
+    >>> post = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)), context_bounds=(0, 1))
+    >>> mean, std = post.condition(1, 0.2, 3.0).predict(0.2)
+    >>> mean.round(2).tolist(), std.round(2).tolist()
+    ([1.8, 2.97, 1.8], [0.8, 0.1, 0.8])
+    """
+    if method not in METHODS:
+        raise InvalidInput(f"method {method!r} is not known; use one of {list(METHODS)}")
+    if contexts is not None and context_bounds is not None:
+        raise InvalidInput("give contexts (a list that can occur) or context_bounds (a box), not both")
+    if forgetting != 1.0 and method == "exact":
+        raise InvalidInput(f"the exact method forgets nothing; use method='flat' with forgetting={forgetting!r}")
+    time = flag(time, "time")
+    timeless = forgetting == 1.0 and contexts is None and context_bounds is None
+    if method == "temporal" and not timeless:
+        raise InvalidInput(
+            "time has no list or box of contexts, and its kernel says what fades; leave these options out"
+        )
+
+    def choose(prior: Prior) -> Posterior:
+        if method == "temporal" or (method == "auto" and time and timeless and why_not_temporal(prior.kernel) is None):
+            reason = "asked for" if method == "temporal" else "contexts are declared to be time"
+            return TemporalPosterior(prior, tolerance=tolerance, reason=reason)
+        return _chosen(prior, method, contexts, context_bounds, forgetting, tolerance)
+
+    post: Posterior
+    if isinstance(kernel, str):
+        if kernel != "auto":
+            raise InvalidInput(f"kernel {kernel!r} is not known; give a Kernel, or 'auto' to fit one")
+        if method == "temporal" or regularisation is not None:
+            raise InvalidInput(
+                "kernel='auto' fits kernel and noise; method='temporal' and regularisation need a Kernel"
+            )
+        post = FittedPosterior(problem, choose, noise_std, prior_mean)
+    else:
+        check_kernel(kernel)
+        noise_std = 0.1 if noise_std is None else noise_std
+        prior_mean = 0.0 if prior_mean is None else prior_mean
+        post = choose(Prior(problem, kernel, noise_std, prior_mean, regularisation))
+    if history is not None:
+        post.condition_on(History.of(history))
+    return post
+
+
+def _chosen(
+    prior: Prior,
+    method: Method,
+    contexts: ArrayLike | None,
+    context_bounds: ArrayLike | None,
+    forgetting: float,
+    tolerance: float | None,
+) -> Posterior:
+    if method == "exact":
+        return ExactPosterior(prior)
+    declared = contexts is not None or context_bounds is not None or not prior.kernel.uses_context
+    if method == "auto" and not declared and forgetting == 1.0:
+        return AdaptivePosterior(prior, tolerance=tolerance)
+    layout = Layout(prior, contexts, context_bounds, tolerance)
+    if method == "flat" or forgetting != 1.0:
+        return FlatPosterior(prior, layout, forgetting=forgetting, reason="asked for")
+    if not layout.complete:
+        reason = f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance"
+        return ExactPosterior(prior, dimension=layout.dimension, reason=reason)
+    reason = f"{layout.size} weights cover the declared contexts"
+    return FlatPosterior(prior, layout, reason=reason)

@@ -1,0 +1,232 @@
+r"""The exact posterior: every measurement is kept, one round costs O(t^2 + (t + n) u^2).
+
+======  ==============================================================================================  ============
+symbol  meaning                                                                                         shape
+======  ==============================================================================================  ============
+t, u    measurements so far; distinct actions among them
+K       prior covariance of the measurements, :math:`\sum_p A_p[x_i, x_j]\, C_p(e_i, e_j)`              (t, t)
+R       inverse of the Cholesky factor of K + lambda I; grows by one row per measurement                (t, t)
+z       R (y - prior mean): the measurements made independent                                           (t,)
+alpha   R^T z = (K + lambda I)^-1 (y - prior mean)                                                      (t,)
+c       covariance of a context with those of the measurements, per part of the kernel                  (parts, t)
+A       covariance of all actions with the distinct measured ones, the parts side by side               (n, parts u)
+W       R diag(c) with the columns of one action summed: all that prediction needs of R                 (t, parts u)
+======  ==============================================================================================  ============
+
+The inverse factor is kept rather than the factor because its columns can be summed by action before anything is
+multiplied by n actions: :math:`k_* (K + \lambda I)^{-1} k_*^T = A W^T W A^T`. It is kept rather than the full inverse
+because rounding then grows with the square root of the condition number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric.gp import grouped, whiten
+from holdcourse.archive import require_arrays
+from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
+from holdcourse.learning.posteriors.protocol import VARIANCE_FLOOR, Prior, logger, predict_each
+
+Array: TypeAlias = NDArray[np.float64]
+
+MAX_HISTORY = 10_000  # measurements learned at once: R and its copy while it grows take 1.2 GB
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the prior variance of the measurement
+ARRAYS = (
+    "actions",
+    "contexts",
+    "measurements",
+    "factor",
+    "whitened",
+    "weights",
+    "log_determinant",
+    "first_seen",
+    "group",
+)
+
+
+class ExactPosterior:
+    """The posterior without approximation; its cost grows with the square of the measurements. See `Posterior`."""
+
+    method = "exact"
+
+    def __init__(self, prior: Prior, *, dimension: int | None = None, reason: str = "asked for") -> None:
+        self.prior = prior
+        self.reason = reason
+        self.dimension = prior.kernel.context_dimension if dimension is None else dimension
+        self._actions = np.zeros(0, dtype=np.int64)
+        self._contexts = np.zeros((0, self.dimension or 0))
+        self._measurements = np.zeros(0)
+        self._factor = np.zeros(0)  # rows of R, one after the other; longer than needed
+        self._whitened = np.zeros(0)  # z
+        self._weights = np.zeros(0)  # alpha
+        self._log_determinant = 0.0  # of K + lambda I
+        self._first_seen = np.zeros(0, dtype=np.int64)  # the distinct actions in order of appearance, (u,)
+        self._group = np.zeros(0, dtype=np.int64)  # position of each measurement's action in there, (t,)
+
+    @property
+    def observations(self) -> int:
+        """How many measurements have been told."""
+        return len(self._actions)
+
+    @property
+    def history(self) -> History:
+        """The measurements told so far."""
+        return History(self._actions, self._contexts, self._measurements)
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the measurements told, under the prior."""
+        t = self.observations
+        return float(-0.5 * (self._whitened @ self._whitened + self._log_determinant + t * math.log(2 * math.pi)))
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements told."""
+        return max(0.0, 0.5 * (self._log_determinant - self.observations * math.log(self.prior.noise_variance)))
+
+    def condition(self, action: int, context: Any, y: float) -> Self:
+        """Learn one measurement, in place; returns itself."""
+        self.prior.problem.check_action(action)
+        e = check_context(context, self.dimension)
+        y = check_measurement(y)
+        excess = y - float(self.prior.mean(e)[action])
+
+        t = self.observations
+        own = self._context_covariances(e[None], e[None])[:, 0, 0]
+        prior_variance = sum(A[action, action] * c for A, c in zip(self.prior.action_covariances, own, strict=True))
+        c = self._context_covariances(e[None])[:, 0]
+        k = sum(A[action, self._actions] * row for A, row in zip(self.prior.action_covariances, c, strict=True))
+        z, q = np.empty(t), np.empty(t)
+        whiten(self._factor, np.ascontiguousarray(k, dtype=np.float64), z, q)
+        variance = self._predicted_variance(float(prior_variance), float(z @ z))
+        surprise = excess - float(z @ self._whitened)
+
+        deviation = math.sqrt(variance)
+        row = np.append(-q, 1.0) / deviation
+        self._append_row(row)
+        self._whitened = np.append(self._whitened, surprise / deviation)
+        self._weights = np.append(self._weights, 0.0) + row * (surprise / deviation)
+        self._log_determinant += math.log(variance)
+        seen = np.flatnonzero(self._first_seen == action)
+        self._group = np.append(self._group, seen[0] if len(seen) else len(self._first_seen))
+        if not len(seen):
+            self._first_seen = np.append(self._first_seen, action)
+        self._actions = np.append(self._actions, action)
+        self._contexts = np.vstack([self._contexts, e]) if t else e[None].copy()
+        self._measurements = np.append(self._measurements, y)
+        self.dimension = len(e)
+        return self
+
+    def condition_on(self, history: History) -> Self:
+        """Learn many measurements at once, in place."""
+        history.check(self.prior.problem, self.dimension)
+        t = self.observations + len(history)
+        if len(history) > 1 and t > MAX_HISTORY:
+            raise TooLarge(
+                f"the exact posterior of {t} measurements would take {12 * t**2 / 1e9:.0f} GB; give it at most "
+                f"{MAX_HISTORY}, or use method='flat' with context_bounds, which takes as many as there are"
+            )
+        for action, context, y in zip(history.actions, history.contexts, history.measurements, strict=True):
+            self.condition(action, context, y)
+        return self
+
+    def predict(self, context: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
+        return self._predict(check_context(context, self.dimension))
+
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        return predict_each(self._predict, check_contexts(contexts, self.dimension), self.prior.problem.n)
+
+    def truncation_bound(self, std: Array) -> Array:
+        """Nothing is truncated here: 0 everywhere."""
+        return np.zeros_like(std)
+
+    def copy(self) -> Self:
+        """Make an independent twin."""
+        return type(self)(self.prior, dimension=self.dimension, reason=self.reason).restore(self.state())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything learned, as arrays."""
+        t = self.observations
+        arrays = {name: np.array(getattr(self, f"_{name}")) for name in ARRAYS}
+        return arrays | {"factor": arrays["factor"][: t * (t + 1) // 2]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
+        require_arrays(arrays, ARRAYS, "an exact posterior")
+        t = len(arrays["actions"])
+        if len(arrays["factor"]) != t * (t + 1) // 2 or (t and arrays["actions"].max() >= self.prior.problem.n):
+            raise InvalidInput("this state belongs to another problem, or is damaged")
+        for name in ARRAYS:
+            setattr(self, f"_{name}", np.array(arrays[name]))
+        self._log_determinant = float(arrays["log_determinant"])
+        if t:
+            self.dimension = arrays["contexts"].shape[1]
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values; equal posteriors give equal descriptions."""
+        return {"method": "exact", **self.prior.describe()}
+
+    def __repr__(self) -> str:
+        size = f"{self.observations} measurements, {self.prior.problem.n} actions"
+        return f"ExactPosterior({size}; exact because {self.reason})"
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _predict(self, context: Array) -> tuple[Array, Array]:
+        e = context[None]
+        prior_variance = self.prior.kernel.variances(self.prior.problem, e)[0]
+        mean = self.prior.mean(e[0])
+        if not self.observations:
+            return mean.copy(), np.sqrt(prior_variance)
+        c = np.ascontiguousarray(self._context_covariances(e)[:, 0])
+        A = self._measured_columns()
+        W = np.empty((self.observations, A.shape[1]))
+        grouped(self._factor, self._group, c, W)
+        known = np.einsum("xa,xa->x", A @ (W.T @ W), A)
+        mean = mean + A @ self._summed_by_action(c * self._weights).reshape(-1)
+        return mean, np.sqrt(np.maximum(prior_variance - known, VARIANCE_FLOOR * prior_variance))
+
+    def _context_covariances(self, contexts: Array, others: Array | None = None) -> Array:
+        """Covariance of contexts (k, d) with others, the measured ones by default; (parts, k, t)."""
+        others = self._contexts if others is None else others
+        if not len(others):
+            return np.empty((len(self.prior.kernel.parts), len(contexts), 0))
+        return np.array([part.context_covariance(contexts, others) for part in self.prior.kernel.parts])
+
+    def _predicted_variance(self, prior_variance: float, known: float) -> float:
+        """Variance of the next measurement, at least lambda; rounding that breaks this is answered by jitter."""
+        floor = self.prior.noise_variance
+        for jitter in JITTERS:
+            variance = prior_variance + floor + jitter * prior_variance - known
+            if variance >= floor * (1.0 - 1e-6):
+                if jitter:
+                    logger.info("measurement %d: added jitter of %g of the prior variance", self.observations, jitter)
+                return variance
+        logger.warning("measurement %d: its covariance is lost in rounding; taken as known already", self.observations)
+        return floor
+
+    def _append_row(self, row: Array) -> None:
+        t = self.observations
+        used = t * (t + 1) // 2
+        if used + t + 1 > len(self._factor):
+            larger = np.empty(max(1024, 2 * (used + t + 1)))
+            larger[:used] = self._factor[:used]
+            self._factor = larger
+        self._factor[used : used + t + 1] = row
+
+    def _measured_columns(self) -> Array:
+        return np.concatenate([A[:, self._first_seen] for A in self.prior.action_covariances], axis=1)
+
+    def _summed_by_action(self, values: Array) -> Array:
+        """Sum (parts, t) over the measurements of each distinct action: (parts, u)."""
+        u = len(self._first_seen)
+        return np.array([np.bincount(self._group, weights=row, minlength=u) for row in values])

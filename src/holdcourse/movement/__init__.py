@@ -1,0 +1,1 @@
+"""Actions, and what moving between them costs."""

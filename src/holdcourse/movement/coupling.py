@@ -1,0 +1,74 @@
+"""From one distribution over actions to the next by moving as little as possible (line 13 of the paper's Algorithm 1).
+
+On a tree the optimal coupling has a closed form (docs/theory/movement.md); no linear program is solved.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+>>> before, after = [1.0, 0.0, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0]
+>>> hc.coupling.conditional(tree, before, after, action=0).tolist()
+[0.75, 0.25, 0.0, 0.0]
+>>> hc.coupling.expected_movement(tree, before, after)  # a quarter of the way from 0 to 1, which is 1
+0.25
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric import transport
+from holdcourse.checks import check_index
+from holdcourse.errors import InvalidInput
+from holdcourse.movement.tree import Tree
+
+Array = NDArray[np.float64]
+
+SUM_TOLERANCE = 1e-9  # a distribution may miss the sum 1 by this much
+
+
+def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Array:
+    """Probability of each next action, given the current one; shape (n,).
+
+    Parameters
+    ----------
+    p, p_next
+        Distributions over the actions before and after the round, shape (n,).
+    action
+        Where we are. If p gives it probability 0, it is treated as the limit of a vanishing probability.
+    """
+    before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
+    check_index(action, tree.n)
+    row: Array = transport.conditional(before, after, int(action), tree.parent, tree.first_child, tree.children)
+    return row
+
+
+def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: float) -> int:
+    """Draw the next action from `conditional`; `uniform` is a random number from [0, 1)."""
+    before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
+    if not (type(action) is int and 0 <= action < tree.n):  # else all is well, which is most often so
+        check_index(action, tree.n)
+    if not 0.0 <= uniform < 1.0:
+        raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
+    return int(
+        transport.sample(before, after, int(action), float(uniform), tree.parent, tree.first_child, tree.children)
+    )
+
+
+def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
+    """Expected movement of the coupling, measured in the tree: the least that any coupling can have."""
+    before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
+    return float(transport.movement(before, after, tree.parent, tree.weight))
+
+
+def _checked(tree: Tree, p: ArrayLike, name: str) -> Array:
+    array = np.ascontiguousarray(p, dtype=np.float64)
+    if array.shape != (tree.n,):
+        raise InvalidInput(f"{name} must have shape ({tree.n},), one probability per action, got {array.shape}")
+    if not transport.distribution_error(array) <= SUM_TOLERANCE:
+        raise InvalidInput(
+            f"{name} must be a distribution: entries 0 or more that sum to 1; "
+            f"it sums to {array.sum():.12g}, least entry {array.min():g}"
+        )
+    return array

@@ -1,0 +1,94 @@
+"""Mirror descent on the tree: how the probabilities follow the costs (lines 4-12 of the paper's Algorithm 1).
+
+The state is one array `q` over the tree's vertices: the probability of being below a vertex, given that one is
+below its parent. All functions are pure: they return a new state.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+>>> q = hc.mirror.start(tree, action=0)
+>>> q = hc.mirror.descend(tree, q, costs=[1.0, 0.0, 1.0, 1.0])
+>>> p = hc.mirror.leaf_probabilities(tree, q)
+>>> bool(p[1] > 0.0), bool(p[2] < p[1])  # probability flows to the cheap neighbour
+(True, True)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric import descent
+from holdcourse.checks import check_index
+from holdcourse.errors import InvalidInput
+from holdcourse.movement.tree import Tree
+
+Array = NDArray[np.float64]
+
+
+def start(tree: Tree, action: int) -> Array:
+    """State of an episode that begins at `action`: certain there.
+
+    Below vertices that cannot be reached the paper's inverse is undefined; there every leaf is equally likely.
+    """
+    check_index(action, tree.n)
+    q = tree.share.copy()
+    vertex = int(action)
+    while vertex != tree.root:
+        parent = int(tree.parent[vertex])
+        low, high = tree.first_child[parent - tree.n : parent - tree.n + 2]
+        q[tree.children[low:high]] = 0.0
+        q[vertex] = 1.0
+        vertex = parent
+    return q
+
+
+def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array:
+    """One round: shift probability towards cheap actions, the less the farther they are.
+
+    Parameters
+    ----------
+    q
+        State, shape (vertices,).
+    costs
+        Cost of each action this round, shape (n,). Any finite numbers; +inf forbids an action.
+    kappa
+        Eagerness, at least 1; larger values move sooner.
+    """
+    costs = np.ascontiguousarray(costs, dtype=np.float64)
+    if costs.shape != (tree.n,):
+        raise InvalidInput(f"costs must have shape ({tree.n},), one per action, got {costs.shape}")
+    if np.shape(q) != tree.parent.shape:
+        raise InvalidInput(
+            f"the state must have shape {tree.parent.shape}, got {np.shape(q)}; begin with mirror.start(tree, action)"
+        )
+    if not descent.usable_costs(costs):
+        raise InvalidInput(_what_is_wrong(costs))
+    if not 1.0 <= kappa < math.inf:
+        raise InvalidInput(f"kappa must be at least 1, got {kappa!r}")
+    out: Array = descent.step(
+        q, costs, float(kappa), tree.slot_speed, tree.slot_shift, tree.first_child, tree.children, tree.blocks
+    )
+    return out
+
+
+def vertex_probabilities(tree: Tree, q: Array) -> Array:
+    """Probability of being below each vertex, shape (vertices,)."""
+    z: Array = descent.vertex_probabilities(q, tree.parent)
+    return z
+
+
+def leaf_probabilities(tree: Tree, q: Array) -> Array:
+    """Probability of each action, shape (n,)."""
+    return vertex_probabilities(tree, q)[: tree.n]
+
+
+def _what_is_wrong(costs: Array) -> str:
+    bad = np.flatnonzero(np.isnan(costs) | (costs == -math.inf))
+    if len(bad):
+        i = bad[0]
+        return f"the cost of action {i} is {costs[i]:g}; costs must be numbers above -inf (+inf forbids an action)"
+    return "all actions are forbidden (every cost is +inf); at least one must be allowed"

@@ -1,0 +1,298 @@
+"""The problem: a finite set of actions and what it costs to move between them.
+
+This is the gate where the user's arrays are checked; further inside nobody checks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.checks import check_index, flag, float_array, is_finite, require_finite
+from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
+from holdcourse.movement.grid import Grid, grid
+from holdcourse.movement.metric import (
+    check_metric,
+    checked_square,
+    matrix_from_callable,
+    require_distinct,
+    with_fixed_cost,
+)
+
+__all__ = ["METRIC_NAMES", "Grid", "Metric", "MetricName", "Problem", "grid"]
+
+
+Array: TypeAlias = NDArray[np.float64]
+MetricName: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
+Metric: TypeAlias = MetricName | ArrayLike | Callable[[Any, Any], float]
+
+METRIC_NAMES = ("euclidean", "cityblock", "chebyshev")
+MAX_MATRIX_ACTIONS = 20_000  # the (n, n) matrix would take 3.2 GB
+MATRIX_ACTIONS = 2_000  # up to here single distances are read from the matrix too
+
+
+class Problem:
+    """A finite set of actions with the cost of moving between them.
+
+    Parameters
+    ----------
+    actions
+        Coordinates, shape (n,) or (n, d); a `Grid`; or None with a matrix metric. With a callable metric
+        also any sequence of n things, which are then the labels.
+    metric
+        "euclidean", "cityblock" or "chebyshev" on the coordinates; an (n, n) matrix; or a callable
+        ``metric(value_a, value_b) -> cost``.
+    scale
+        Movement cost per unit of each coordinate (one number, or one per axis).
+    fixed_cost
+        Added to every move from one action to another (start-up, wear). The sum is still a metric.
+    directed
+        Allow ``cost(a to b) != cost(b to a)``. The triangle inequality is still required.
+    labels
+        Names of the actions, shown instead of the coordinates.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> altitudes = hc.Problem([100.0, 200.0, 400.0], scale=0.5)
+    >>> altitudes.distance(0, 2)
+    150.0
+    """
+
+    def __init__(
+        self,
+        actions: ArrayLike | Grid | Sequence[Any] | None = None,
+        metric: Metric = "euclidean",
+        *,
+        scale: ArrayLike = 1.0,
+        fixed_cost: float = 0.0,
+        directed: bool = False,
+        labels: Sequence[Any] | None = None,
+    ) -> None:
+        self.directed = flag(directed, "directed")
+        self.fixed_cost = _checked_fixed_cost(fixed_cost)
+        self._grid = actions if isinstance(actions, Grid) else None
+        self.metric_name: str
+        matrix: Array | None = None
+        if isinstance(metric, str):
+            if metric not in METRIC_NAMES:
+                raise InvalidInput(
+                    f"metric {metric!r} is not known; use one of {list(METRIC_NAMES)}, a matrix or a callable"
+                )
+            self.metric_name = metric
+            self.actions = _checked_coordinates(actions)
+        elif callable(metric):
+            self.metric_name = "callable"
+            values, self.actions, labels = _values_for_callable(actions, labels)
+            matrix = matrix_from_callable(metric, values)
+        else:
+            self.metric_name = "matrix"
+            matrix = checked_square(metric)
+            if actions is None:
+                actions = np.arange(len(matrix))
+            self.actions = _checked_coordinates(actions)
+            if len(self.actions) != len(matrix):
+                raise InvalidInput(
+                    f"there are {len(self.actions)} actions but the metric matrix is {matrix.shape}; "
+                    "give one row per action"
+                )
+
+        self.n = len(self.actions)
+        self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
+        self.labels = _checked_labels(labels, self.n)
+        if matrix is None:
+            require_distinct(self.actions, self.scale)
+        else:
+            check_metric(matrix, directed=self.directed)
+            self._metric_matrix = matrix
+            self.__dict__["distances"] = _frozen(with_fixed_cost(matrix, self.fixed_cost))  # fills the cached property
+
+    @property
+    def coordinates(self) -> Array:
+        """Action coordinates times `scale`: the space in which a named metric measures; shape (n, d)."""
+        return self.actions * self.scale
+
+    @cached_property
+    def distances(self) -> Array:
+        """What each move costs, from row to column; shape (n, n)."""
+        require_matrix_fits(self.n)
+        from scipy.spatial.distance import cdist
+
+        matrix = cdist(self.coordinates, self.coordinates, self.metric_name)
+        if np.count_nonzero(matrix) < self.n * (self.n - 1) or not np.isfinite(matrix.max()):
+            i, j = (int(k) for k in np.argwhere(~np.isfinite(matrix) | (matrix == 0) & ~np.eye(self.n, dtype=bool))[0])
+            raise InvalidMetric(
+                f"the distance between actions {i} and {j}, at {self.actions[i].tolist()} and "
+                f"{self.actions[j].tolist()}, is {matrix[i, j]:g} in floating point; measure actions in another unit",
+                (i, j),
+            )
+        return _frozen(with_fixed_cost(matrix, self.fixed_cost))
+
+    @cached_property
+    def symmetric_distances(self) -> Array:
+        """The metric that trees are built on: `distances`, or for directed costs their mean over both directions.
+
+        The mean of a directed metric and its transpose satisfies the triangle inequality by itself.
+        """
+        return _frozen((self.distances + self.distances.T) / 2) if self.directed else self.distances
+
+    def distance(self, i: int, j: int) -> float:
+        """What the move from action i to action j costs."""
+        self.check_action(i)
+        self.check_action(j)
+        return float(self.move_costs(np.array([i]), np.array([j]))[0])
+
+    def move_costs(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> Array:
+        """What each of several moves costs, from before[k] to after[k]; shape (k,)."""
+        if "distances" in self.__dict__ or self.n <= MATRIX_ACTIONS:
+            moved: Array = self.distances[before, after]
+            return moved
+        # Scaled first, as in the matrix: both ways give the same to the last bit.
+        apart = np.abs(self.actions[after] * self.scale - self.actions[before] * self.scale)
+        norm = {"euclidean": 2, "cityblock": 1, "chebyshev": np.inf}[self.metric_name]
+        return np.asarray(np.linalg.norm(apart, ord=norm, axis=1) + self.fixed_cost * (before != after))
+
+    def value(self, action: int) -> Any:
+        """The action in the user's words: its label, its named grid values, or its coordinates."""
+        self.check_action(action)
+        if self.labels is not None:
+            return self.labels[action]
+        point = self.actions[action].tolist()
+        if self._grid is not None:
+            return dict(zip(self._grid.names, point, strict=True))
+        return point[0] if len(point) == 1 else tuple(point)
+
+    def check_action(self, action: int) -> None:
+        """Raise unless `action` is an index 0..n-1."""
+        if not (type(action) is int and 0 <= action < self.n):  # else all is well, which is most often so
+            check_index(action, self.n)
+
+    def describe(self) -> dict[str, Any]:
+        """The problem in JSON values, from which `from_data` makes an equal one."""
+        named = self.metric_name in METRIC_NAMES
+        return {
+            "actions": self.actions.tolist(),
+            "axes": None if self._grid is None else dict(zip(self._grid.names, self._grid.axes, strict=True)),
+            "metric": self.metric_name if named else self._metric_matrix.tolist(),
+            "scale": self.scale.tolist() if named else 1.0,
+            "fixed_cost": self.fixed_cost,
+            "directed": self.directed,
+            "labels": None if self.labels is None else list(self.labels),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Problem:
+        """Read what `describe` gave."""
+        return cls(
+            data["actions"] if data["axes"] is None else grid(**data["axes"]),
+            metric=data["metric"],
+            scale=data["scale"],
+            fixed_cost=data["fixed_cost"],
+            directed=data["directed"],
+            labels=data["labels"],
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash that is equal for problems with the same actions and movement costs."""
+        named = self.metric_name in METRIC_NAMES
+        metric = self.metric_name if named else "matrix"  # which is all that is left of a callable
+        digest = hashlib.sha256(f"{metric} {self.fixed_cost!r} {self.directed}".encode())
+        costs = self.scale if named else self.distances
+        for array in (self.actions, costs):
+            digest.update(repr(array.shape).encode() + array.tobytes())
+        return digest.hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        parts = [f"{self.n} actions", f"metric={self.metric_name!r}"]
+        parts += [f"fixed_cost={self.fixed_cost:g}"] if self.fixed_cost else []
+        parts += ["directed"] if self.directed else []
+        return f"Problem({', '.join(parts)})"
+
+
+def require_matrix_fits(n: int) -> None:
+    """Raise where the (n, n) matrix of movement costs would be too large."""
+    if n > MAX_MATRIX_ACTIONS:
+        raise TooLarge(
+            f"the distance matrix of {n} actions would take {n**2 * 8 / 1e9:.0f} GB; use at most {MAX_MATRIX_ACTIONS} "
+            "actions (a coarser grid), or a named metric and single pairs with distance(i, j)"
+        )
+
+
+def _frozen(array: Array) -> Array:
+    array.setflags(write=False)
+    return array
+
+
+def _checked_coordinates(actions: Any) -> Array:
+    if actions is None:
+        raise InvalidInput("actions are missing: give coordinates of shape (n,) or (n, d), or a matrix as metric")
+    points = actions.coordinates if isinstance(actions, Grid) else float_array(actions, "actions")
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.size == 0:
+        raise InvalidInput(f"actions must have shape (n,) or (n, d) with n >= 1 and d >= 1, got {points.shape}")
+    require_finite(points, "actions")
+    return _frozen(points)
+
+
+def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[list[Any], Array, Sequence[Any] | None]:
+    """What the callable is asked about, coordinates, and labels. Things without coordinates label themselves."""
+    count = actions.size if isinstance(actions, Grid) else len(actions) if hasattr(actions, "__len__") else 0
+    require_matrix_fits(count)  # before a value is made for each action
+    if isinstance(actions, Grid):
+        names = actions.names
+        return (
+            [dict(zip(names, point, strict=True)) for point in itertools.product(*actions.axes)],
+            _checked_coordinates(actions),
+            labels,
+        )
+    if actions is None or isinstance(actions, (str, Mapping)):
+        raise InvalidInput("a callable metric needs the actions it measures between, as a sequence")
+    values = list(actions)
+    require_matrix_fits(len(values))
+    try:
+        return values, _checked_coordinates(values), labels
+    except InvalidInput:
+        if not values or all(isinstance(v, (int, float, np.ndarray)) for v in values):
+            raise
+        return (
+            values,
+            _frozen(np.arange(len(values), dtype=np.float64)[:, None]),
+            labels if labels is not None else values,
+        )
+
+
+def _checked_fixed_cost(fixed_cost: float) -> float:
+    if not (is_finite(fixed_cost) and fixed_cost >= 0):
+        raise InvalidInput(f"fixed_cost must be 0 or more, got {fixed_cost!r}")
+    return float(fixed_cost)
+
+
+def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array:
+    factors = float_array(scale, "scale")
+    if factors.ndim > 1 or factors.size not in (1, dimensions):
+        raise InvalidInput(f"scale must be one number or {dimensions} (one per coordinate), got shape {factors.shape}")
+    if not (np.isfinite(factors) & (factors > 0)).all():
+        raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}")
+    if metric_name not in METRIC_NAMES and (factors != 1.0).any():
+        raise InvalidInput(
+            "scale belongs to a named metric; a matrix or callable already holds the costs, multiply there"
+        )
+    return _frozen(np.broadcast_to(factors, (dimensions,)).copy())
+
+
+def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | None:
+    if labels is None:
+        return None
+    if not isinstance(labels, Sized):
+        raise InvalidInput(f"labels must be a list of {n} names, got {labels!r}")
+    if len(labels) != n:
+        raise InvalidInput(f"there are {n} actions but {len(labels)} labels")
+    return tuple(labels)

@@ -1,0 +1,255 @@
+"""Hierarchically separated trees, and the FRT construction that approximates a metric by one.
+
+`d_T >= d` for every pair of actions of every tree, and each edge weighs at most 1/tau of the edge above it; see
+"A tree for the metric" in docs/theory/movement.md.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse._numeric import trees
+from holdcourse.checks import check_index, checked_seed, float_array, is_finite
+from holdcourse.errors import InvalidInput, InvalidMetric
+from holdcourse.movement.problem import Problem
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BLOCK_SLOTS = 1024  # so many children at once still fit the fastest cache
+JSON_FORMAT = "holdcourse-tree-1"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """How much longer the tree's distances are than the metric's, over all pairs of actions."""
+
+    least: float
+    mean: float
+    largest: float
+
+
+class Tree:
+    """A rooted tree whose leaves are the actions. Its arrays are read-only.
+
+    Parameters
+    ----------
+    parent
+        Parent of each vertex, -1 at the root. Vertices 0..n-1 are the leaves in action order; every vertex has a
+        smaller number than its parent, so counting up visits children before parents and the root is last.
+    weight
+        Weight of the edge from each vertex to its parent, 0 at the root.
+    tau
+        Each edge weighs at most 1/tau of the edge above it.
+
+    Attributes
+    ----------
+    children, first_child
+        Children of internal vertex u are ``children[first_child[u - n]:first_child[u - n + 1]]``.
+    leaf_count
+        Number of leaves below each vertex.
+    share, rate, shift
+        theta, eta and delta of the mirror descent (docs/theory/movement.md): a vertex's share of its parent's leaves,
+        1 + log(1 / share), and share / rate.
+    slot_speed, slot_shift
+        rate / weight, and shift, in the order of `children`: what the descent reads.
+    blocks
+        Internal vertices n + blocks[k] .. n + blocks[k + 1] - 1 do not depend on each other.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+    >>> tree.parent.tolist(), tree.weight.tolist()
+    ([4, 4, 5, 5, 6, 6, -1], [0.5, 0.5, 0.5, 0.5, 3.0, 3.0, 0.0])
+    >>> hc.Tree.from_json(tree.to_json()).distance(0, 3)
+    7.0
+    """
+
+    def __init__(self, parent: ArrayLike, weight: ArrayLike, tau: float = 5.0) -> None:
+        self.parent = _frozen(_whole_numbers(parent))
+        self.weight = _frozen(float_array(weight, "weight"))
+        self.n = _check_structure(self.parent, self.weight, tau)
+        self.tau = float(tau)
+        size = len(self.parent)
+        self.root = size - 1
+
+        degree = np.bincount(self.parent[:-1], minlength=size)[self.n :] if size > 1 else np.zeros(0, np.int64)
+        self.first_child = _frozen(np.concatenate([[0], np.cumsum(degree)]).astype(np.int64))
+        self.children = _frozen(np.argsort(self.parent[:-1], kind="stable"))
+
+        leaf_count = np.zeros(size, np.int64)
+        leaf_count[: self.n] = 1
+        for vertex in range(size - 1):
+            leaf_count[self.parent[vertex]] += leaf_count[vertex]
+        self.leaf_count = _frozen(leaf_count)
+        # Internal vertices in runs that do not depend on each other: the descent steps through them together.
+        self.blocks = _frozen(trees.independent_blocks(self.n, self.first_child, self.children, BLOCK_SLOTS))
+        self.share = _frozen(np.append(leaf_count[:-1] / leaf_count[self.parent[:-1]], 1.0))
+        self.rate = _frozen(1.0 - np.log(self.share))
+        self.shift = _frozen(self.share / self.rate)
+        self.slot_speed = _frozen(self.rate[self.children] / self.weight[self.children])
+        self.slot_shift = _frozen(self.shift[self.children])
+
+    @property
+    def depth(self) -> int:
+        """Number of edges between the root and the deepest leaf."""
+        edges = np.zeros(len(self.parent), np.int64)
+        for vertex in range(self.root - 1, -1, -1):
+            edges[vertex] = edges[self.parent[vertex]] + 1
+        return int(edges.max())
+
+    def distance(self, i: int, j: int) -> float:
+        """Weight of the path between the leaves of actions i and j."""
+        for action in (i, j):
+            check_index(action, self.n)
+        return float(trees.tree_distance(self.parent, self.weight, i, j))
+
+    def distances(self) -> Array:
+        """All distances between actions in the tree, shape (n, n)."""
+        out: Array = trees.tree_distances(self.parent, self.weight, self.n)
+        return out
+
+    def stretch(self, problem: Problem) -> Stretch:
+        """Compare the tree's distances with the problem's metric; `least` is at least 1 for a valid tree."""
+        if problem.n != self.n:
+            raise InvalidInput(f"the tree has {self.n} actions but the problem {problem.n}")
+        if self.n == 1:
+            return Stretch(1.0, 1.0, 1.0)
+        return Stretch(*trees.stretch(self.parent, self.weight, problem.symmetric_distances))
+
+    def draw(self, problem: Problem | None = None) -> str:
+        """The tree as text, one vertex a line; actions by their values when the problem is given."""
+        lines = []
+
+        def visit(vertex: int, lead: str, branch: str, below: str) -> None:
+            if vertex < self.n:
+                lines.append(f"{lead}{branch}{vertex if problem is None else problem.value(vertex)}")
+                return
+            low, high = self.first_child[vertex - self.n : vertex - self.n + 2]
+            kin = self.children[low:high].tolist()
+            lines.append(
+                f"{lead}{branch}[{self.leaf_count[vertex]} actions, edges below weigh {self.weight[kin].max():.4g}]"
+            )
+            for child in kin[:-1]:
+                visit(child, lead + below, "├─ ", "│  ")
+            visit(kin[-1], lead + below, "└─ ", "   ")
+
+        visit(self.root, "", "", "")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The tree as JSON text; `from_json` gives back exactly the same numbers."""
+        return json.dumps(
+            {"format": JSON_FORMAT, "tau": self.tau, "parent": self.parent.tolist(), "weight": self.weight.tolist()}
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Tree:
+        """Read what `to_json` wrote."""
+        try:
+            data: Any = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidInput(f"this is not the JSON text of a tree: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != JSON_FORMAT:
+            found = data.get("format") if isinstance(data, dict) else type(data).__name__
+            raise InvalidInput(f"expected a tree in format {JSON_FORMAT!r}, found {found!r}")
+        missing = {"tau", "parent", "weight"} - set(data)
+        if missing:
+            raise InvalidInput(f"the tree's JSON lacks {sorted(missing)}")
+        return cls(data["parent"], data["weight"], data["tau"])
+
+    def __repr__(self) -> str:
+        return f"Tree({self.n} actions, {len(self.parent)} vertices, depth {self.depth}, tau={self.tau:g})"
+
+
+def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
+    """Draw a random tree whose distances dominate the problem's metric and exceed it by O(log n) on average.
+
+    Fakcharoenphol, Rao and Talwar's clustering, without chains and with tight weights, as in docs/theory/movement.md.
+    Needs the distance matrix: about 10,000 actions fit a usual machine. Directed problems use the mean of both
+    directions.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+    >>> tree.distance(0, 3) >= 6.0
+    True
+    """
+    if not (is_finite(tau) and tau > 4):
+        raise InvalidInput(
+            f"tau must be above 4 for the mirror descent's guarantee, got {tau!r}; 5 is the usual choice"
+        )
+    n = problem.n
+    if n == 1:
+        return Tree([-1], [0.0], tau)
+    metric = problem.symmetric_distances
+    random = np.random.default_rng(checked_seed(seed))
+    order = random.permutation(n)
+    # Levels have radius diameter * beta * tau^-k; the top one, beta = tau^U >= 1, covers everything.
+    top_radius = float(metric.max()) * tau ** random.random()
+    if not np.isfinite(top_radius) or np.count_nonzero(metric) < n * (n - 1):  # no falling radius would part them
+        raise InvalidMetric(
+            f"a tree needs distances above 0 and far below {np.finfo(np.float64).max:.0g}, but the largest is "
+            f"{metric.max():g}, the smallest {metric[~np.eye(n, dtype=bool)].min():g}; measure movement in another unit"
+        )
+    leaf_parent, internal_parent = trees.frt_parents(metric, order, top_radius, tau)
+
+    parent = trees.number_by_height(leaf_parent, internal_parent)
+    root = len(parent) - 1
+    plain = Tree(parent, np.append(np.ones(root), 0.0), tau)
+    below = trees.tight_weights(metric, plain.first_child, plain.children, plain.leaf_count, tau)
+    return Tree(parent, np.append(below[parent[:-1] - n], 0.0), tau)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _whole_numbers(parent: Any) -> Ints:
+    numbers = float_array(parent, "parent")
+    if not (numbers == np.trunc(numbers)).all():
+        raise InvalidInput(f"parent must hold numbers of vertices, got {numbers[numbers != np.trunc(numbers)][0]:g}")
+    return numbers.astype(np.int64)
+
+
+def _check_structure(parent: Ints, weight: Array, tau: float) -> int:
+    """Raise unless the arrays describe a tree as promised; return the number of leaves."""
+    if parent.ndim != 1 or parent.size == 0 or parent.shape != weight.shape:
+        raise InvalidInput(
+            f"parent and weight must be lists of the same length, got shapes {parent.shape} and {weight.shape}"
+        )
+    size = len(parent)
+    if parent[-1] != -1:
+        raise InvalidInput(f"the last vertex must be the root with parent -1, got {parent[-1]}")
+    wrong = np.flatnonzero((parent[:-1] <= np.arange(size - 1)) | (parent[:-1] >= size))
+    if len(wrong):
+        v = int(wrong[0])
+        raise InvalidInput(
+            f"vertex {v} has parent {parent[v]}; a parent must have a larger number than its children, "
+            f"at most {size - 1}"
+        )
+    degree = np.bincount(parent[:-1], minlength=size)
+    n = int(np.argmax(degree > 0)) if size > 1 else 1
+    if (degree[n:] == 0).any() and size > 1:
+        v = n + int(np.argmax(degree[n:] == 0))
+        raise InvalidInput(f"vertex {v} is a leaf but {n} is not; number the leaves first, in action order")
+    if (degree[n:] == 1).any() and size > 1:
+        v = n + int(np.argmax(degree[n:] == 1))
+        raise InvalidInput(f"vertex {v} has a single child; join the two edges into one")
+    bad = np.flatnonzero(~(np.isfinite(weight[:-1]) & (weight[:-1] > 0)))
+    if len(bad) or weight[-1] != 0:
+        v = int(bad[0]) if len(bad) else size - 1
+        raise InvalidInput(
+            f"the edge above vertex {v} weighs {weight[v]:g}; weights must be positive, and 0 at the root"
+        )
+    if not (is_finite(tau) and tau > 1):
+        raise InvalidInput(f"tau must be above 1, got {tau!r}")
+    return n

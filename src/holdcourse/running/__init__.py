@@ -1,0 +1,1 @@
+"""A policy beside a real machine: asked, limited, told, recorded, proved."""

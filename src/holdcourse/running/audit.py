@@ -1,0 +1,366 @@
+"""What a record of decisions proves, and what another policy would have done with it.
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> import tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> path = folder.name + "/valve.log"
+>>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])), log=path) as controller:
+...     for load in (0.2, 0.4, 0.6):
+...         controller.tell(controller.ask(context=load).id, 1.0 - load)
+>>> found = hc.audit.verify(path)
+>>> found.decisions, found.verified
+(3, True)
+>>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse import archive
+from holdcourse.deciding import recipe, registry
+from holdcourse.deciding.pilot import Pilot
+from holdcourse.deciding.policy import Learning, Policy
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.costs import maximises
+from holdcourse.movement.offline import PricedPath, optimal_path, price_path
+from holdcourse.movement.problem import Problem
+from holdcourse.running.decision import Record, Request
+from holdcourse.running.events import Ask, Episode, Event, Learn, RecordAccepted, Redirect, Snapshot, Tell
+from holdcourse.running.log import Log
+from holdcourse.running.session import LAST_DIGITS, Difference, Session
+from holdcourse.running.witness import contradictions as contradictions_of
+from holdcourse.running.witness import read_key
+from holdcourse.threads import one_thread, versions
+from holdcourse.worlds.simulation import Question, run_rounds
+
+# What to do with a record that does not hold its policy.
+VERIFIED = "make it there as it was made for the record, and check: holdcourse.running.audit.verify(path, policy)"
+REPLAYED = (
+    "replay is for the policies that a record can hold; holdcourse.running.audit.verify(path, policy) checks this one"
+)
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of deciding every recorded round again.
+
+    Attributes
+    ----------
+    decisions, tells
+        How many the record holds.
+    differences
+        What came out differently; empty where every decision is the same, to the last digit.
+    last_digits
+        What differs in its last digits only, as it does on another processor; the decisions are the same.
+    versions
+        Parts that are not those that wrote the record: name, then, now. They explain differences.
+    events, head
+        Length of the record, and the hash of its last event: written down elsewhere, they show later whether the record
+        was shortened or written again.
+    missing
+        What is known to be missing at its end, in words; empty where nothing is.
+    testimonies, witnessed
+        How many statements of the witness were compared, and up to which event they reach; None where there was none.
+    accepted
+        Where the record was taken as it was although events were missing, and why.
+    """
+
+    decisions: int
+    tells: int
+    differences: tuple[str, ...]
+    versions: tuple[tuple[str, str, str], ...]
+    last_digits: tuple[str, ...] = ()
+    events: int = 0
+    head: str = ""
+    missing: str = ""
+    testimonies: int | None = None
+    witnessed: int | None = None
+    accepted: tuple[str, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether nothing is missing and every decision comes out the same; last digits may differ."""
+        return not self.differences and not self.missing
+
+
+def verify(
+    path: str | Path,
+    policy: Policy | None = None,
+    *,
+    witness: str | Path | None = None,
+    key: str | Path | None = None,
+) -> Verification:
+    """Decide every recorded round again, from the beginning, and compare to the last bit.
+
+    Parameters
+    ----------
+    path
+        The record. It may be in use, and may lie where nothing can be written.
+    policy
+        Needed only where the record cannot make it by itself (a prior mean that is a function, say).
+    witness, key
+        File with what a `Witness` was told, and the file of its key: is this the record that it saw?
+    """
+    if (witness is None) != (key is None):
+        raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
+    lines = None if witness is None else _lines(Path(witness))  # before the record: it may go on meanwhile
+    log = Log.read(Path(path), incomplete=True)
+    try:
+        log.check_snapshots()
+        found, counts = _lived_again(log, policy)
+        testimonies, witnessed, contradictions = None, None, list[str]()
+        if lines is not None and key is not None:
+            testimonies, witnessed, contradictions = contradictions_of(
+                lines, read_key(key), log.about.record, log.chain_at, log.last
+            )
+        return Verification(
+            counts["ask"],
+            counts["tell"],
+            (*contradictions, *(str(each) for each in found if each.decisive)),
+            tuple(_other_versions(log)),
+            tuple(str(each) for each in found if not each.decisive),
+            log.last,
+            log.chain,
+            "" if log.gap is None else log.gap[0],
+            testimonies,
+            witnessed,
+            tuple(_accepted(log)),
+        )
+    finally:
+        log.close()
+
+
+def accept(path: str | Path, reason: str) -> int:
+    """Take a record whose newest events are missing as it is; returns how many events it holds.
+
+    The record says from then on that something is missing and why that was accepted. Nothing else can bring a
+    controller to go on with such a record, since it would decide rounds again that a machine may have run.
+    """
+    if not reason.strip():
+        raise InvalidInput("say why the record is taken as it is; the reason becomes a part of it")
+    return Log.accept(Path(path), reason)
+
+
+def backup(path: str | Path, target: str | Path) -> int:
+    """Write a whole copy of a record in one file, while a controller goes on writing to it; returns how many events.
+
+    The copy is read back and its hashes are compared before this returns.
+    """
+    log = Log.read(Path(path), checked=False)
+    try:
+        log.backup(Path(target))
+    finally:
+        log.close()
+    copy = Log.read(Path(target))
+    copy.close()
+    return copy.last
+
+
+@one_thread()
+def _lived_again(log: Log, policy: Policy | None) -> tuple[list[Difference], Counter[str]]:
+    session = _from_beginning(log, policy)
+    found, counts = list[Difference](), Counter[str]()
+    for event in log.events():
+        body = event.body
+        found += session.repeat(body)
+        counts[event.kind] += 1
+        if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
+            words = f"the snapshot after event {body.follows} does not hold the state that the events before it give"
+            found.append(Difference(words, decisive=not _nearly_kept(log, body.follows, session)))
+    return found, counts
+
+
+def _nearly_kept(log: Log, number: int, session: Session) -> bool:
+    """Whether the snapshot after an event, if it is still there, differs from a session in last digits only."""
+    kept, content = log.newest_snapshot(at_most=number)
+    if kept != number:  # it was let go: then only another processor or library can explain the difference
+        return any(_other_versions(log))
+    state, arrays = archive.unpack(content, f"a snapshot in {log.path}")
+    present, own = session.snapshot()
+    plain = ("identity", "round", "episode", "where", "cool_until")
+    return (
+        all(state[name] == json.loads(json.dumps(present[name])) for name in plain)
+        and arrays.keys() == own.keys()
+        and all(
+            arrays[name].shape == np.shape(own[name])
+            and np.allclose(arrays[name], own[name], rtol=LAST_DIGITS, atol=LAST_DIGITS, equal_nan=True)
+            for name in arrays
+        )
+    )
+
+
+def _accepted(log: Log) -> Iterator[str]:
+    for event in log.find("note", RecordAccepted.NOTE, limit=100):
+        if isinstance(event.body, RecordAccepted):
+            yield f"at event {event.number}, {event.at}, the record was taken as it was: {event.body.reason}"
+
+
+def _lines(said: Path) -> list[str]:
+    try:
+        return said.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read what the witness was told, {said}: {error}") from None
+
+
+@one_thread()
+def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Record:
+    """A decision with all that explains it, by living again through the record from the last snapshot before it."""
+    session = Session.of_identity(policy, log.about.identity)
+    position, content = log.newest_snapshot(at_most=asked.number - 1)
+    session.restore(*archive.unpack(content, f"a snapshot in {log.path}"))
+    for event in log.events(after=position):
+        session.repeat(event.body)
+        if event.number == asked.number:
+            break
+    return session.record(asked.body.id)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What another policy would have done in the recorded contexts. All costs are the record's own model's.
+
+    Attributes
+    ----------
+    rounds
+        How many were replayed: the recorded ones up to the first new episode, if there is one.
+    recorded, other, optimum
+        Bills by the model: of the actions that were really taken, of the other policy, and of perfect foresight.
+    measured
+        Sum of the measurements told, and how many.
+    """
+
+    rounds: int
+    recorded: PricedPath
+    other: PricedPath
+    optimum: PricedPath
+    measured: tuple[float, int]
+
+
+@one_thread()
+def replay(path: str | Path, maker: str) -> Replay:
+    """What another policy would have done, estimated by the model that the recorded policy ended with.
+
+    `maker` is its name, such as "cgp-lcb" or "cgp_lcb".
+
+    The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
+    the recorded policy's options as far as it takes them. This is an estimate: the record knows only the costs of the
+    actions that were taken.
+    """
+    log = Log.read(Path(path))
+    try:
+        session = _from_beginning(log, recipe.make(_recipe(log, REPLAYED)))
+        first = session.pilot.state
+        requests: list[Request] = []
+        measured: list[float] = []
+        ran: dict[str, int] = {}  # by the id of the decision: the action that the machine really took
+        for event in log.events():
+            body = event.body
+            if isinstance(body, Episode) and requests:
+                break
+            session.repeat(body)
+            match body:
+                case Episode():  # nothing was decided before it
+                    first = session.pilot.state
+                case Ask():
+                    requests.append(body.request)
+                    ran[body.id] = body.meant
+                case Redirect():
+                    ran[f"r{body.round}"] = body.order.action
+                case Tell() if body.applied is not None:
+                    ran[body.id] = body.applied
+            if isinstance(body, Tell | Learn) and body.measurement is not None:
+                measured.append(body.measurement)
+        problem = session.policy.problem
+        if not requests:
+            raise InvalidInput(f"{path} holds no decision yet; there is nothing to replay")
+        model = session.pilot.model
+        expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
+        costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
+        other = Pilot(_other(log, maker), first.action, first.seed)
+        # Estimates are costs; who measures gains is told gains.
+        told = -expected if maximises(other.model) else expected
+        questions = (Question(request.context, request.mask(problem.n), request.forecast) for request in requests)
+        world = _Estimated(problem, expected, told)
+        chosen = [one.choice.action for one in run_rounds(other, world, questions, first.seed)]
+        return Replay(
+            len(requests),
+            price_path(list(ran.values()), expected, problem, first.action),
+            price_path(chosen, expected, problem, first.action),
+            optimal_path(costs, problem, first.action),
+            (float(sum(measured)), len(measured)),
+        )
+    finally:
+        log.close()
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimated:
+    """The world as the record's own model believes it to be: its estimates, (T, n), are what costs and is measured."""
+
+    problem: Problem
+    expected: NDArray[np.float64]
+    told: NDArray[np.float64]
+
+    def costs(self, round: int, context: Any) -> NDArray[np.float64]:  # noqa: A002
+        """Estimated cost of every action in a round."""
+        costs: NDArray[np.float64] = self.expected[round]
+        return costs
+
+    def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
+        """The estimate itself, without noise: a cost, or a gain for who measures gains."""
+        return float(self.told[round, action])
+
+
+def _from_beginning(log: Log, policy: Policy | None) -> Session:
+    """The session as it was before the first event."""
+    identity = log.about.identity
+    if policy is None:
+        policy = recipe.make(_recipe(log, VERIFIED))
+    if policy.fingerprint != identity.policy:
+        raise InvalidInput(
+            f"{log.path} was written by {identity.policy_name}, fingerprint {identity.policy}; "
+            f"the policy given is {policy.name}, {policy.fingerprint}"
+        )
+    session = Session.of_identity(policy, identity)
+    session.restore(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
+    return session
+
+
+def _recipe(log: Log, remedy: str) -> dict[str, Any]:
+    found = log.about.recipe
+    if found is None:
+        raise InvalidInput(f"{log.path} does not hold its policy ({log.about.recipe_missing}); {remedy}")
+    return found
+
+
+def _other(log: Log, maker: str) -> Policy:
+    found = _recipe(log, REPLAYED)
+    own = inspect.signature(registry.entry_of(maker, "problem").maker()).parameters
+    learned = Learning.__annotations__ if "learning" in own else {}
+    taken = {name: value for name, value in found["options"].items() if name in own or name in learned}
+    needed = [name for name, option in own.items() if option.default is option.empty and option.kind in NAMED]
+    missing = [name for name in needed if name not in ("problem", *taken)]
+    if missing:
+        needs = ", ".join(missing)
+        raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not say; replay another one")
+    return recipe.make({**found, "policy": maker, "options": taken})
+
+
+def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:
+    here = versions()
+    for name, then in log.about.versions.items():
+        if then != here.get(name):
+            yield name, then, here.get(name, "none")

@@ -1,0 +1,282 @@
+"""The controller: a policy beside a running system, asked and told round by round.
+
+Each `ask` computes a decision without changing anything, commits it to the record if there is one, and only then goes
+on; so a failure at any point leaves the state as it was. The steps themselves are those of an `Operation`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from holdcourse import archive
+from holdcourse.deciding.policy import Policy
+from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.learning.costs import CostModel, maximises
+from holdcourse.movement.problem import Problem
+from holdcourse.running import database
+from holdcourse.running.decision import Decision, Explanation, Order, Record
+from holdcourse.running.events import Identity, from_plain
+from holdcourse.running.limits import Guard, Limits
+from holdcourse.running.log import Log
+from holdcourse.running.operation import Operation, Recording, check_force
+from holdcourse.running.session import Session, Wish
+from holdcourse.running.witness import Witness
+
+
+class Controller:
+    """Asks a policy and tells it what was measured, within the limits given.
+
+    Threads may share a controller: they take turns. Forked processes may not. While it is open, a record belongs to one
+    controller; other processes may read it and copy it.
+
+    Parameters
+    ----------
+    policy
+        What decides.
+    start
+        The action before the first round.
+    seed
+        Of all randomness.
+    log
+        File of the append-only record. If it exists, the controller goes on where the record ends.
+    limits
+        What the machine may do; see `Limits`.
+    guard
+        When to go to a safe action; see `Guard`.
+    max_pending
+        How many decisions may wait for their measurement; with more than one, `ask` needs `round`.
+    witness
+        Who is told how far the record has come; see `Witness`.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([100.0, 200.0, 300.0])), start=0)
+    >>> decision = controller.ask(context=None, costs=[3.0, 1.0, 2.0])
+    >>> decision.value
+    200.0
+    >>> controller.tell(decision.id, measurement=1.1)
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        start: int = 0,
+        seed: int = 0,
+        log: str | Path | None = None,
+        *,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+        max_pending: int = 1,
+        witness: Witness | None = None,
+    ) -> None:
+        self._operation = Operation.begin(
+            policy,
+            start,
+            seed,
+            None if log is None else Path(log),
+            limits=limits,
+            guard=guard,
+            max_pending=max_pending,
+            witness=witness,
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy, which decides."""
+        return self._operation.session.policy
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits on what the machine may do."""
+        return self._operation.session.limits
+
+    @property
+    def guard(self) -> Guard | None:
+        """Return the guard, which sends the machine to a safe action; None where there is none."""
+        return self._operation.session.guard
+
+    @property
+    def max_pending(self) -> int:
+        """Return how many decisions may wait for their measurement."""
+        return self._operation.session.max_pending
+
+    @property
+    def log(self) -> Log:
+        """Return the record; it is an error where there is none."""
+        return self._operation.log
+
+    @property
+    def model(self) -> CostModel:
+        """Return what has been learned; it goes on learning, so look at a copy."""
+        return self._operation.session.pilot.model
+
+    @property
+    def action(self) -> int:
+        """Return the action at which the machine is."""
+        return self._operation.session.where.action
+
+    @property
+    def round(self) -> int:
+        """Return the number of the next round to be decided."""
+        return self._operation.session.round
+
+    @property
+    def episode(self) -> int:
+        """Return the number of the present episode."""
+        return self._operation.session.episode
+
+    @property
+    def pending(self) -> list[Decision]:
+        """Return the decisions that are not told yet, oldest first."""
+        return self._operation.pending
+
+    def ask(
+        self,
+        context: Any = None,
+        allowed: ArrayLike | None = None,
+        forecast: Any = None,
+        *,
+        costs: ArrayLike | None = None,
+        round: int | None = None,  # noqa: A002
+        instructed: int | None = None,
+        force: str | None = None,
+        watching: bool = False,
+    ) -> Decision:
+        """Decide the next round; asking again the same gives the same decision.
+
+        Where somebody else decides what the machine does, `action` says afterwards what it is, a `tell` without
+        `applied` means that, and limits count from there.
+
+        Parameters
+        ----------
+        context
+            What is known now: a number, a list of numbers, or None.
+        allowed
+            Which actions may be chosen, n booleans; default all.
+        forecast
+            Contexts expected in the next rounds, for policies that plan.
+        costs
+            The true costs, for policies that know them.
+        round
+            Which round is meant; needed only where several decisions may be pending.
+        instructed
+            What somebody wants the machine to do in place of the decision. It passes through `allowed` and all limits
+            as the decision does: the machine goes as near as it may.
+        force
+            The reason why the machine shall go to `instructed` whatever mask and limits say; it is recorded.
+        watching
+            Nobody moves the machine in this round: it stays where it is, whatever is decided.
+        """
+        wish = None
+        if watching or instructed is not None or force is not None:
+            wish = _wish(self.policy.problem, instructed, force, watching)
+        return self._operation.ask(context, allowed, forecast, costs, round, wish)
+
+    def tell(self, decision_id: str, measurement: float | None, applied: int | None = None) -> None:
+        """Say what was measured; telling the same again is fine.
+
+        Parameters
+        ----------
+        decision_id
+            `Decision.id`.
+        measurement
+            What was measured, or None if nothing was.
+        applied
+            The action that was really taken, if it was not the one meant; it is learned there. If no later decision
+            has been taken, that is where the machine is, and the rule starts again from there.
+        """
+        self._operation.tell(decision_id, measurement, applied)
+
+    def permitted(self, wanted: int) -> Order:
+        """Say where the machine may go now if somebody wants it at `wanted`, by the newest mask and all limits.
+
+        Changes nothing. Where a forbidden action cannot be left within `max_step`, the machine stays.
+        """
+        return self._operation.permitted(wanted)
+
+    def redirect(self, wanted: int) -> Order:
+        """Send the machine elsewhere within the round in progress, as far as `permitted` says.
+
+        A `tell` of that round without `applied` then means where it was sent, and limits count from there.
+        """
+        return self._operation.redirect(wanted)
+
+    def new_episode(self, start: int, *, force: str | None = None) -> None:
+        """End the episode; the next one begins at `start`, with limits and guard afresh.
+
+        A start that was not allowed at the newest question, or that is farther than `max_step` from where the machine
+        is, is refused unless `force` says why; the reason is recorded.
+        """
+        self._operation.new_episode(start, force)
+
+    def record(self, decision_id: str) -> Record:
+        """Return a pending decision, or one of the newest others, with all that explains it."""
+        return self._operation.record(decision_id)
+
+    def explain(self, decision_id: str) -> Explanation:
+        """Explain why a decision was taken, as data and in words: bounds, probabilities, movement prices, limits."""
+        return self.record(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole state to a file, atomically. With a `log` there is no need to."""
+        self._operation.save(Path(path))
+
+    def backup(self, path: str | Path) -> None:
+        """Write a whole copy of the record to a new file; a plain copy of one in use may miss its newest events."""
+        self._operation.backup(Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, policy: Policy) -> Controller:
+        """Go on from a saved state; `policy` must be equal to the one that was saved."""
+        path = Path(path)
+        if database.is_record(path):  # which nobody but SQLite may open
+            raise InvalidInput(f"{path} is a record, not a saved state; go on from it: Controller(policy, log=path)")
+        content = archive.read_file(path)
+        state, arrays = archive.unpack(content, str(path))
+        found = state.get("identity")
+        if found is None:
+            raise DamagedFile(f"{path} does not hold a controller")
+        identity = from_plain(Identity, found, f"the state in {path}")
+        if identity.policy != policy.fingerprint:
+            raise InvalidInput(
+                f"{path} was saved by another policy ({identity.policy_name}, fingerprint {identity.policy}); "
+                f"this one is {policy.name}, {policy.fingerprint}. Make it with the same problem and options"
+            )
+        session = Session.of_identity(policy, identity)
+        session.restore(state, arrays)
+        controller = cls.__new__(cls)  # a session of its own would be made only to be thrown away
+        controller._operation = Operation(Recording(session))
+        return controller
+
+    def close(self) -> None:
+        """Let go of the record's files."""
+        self._operation.close()
+
+    def __enter__(self) -> Controller:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        place = self.policy.problem.value(self.action)
+        return f"Controller({self.policy.name}, round {self.round}, at {place}, {len(self.pending)} pending)"
+
+
+def _wish(problem: Problem, instructed: int | None, force: str | None, watching: bool) -> Wish | None:
+    """What somebody wants in place of the decision, if anything, checked."""
+    check_force(force)
+    if watching and (instructed is not None or force is not None):
+        raise InvalidInput("watching means that nobody moves the machine; leave instructed and force out")
+    if force is not None and instructed is None:
+        raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine shall go")
+    if watching:
+        return Wish(None)
+    if instructed is None:
+        return None
+    problem.check_action(instructed)
+    return Wish(int(instructed), force)

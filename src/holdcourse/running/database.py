@@ -1,0 +1,519 @@
+"""The files of a record: the SQLite file, made, opened and copied, and the high-water mark beside it.
+
+This is the only code that opens a record. A file of SQLite may be opened by SQLite alone. Closing any other descriptor
+drops every lock that this process holds on the file; another process then takes itself for the last one and deletes
+the live write-ahead log, with all that was acknowledged since the last checkpoint. Decision 0009 goes through the other
+ways to lose a database.
+
+The mark says how many events were acknowledged, and the hash of the last. It is written after each commit and not
+waited for, so it may lag behind the record after a power cut but is never ahead of it. A record that holds less than
+its mark has lost something: it was shortened, or an older copy was put in its place. Its file is also what a controller
+holds while it writes to the record, so that no second one does.
+
+Whether a name still means the same file is asked without asking when it was changed. Linux from 6.13 on gives a file
+finer times once somebody has asked for them, so that every later write has to note the time on the disk: an ordinary
+`os.stat` between two commits makes the second one slower by a fifth. `statx` asks for the identity alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import glob
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import time
+import weakref
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import get_ident
+from typing import Any
+from urllib.parse import quote
+
+from holdcourse import archive
+from holdcourse.errors import DamagedFile, InvalidInput, LogError, log_error
+
+AT_FDCWD, STATX_INO = -100, 0x100
+SIZE = 256  # bytes of struct statx; in its words of eight bytes stand
+INODE, DEVICE = 4, 17
+
+
+class SameFile:
+    """A name, and the file that it meant when this was made."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._encoded, self._statx = os.fsencode(path), _statx()
+        self._buffer = ctypes.create_string_buffer(SIZE)
+        self._words = memoryview(self._buffer).cast("B").cast("Q")
+        try:
+            self._identity = self._found()
+        except PermissionError:  # a sandbox that does not know the call
+            self._statx = None
+            self._identity = self._found()
+
+    def is_there(self) -> bool:
+        """Whether the name means that file; not for several threads at once."""
+        try:
+            return self._found() == self._identity
+        except OSError:
+            return False
+
+    def _found(self) -> tuple[int, int]:
+        if self._statx is None:
+            found = os.stat(self.name)
+            return found.st_dev, found.st_ino
+        if self._statx(AT_FDCWD, self._encoded, 0, STATX_INO, self._buffer) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), self.name)
+        return self._words[INODE], self._words[DEVICE]
+
+
+@cache
+def _statx() -> Callable[..., int] | None:
+    """The call of the C library; None where there is none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    function: Any = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    if function is not None:  # quicker with than without
+        function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p]
+    return function  # type: ignore[no-any-return]
+
+
+WIDTH = 256  # bytes; written in one piece, so that nobody reads the half of one
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Of a record: its name for itself, how many events were acknowledged, and the hash of the last."""
+
+    record: str
+    events: int
+    chain: str
+
+    @classmethod
+    def read(cls, record: Path) -> Mark | None:
+        """The mark beside a record; None where there is none that can be read."""
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            text, _, digest = beside(record).read_bytes().strip().rpartition(b" ")
+            if digest == _digest(text):
+                return cls(**json.loads(text))
+        return None
+
+
+class MarkFile:
+    """The mark of a record that is being written, held until it is closed or the process ends, however it ends.
+
+    Failing to move the mark is no error; a second writer is.
+    """
+
+    def __init__(self, record: Path) -> None:
+        try:
+            self._file = os.open(beside(record), os.O_WRONLY | os.O_CREAT, 0o600)
+        except OSError as error:
+            words = f"cannot write {beside(record)}: {error.strerror}"
+            raise log_error(words, error, "; it must be kept beside the record") from error
+        self.close = weakref.finalize(self, os.close, self._file)  # also where it is forgotten
+        try:
+            _hold(self._file)
+        except BlockingIOError:
+            self.close()
+            raise LogError(
+                f"another controller writes to {record}; each record belongs to one. Stop that one first, or use "
+                "another file"
+            ) from None
+        _held.add(self)
+
+    def write(self, record: str, events: int, chain: str) -> None:
+        """Move the mark; one that cannot be moved, as on a full disk, stays where it is."""
+        text = b'{"record": "%b", "events": %d, "chain": "%b"}' % (record.encode(), events, chain.encode())  # JSON
+        line = (b"%b %b" % (text, _digest(text))).ljust(WIDTH - 1) + b"\n"
+        try:
+            _write_at_start(self._file, line)
+        except OSError:
+            return
+
+    def sync(self) -> None:
+        """Wait until the mark is on the disk, if it can be written."""
+        with suppress(OSError):
+            os.fsync(self._file)
+
+
+def _write_at_start(file: int, line: bytes) -> None:
+    if hasattr(os, "pwrite"):
+        os.pwrite(file, line, 0)
+    else:
+        os.lseek(file, 0, os.SEEK_SET)
+        os.write(file, line)
+
+
+_held: weakref.WeakSet[MarkFile] = weakref.WeakSet()
+
+
+def _hold(file: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on POSIX: two writers notice each other at the first event
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without such locks
+        return
+
+
+def _let_go_in_child() -> None:
+    """A forked process must not go on holding what its parent held when that is killed."""
+    for held in list(_held):
+        held.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def beside(record: Path) -> Path:
+    """Where the mark of a record is."""
+    return record.with_name(f"{record.name}-mark")
+
+
+def _digest(text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text)
+
+
+APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
+CLOSED, IN_USE = 0, 1  # PRAGMA user_version
+BUSY_S = 5.0  # how long one process waits for another
+UNFINISHED, UNNAMED = ".new", ".new-"  # at the end or the beginning of a name until the file is whole
+WITHOUT_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems say that have none
+MARK_SEEN_EVERY_S = 1.0  # how often a writer looks whether its mark is still there
+SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
+SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, chain TEXT NOT NULL
+);
+CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
+"""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What SQLite cannot read is said in our words."""
+    try:
+        yield
+    except (sqlite3.OperationalError, sqlite3.ProgrammingError, OSError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    except (sqlite3.DatabaseError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise DamagedFile(
+            f"{path} is damaged or no record of holdcourse: {error}; restore it from a back-up"
+        ) from error
+
+
+def real(path: Path) -> Path:
+    """The file that a path stands for: SQLite puts what belongs to it beside the file, not beside a link to it."""
+    return Path(os.path.realpath(path))
+
+
+def wal_of(path: Path) -> Path:
+    """The write-ahead log beside a record."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def is_record(path: Path) -> bool:
+    """Whether a file is a record, whatever state it is in; looks at its first page only."""
+    with suppress(sqlite3.Error, OSError):
+        return path.stat().st_size > 0 and _first_page(path)[0] == APPLICATION_ID
+    return False
+
+
+def refuse_record(path: Path, wanted: str) -> None:
+    """Raise where a controller's own record is given for a file of another kind; `wanted` says of which."""
+    if is_record(path):
+        raise InvalidInput(
+            f"{path} is a controller's record, and {wanted}; to see what another policy would have done in its place: "
+            f"holdcourse replay {path}"
+        )
+
+
+def create(path: Path, about: dict[str, str], first_snapshot: bytes) -> None:
+    """Write a new record completely before it gets its name, so that a crash leaves none or a whole one."""
+    if beside(path).exists() and not path.exists():
+        raise LogError(
+            f"{beside(path)} is left of an earlier record without {path.name}; bring that back, or remove what is left"
+        )
+    if wal_of(path).exists():  # SQLite would take it for a part of the new record
+        raise LogError(
+            f"{wal_of(path)} is left of an earlier record without {path.name}; bring that back, or remove it"
+        )
+    try:
+        with _unfinished(path) as temporary, closing(sqlite3.connect(temporary)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.executescript(SCHEMA)
+            with connection:
+                connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+                connection.execute("INSERT INTO snapshots VALUES (0, ?)", (first_snapshot,))
+            connection.close()
+            publish(temporary, path)
+    except FileExistsError:
+        return  # another process has just begun a record there: go on with that one
+    except (sqlite3.Error, OSError) as error:
+        raise log_error(f"cannot begin a record at {path}: {error}", error) from error
+
+
+def reader(path: Path, *, checked: bool) -> sqlite3.Connection:
+    """A connection that cannot write; `checked` looks at every page."""
+    with reading(path):
+        _check_kind(path)
+        connection = _read_only(path)
+        try:
+            try:
+                connection.execute("SELECT 1 FROM about").fetchone()
+            except sqlite3.OperationalError:
+                connection.close()
+                connection = _mended(path) if os.access(path.parent, os.W_OK) else _copied_from_read_only_place(path)
+            _check_pages(connection, path, checked)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def writer(path: Path) -> sqlite3.Connection:
+    """A connection that writes; what it commits is on the disk when the commit returns."""
+    with reading(path):
+        if not os.access(path, os.W_OK):
+            raise LogError(f"{path} is read-only; make it writable, or use another file")
+        _check_kind(path)
+        _check_names(path)
+        connection = sqlite3.connect(_address(path, "mode=rw"), uri=True, timeout=BUSY_S, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            _check_pages(connection, path, checked=True)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def begin_use(connection: sqlite3.Connection, path: Path) -> None:
+    """From now on events go into the write-ahead log, and the file itself says that it is in use."""
+    with reading(path):
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":  # no error of SQLite, but with its older journal the newest event can be lost
+            raise LogError(
+                f"cannot keep a write-ahead log beside {path} (SQLite stays with {mode!r}); "
+                "try again, or use a local disk"
+            )
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA fullfsync=1")  # macOS answers a plain sync before the disk has written
+        connection.execute(f"PRAGMA user_version={IN_USE}")  # an error if SQLite could open it only for reading
+        archive.sync_folder(path.parent)  # SQLite names its write-ahead log there, and ignores a failed sync
+    checkpoint(connection)
+
+
+def end_use(connection: sqlite3.Connection) -> None:
+    """Leave one file that is whole by itself, if nobody else is reading; then close.
+
+    The file says that it is closed only after it has taken everything over: whoever copies it in between, or kills this
+    process, leaves one that still says that it is in use.
+    """
+    with suppress(sqlite3.Error):
+        busy, held, taken = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        if not busy and held == taken:
+            connection.execute(f"PRAGMA user_version={CLOSED}")
+            for _ in range(SWITCHES):
+                with suppress(sqlite3.OperationalError):  # somebody has it open for reading
+                    connection.execute("PRAGMA journal_mode=DELETE")
+                    break
+                time.sleep(0.01)
+            else:  # then an empty write-ahead log stays beside the file, and the file is whole all the same
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Take what is in the write-ahead log over into the file, as far as readers let us."""
+    with suppress(sqlite3.Error):  # it can wait; the events are on the disk
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+def is_cut_off(path: Path) -> bool:
+    """Whether a record was in use and its write-ahead log is not beside it: then the newest events are missing.
+
+    To be asked before the record is opened: SQLite would make an empty write-ahead log.
+    """
+    with reading(path):
+        _check_kind(path)
+        try:
+            there = wal_of(path).stat().st_size > 0
+        except FileNotFoundError:
+            there = False
+        return not there and _first_page(path)[1] == IN_USE
+
+
+def copy(path: Path, target: Path) -> None:
+    """A whole copy in one file, while others may be writing; it gets its name when it is on the disk."""
+    if any(file.exists() for file in (target, wal_of(target), beside(target))):
+        raise InvalidInput(f"{target} is there already; give another name, or remove it first")
+    try:
+        with (
+            closing(reader(path, checked=False)) as source,
+            _unfinished(target) as temporary,
+            closing(sqlite3.connect(temporary)) as copied,
+        ):
+            copied.execute("PRAGMA synchronous=FULL")
+            source.backup(copied)
+            copied.execute("PRAGMA journal_mode=DELETE")
+            copied.execute(f"PRAGMA user_version={CLOSED}")
+            copied.close()
+            publish(temporary, target)
+    except FileExistsError:
+        raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
+    except (sqlite3.Error, OSError) as error:
+        raise log_error(f"cannot copy {path} to {target}: {error}", error, "; choose another place") from error
+
+
+class Place:
+    """Which files a connection writes to; the names must go on meaning these files."""
+
+    def __init__(self, path: Path) -> None:
+        with reading(path):
+            self._record, self._wal, self._mark = SameFile(path), SameFile(wal_of(path)), SameFile(beside(path))
+        self._marked = time.monotonic()  # when the mark was last seen
+
+    def check(self) -> None:
+        """An error where somebody has moved, replaced or deleted one of the files; takes some microseconds.
+
+        The mark is looked at once a second: without it, what was acknowledged is still where it belongs.
+        """
+        self.check_wal()
+        if not self._record.is_there():
+            raise _taken_away(self._record)
+        if time.monotonic() - self._marked >= MARK_SEEN_EVERY_S:
+            if not self._mark.is_there():
+                raise _taken_away(self._mark)
+            self._marked = time.monotonic()
+
+    def check_wal(self) -> None:
+        """The same for the write-ahead log alone."""
+        if not self._wal.is_there():
+            raise _taken_away(self._wal)
+
+
+def _taken_away(file: SameFile) -> LogError:
+    return LogError(
+        f"{file.name} is gone, or another file than the one that this controller writes to: it was deleted, moved or "
+        "replaced while in use. This controller has stopped, since what it writes would be lost. Keep all files as "
+        "they are, bring back the right ones, and start again"
+    )
+
+
+def _check_kind(path: Path) -> None:
+    if path.stat().st_size == 0:  # SQLite takes it for a new database, and tidies up around it
+        raise DamagedFile(f"{path} is damaged or no record of holdcourse: it is empty; restore it from a back-up")
+    if _first_page(path)[0] != APPLICATION_ID:
+        raise DamagedFile(f"{path} is damaged or no record of holdcourse; restore it from a back-up")
+
+
+def _check_names(path: Path) -> None:
+    """Under another name of the same file SQLite would look for another write-ahead log."""
+    ours = [*path.parent.glob(f".{glob.escape(path.name)}.*{UNFINISHED}"), path.with_name(f"{UNNAMED}{path.name}")]
+    for left_over in ours:  # of a failure right after it got its name
+        with suppress(FileNotFoundError):
+            if left_over.samefile(path):
+                left_over.unlink()
+    names = path.stat().st_nlink
+    if names > 1:
+        raise LogError(
+            f"{path} has {names} names (hard links), and whoever opens it by another one would miss its newest events; "
+            "remove the others, or copy it with holdcourse backup"
+        )
+
+
+def _first_page(path: Path) -> tuple[int, int]:
+    """Application id and user version as they stand in the file itself; takes no lock and touches nothing around it."""
+    with closing(sqlite3.connect(_address(path, "immutable=1"), uri=True)) as connection:
+        # In the middle of a checkpoint the file alone is no whole database; its first page can be read all the same.
+        connection.execute("PRAGMA writable_schema=ON")
+        values = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+    return int(values[0]), int(values[1])
+
+
+def _check_pages(connection: sqlite3.Connection, path: Path, checked: bool) -> None:
+    flaw = connection.execute("PRAGMA quick_check").fetchone()[0] if checked else "ok"
+    if flaw != "ok":
+        raise DamagedFile(f"{path} is damaged ({flaw}); restore it from a back-up")
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(_address(path, "mode=ro"), uri=True, timeout=BUSY_S, check_same_thread=False)
+
+
+def _mended(path: Path) -> sqlite3.Connection:
+    """A reader of a file that a crash left half switched to or from the write-ahead log: who may write rolls that back.
+
+    Nothing acknowledged is touched: no event is ever written in that mode, and the file is not in use.
+    """
+    with closing(sqlite3.connect(_address(path, "mode=rw"), uri=True, timeout=BUSY_S)) as connection:
+        connection.execute("SELECT 1 FROM about").fetchone()
+    return _read_only(path)
+
+
+def _copied_from_read_only_place(path: Path) -> sqlite3.Connection:
+    """A record with a write-ahead log can be read only where SQLite can write beside it: so read a copy of both.
+
+    Nobody writes to a read-only place, and this process holds no lock there that closing a file could drop.
+    """
+    with TemporaryDirectory() as folder:
+        copied = Path(folder) / "record"
+        for end in ("", "-wal", "-journal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(path.with_name(path.name + end), copied.with_name(copied.name + end))
+        with closing(sqlite3.connect(copied)) as source:
+            memory = sqlite3.connect(":memory:", check_same_thread=False)
+            source.backup(memory)
+    return memory
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """A new, empty file beside `path` that only its owner may read; gone at the end, unless it got a name."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}{UNFINISHED}")
+    try:
+        temporary.unlink(missing_ok=True)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # before SQLite knows of it
+        yield temporary
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def publish(temporary: Path, path: Path) -> None:
+    """Give a whole, closed file its name for good; `FileExistsError` where the name is taken."""
+    try:
+        os.link(temporary, path)  # a rename would replace what is there
+    except OSError as error:
+        if error.errno not in WITHOUT_LINKS:
+            raise
+        if path.exists():
+            raise FileExistsError(path) from None
+        temporary.replace(path)
+    archive.sync_folder(path.parent)
+
+
+def _address(path: Path, options: str) -> str:
+    """The file as SQLite's URI; its own marks in the name are quoted."""
+    return f"file:{quote(os.path.abspath(path))}?{options}"

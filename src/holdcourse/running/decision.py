@@ -1,0 +1,405 @@
+"""What was asked, what was decided, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.history import check_context, check_contexts
+from holdcourse.movement.problem import Problem
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question in plain JSON values, so that a repeated one can be compared and a recorded one asked again."""
+
+    context: Any
+    allowed: tuple[int, ...] | None = None
+    forecast: Any = None
+    costs: tuple[float, ...] | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, context: Any, allowed: ArrayLike | None, forecast: Any, costs: Any) -> Request:
+        """Check and simplify what a caller passed."""
+        return cls(
+            context=_context(context),
+            allowed=_allowed_indices(allowed, problem.n),
+            forecast=_forecast(forecast),
+            costs=None if costs is None else _costs(costs, problem.n),
+        )
+
+    def mask(self, n: int) -> NDArray[np.bool_]:
+        """Which actions may be chosen."""
+        mask = np.full(n, self.allowed is None)
+        mask[list(self.allowed or ())] = True
+        return mask
+
+    def describe(self) -> dict[str, Any]:
+        """The request as JSON values; what was not given is left out."""
+        fields = {"context": self.context, "allowed": self.allowed, "forecast": self.forecast, "costs": self.costs}
+        given = {name: value for name, value in fields.items() if value is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Request:
+        """Read what `describe` gave."""
+        tuples = {name: tuple(data[name]) for name in ("allowed", "costs") if name in data}
+        return cls(context=data.get("context"), forecast=data.get("forecast"), **tuples)
+
+
+def _plain(value: Any, what: str) -> Any:
+    """Numbers and nested lists of them, as JSON would hold them; None stays None."""
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be a number or a list of numbers, got {plain(value)!r}") from None
+    if np.isnan(array).any():
+        raise InvalidInput(f"{what} must not hold NaN, got {array.tolist()}; fill the gap before asking")
+    return array.tolist()
+
+
+def _context(context: Any) -> Any:
+    simple = _plain(context, "context")
+    check_context(simple, None)  # also for those who do not look at it: it must be possible to tell
+    return simple
+
+
+def _forecast(forecast: Any) -> Any:
+    simple = _plain(forecast, "forecast")
+    if simple is not None:
+        check_contexts(simple, None, "forecast")
+    return simple
+
+
+def _costs(costs: Any, n: int) -> tuple[float, ...]:
+    simple = _plain(costs, "costs")
+    if np.shape(simple) != (n,):
+        raise InvalidInput(f"costs must be {n} numbers, one per action, got {simple}")
+    return tuple(simple)
+
+
+def _allowed_indices(allowed: ArrayLike | None, n: int) -> tuple[int, ...] | None:
+    if allowed is None:
+        return None
+    mask = np.asarray(allowed)
+    if mask.shape != (n,) or mask.dtype != np.bool_:
+        raise InvalidInput(f"allowed must be {n} booleans, one per action, got {mask.dtype} of shape {mask.shape}")
+    if not mask.any():
+        raise InvalidInput("allowed forbids every action; allow at least one")
+    return tuple(np.flatnonzero(mask).tolist())
+
+
+Array: TypeAlias = NDArray[np.float64]
+
+SHOWN_ACTIONS = 5  # in an explanation in words
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What to do this round.
+
+    Attributes
+    ----------
+    id
+        To tell the measurement under.
+    round, episode
+        Counted from 0.
+    action, value
+        The action's index, and its coordinate or label.
+    probabilities
+        Probability that the rule gave each action, shape (n,); after limits, `action` may be another one.
+    expected_cost
+        Service cost that the model expects at `action`.
+    movement
+        What the move to `action` costs.
+    wanted
+        What the rule chose; differs from `action` where a limit acted.
+    limited_by
+        The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None where none did.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> decision = controller.ask(costs=[3.0, 1.0, 2.0])
+    >>> decision.id, decision.action, decision.value, decision.movement
+    ('r0', 1, 0.5, 0.5)
+    """
+
+    id: str
+    round: int
+    episode: int
+    action: int
+    value: Any
+    probabilities: Array
+    expected_cost: float
+    movement: float
+    wanted: int
+    limited_by: str | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probabilities", _kept(self.probabilities))
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a decision was taken. The arrays have one entry per action.
+
+    Attributes
+    ----------
+    bounds
+        The cost vector that the rule saw: lower bounds, +inf where not allowed.
+    expected
+        Expected service cost.
+    mean, std
+        Of the measured quantity, where the policy learns.
+    probabilities
+        That the rule gave.
+    movement
+        What moving there would have cost, from where the machine was.
+    words
+        The same in a few sentences.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> why = controller.explain(controller.ask(costs=[3.0, 1.0, 2.0]).id)
+    >>> why.words
+    'Round 0: go from 0 to 0.5, a move that costs 0.5. Expected service cost there: 1, at 0: 3.'
+    >>> why.rows()[2]
+    {'action': 2, 'bound': 2.0, 'expected': 2.0, 'probability': 0.0, 'movement': 1.0}
+    """
+
+    decision: Decision
+    bounds: Array
+    expected: Array
+    mean: Array | None
+    std: Array | None
+    probabilities: Array
+    movement: Array
+    words: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per action."""
+        columns: dict[str, Any] = {
+            "action": range(len(self.bounds)),
+            "bound": self.bounds.tolist(),
+            "expected": self.expected.tolist(),
+            "probability": self.probabilities.tolist(),
+            "movement": self.movement.tolist(),
+        }
+        if self.mean is not None and self.std is not None:
+            columns |= {"mean": self.mean.tolist(), "std": self.std.tolist()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the machine does in a round in place of the decision.
+
+    Attributes
+    ----------
+    wanted
+        The action that somebody wants; None where nobody moves the machine, and it stays where it is.
+    action
+        The one that came of it.
+    limited_by
+        The limit that kept the wish from being done, as in `Decision`; None where none did.
+    force
+        The reason given for doing it whatever the limits say; None: they acted.
+    """
+
+    wanted: int | None
+    action: int
+    limited_by: str | None = None
+    force: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A decision with all that explains it, as kept by a controller for its newest decisions.
+
+    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `said` is what the
+    rule itself had to say; `order` is what the machine was told to do where it was not to follow the decision, and
+    `redirected` where it was sent later in the round.
+    """
+
+    request: Request
+    decision: Decision
+    before: int
+    bounds: Array
+    expected: Array
+    mean: Array | None
+    std: Array | None
+    told: tuple[float | None, int | None] | None = None
+    said: str = ""
+    order: Order | None = None
+    redirected: Order | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("bounds", "expected", "mean", "std"):
+            array = getattr(self, name)
+            if array is not None:
+                object.__setattr__(self, name, _kept(array))
+
+    @property
+    def meant(self) -> int:
+        """The action that runs unless somebody says otherwise."""
+        order = self.redirected or self.order
+        return self.decision.action if order is None else order.action
+
+    def explain(self, problem: Problem, *, maximise: bool = False) -> Explanation:
+        """Put it as data and in words; `maximise`: what is measured are gains, and the words speak of them."""
+        movement = np.array(problem.distances[self.before])
+        decision = self.decision
+        return Explanation(
+            decision,
+            self.bounds,
+            self.expected,
+            self.mean,
+            self.std,
+            decision.probabilities,
+            movement,
+            _in_words(self, problem, movement, maximise),
+        )
+
+    def to_data(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the record as JSON values and arrays."""
+        decision = self.decision
+        data = {
+            "request": self.request.describe(),
+            "before": self.before,
+            "told": self.told,
+            "said": self.said,
+            "order": None if self.order is None else asdict(self.order),
+            "redirected": None if self.redirected is None else asdict(self.redirected),
+            "decision": {
+                name: getattr(decision, name)
+                for name in ("id", "round", "episode", "action", "expected_cost", "movement", "wanted", "limited_by")
+            },
+        }
+        arrays = {"probabilities": decision.probabilities, "bounds": self.bounds, "expected": self.expected}
+        if self.mean is not None and self.std is not None:
+            arrays |= {"mean": self.mean, "std": self.std}
+        return data, arrays
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, Array], problem: Problem) -> Record:
+        """Read what `to_data` gave."""
+        fields = data["decision"]
+        return cls(
+            request=Request.from_data(data["request"]),
+            decision=Decision(
+                **fields, value=problem.value(fields["action"]), probabilities=np.array(arrays["probabilities"])
+            ),
+            before=data["before"],
+            bounds=np.array(arrays["bounds"]),
+            expected=np.array(arrays["expected"]),
+            mean=arrays.get("mean"),
+            std=arrays.get("std"),
+            told=None if data["told"] is None else tuple(data["told"]),
+            said=data["said"],
+            order=None if data["order"] is None else Order(**data["order"]),
+            redirected=None if data["redirected"] is None else Order(**data["redirected"]),
+        )
+
+    def with_tell(self, measurement: float | None, applied: int | None) -> Record:
+        """Return the record as it is after the decision was told."""
+        return replace(self, told=(measurement, applied))
+
+
+def _kept(array: Array) -> Array:
+    """Read-only, as callers get it too; a copy where it could still be written to: a model may go on using its own."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.setflags(write=False)
+    return array
+
+
+def _in_words(record: Record, problem: Problem, movement: Array, maximise: bool) -> str:
+    decision, before = record.decision, record.before
+
+    def name(action: int) -> str:
+        match problem.value(action):
+            case float(number):
+                return f"{number:.6g}"
+            case dict(named):
+                return ", ".join(f"{axis} {number:.6g}" for axis, number in named.items())
+            case tuple(point):
+                return f"({', '.join(f'{number:.6g}' for number in point)})"
+            case label:
+                return str(label)
+
+    # Who is told gains decides on them as negative costs; people read gains.
+    what, most, sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
+
+    def amount(cost: float) -> str:
+        return f"{sign * cost + 0.0:.4g}"
+
+    there = f"Expected {what} there: {amount(decision.expected_cost)}"
+    other = _best_other(record, movement)
+    if decision.action != before:
+        price = f"a move that costs {decision.movement:.4g}"
+        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {price}."]
+        sentences.append(f"{there}, at {name(before)}: {amount(record.expected[before])}.")
+    else:
+        sentences = [f"Round {decision.round}: stay at {name(before)}."]
+        if other is None:
+            sentences.append(f"{there}.")
+        else:
+            way = f"and going there would have cost {movement[other]:.4g}"
+            sentences.append(f"{there}; the best elsewhere: {amount(record.expected[other])} at {name(other)}, {way}.")
+    if decision.limited_by is not None and decision.action == decision.wanted:
+        sentences.append(f"The guard wanted its safe action; {decision.limited_by} kept it from being played.")
+    elif decision.limited_by is not None:
+        sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
+    if record.order is not None and record.order.wanted is not None:
+        sentences.append(_ordered("The machine was told to go to", record.order, name))
+    if record.redirected is not None:
+        sentences.append(_ordered("Later in the round it was sent to", record.redirected, name))
+    likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
+    shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
+    if len(shares) > 1:
+        sentences.append(f"The rule's probabilities: {', '.join(shares)}.")
+    cheapest = int(np.argmin(record.bounds))
+    said = decision.action == before and cheapest == other and record.bounds[cheapest] == record.expected[cheapest]
+    if record.bounds[cheapest] < record.bounds[decision.action] and not said:
+        sentences.append(
+            f"The {most} bound, {amount(record.bounds[cheapest])}, is at {name(cheapest)}; "
+            f"going there would have cost {movement[cheapest]:.4g}."
+        )
+    if record.said:
+        sentences.append(record.said)
+    return " ".join(sentences)
+
+
+def _ordered(begin: str, order: Order, name: Callable[[int], str]) -> str:
+    """A sentence about what somebody wanted in place of the decision, and what came of it."""
+    if order.force is not None:
+        return f"{begin} {name(order.action)} whatever the limits say, by force: {order.force}."
+    if order.limited_by is None or order.wanted is None:
+        return f"{begin} {name(order.action)}."
+    return f"{begin} {name(order.action)}; {order.limited_by} kept it from {name(order.wanted)}, which was wanted."
+
+
+def _best_other(record: Record, movement: Array) -> int | None:
+    """Of the actions that may be taken besides the present one: that of least expected cost, the nearest of those.
+
+    None where there is no other, or where nothing is known that would tell them apart.
+    """
+    known = np.isfinite(record.bounds) & np.isfinite(record.expected)
+    if not known.any() or np.ptp(record.expected[known]) == 0:
+        return None
+    known[record.before] = False
+    others = np.flatnonzero(known)
+    if not len(others):
+        return None
+    return int(others[np.lexsort((movement[others], record.expected[others]))[0]])

@@ -1,0 +1,673 @@
+"""What stands in a record: every event and every note, how it is written and how it is read.
+
+A record is a chain of events; this module says what each kind of them holds. `written` gives the JSON text of one,
+with sorted keys, and `read` gives it back; nothing else makes or takes apart that text. A field that is not known, one
+that is missing and a kind that is not known are errors: a record is never read by guessing. The page
+``docs/record-format.md`` describes the same to those who read records without this library.
+
+An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Episode`, `Redirect`), says that the state was kept
+(`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called ``extra``, are
+written by the service.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import NoneType
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import LogError
+from holdcourse.running.decision import Order, Request
+from holdcourse.running.limits import Guard, Limits
+
+FORMAT = 2  # of a record
+
+Made = TypeVar("Made")
+
+LEFT_OUT = {"left_out": True}  # a field that is not written while it has its default
+
+
+# -- what a record says about itself -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose record it is: what does not change while a controller lives. `policy` is the policy's fingerprint."""
+
+    policy: str
+    policy_name: str
+    start: int
+    seed: int
+    limits: Limits
+    guard: Guard | None
+    max_pending: int
+
+
+@dataclass(frozen=True)
+class Previous:
+    """The record that this one continues: its file, how many events it holds, and the hash of the last."""
+
+    file: str
+    events: int
+    chain: str
+
+
+@dataclass(frozen=True)
+class About:
+    """What a record says about itself before its first event.
+
+    Attributes
+    ----------
+    format
+        The number of the format.
+    record
+        The record's own name.
+    versions
+        Of the parts that wrote it.
+    snapshot
+        Hash of the state at its beginning.
+    identity
+        Whose record it is.
+    recipe, recipe_missing
+        How to make its policy again; None with the reason where only Python can.
+    previous
+        The record that it continues, if there is one.
+    """
+
+    format: int
+    record: str
+    versions: dict[str, str]
+    snapshot: str
+    identity: Identity
+    recipe: dict[str, Any] | None
+    recipe_missing: str | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    previous: Previous | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+# -- parts of events ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Author:
+    """Whose token it was; `token` is its id, None where none is needed."""
+
+    token: str | None
+    name: str
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Who caused an event, and the key under which a client asked for it."""
+
+    key: str | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    by: Author | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class AskDetails(Cause):
+    """What the service answered to a question, and what it needs in order to book the tell."""
+
+    mode: str
+    act: bool
+    action: int
+    value: Any
+    proposed_value: Any
+    reason: str | None
+    limited_by: str | None
+    forced: str | None
+    expected: float | None
+    expected_measurement: float | None
+    before: int
+    episode: int
+
+
+@dataclass(frozen=True)
+class PendingDecision(AskDetails):
+    """A decision that waits for its measurement, with its question; `earlier`: of an epoch before the present one."""
+
+    round: int
+    proposed: int
+    at: str
+    context: Any
+    earlier: bool = field(default=False, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class AlarmText:
+    """An alarm: its kind, and what somebody should look at."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class OpenAlarm:
+    """An alarm that is not over, and since when."""
+
+    at: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class TellDetails(Cause):
+    """What the service booked for a round: the action that ran, costs, comparisons and alarms."""
+
+    taken: int
+    applied_value: Any
+    default: int
+    assumed: str | None
+    service: float | None
+    movement: float
+    staying: float | None
+    fixed: float | None
+    cumulative_service: float
+    cumulative_movement: float
+    deviations: float | None
+    raised: tuple[AlarmText, ...]
+
+
+@dataclass(frozen=True)
+class Units:
+    """What the numbers are, for people who look at them."""
+
+    action: str
+    measurement: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a controller of the service, without its history; of that the length and a fingerprint.
+
+    `options` are those of the policy, by the names of its parameters.
+    """
+
+    id: str
+    name: str
+    actions: Any
+    labels: list[str] | None
+    metric: Any
+    scale: Any
+    fixed_cost: float
+    directed: bool
+    rho: float
+    policy: str
+    options: dict[str, Any]
+    limits: Limits
+    guard: Guard | None
+    max_pending: int
+    deadline_s: float | None
+    fallback: int | None
+    units: Units
+    start: int
+    seed: int
+    mode: str
+    history_count: int
+    history_sha256: str | None
+
+    @property
+    def maximise(self) -> bool:
+        """Say whether measurements are gains."""
+        return bool(self.options["maximise"])
+
+
+@dataclass(frozen=True)
+class Override:
+    """Where an operator holds the machine, since when, why, and who; `force`: whatever the limits say."""
+
+    action: int
+    reason: str
+    force: bool
+    since: str
+    by: Author | None
+
+
+@dataclass(frozen=True)
+class AlarmWindow:
+    """What the alarms remember of the measurements.
+
+    Attributes
+    ----------
+    beyond
+        Whether each of the newest measurements was outside the predicted band, newest last.
+    value, repeats
+        The newest measurement, and how often it came in a row.
+    """
+
+    beyond: tuple[bool, ...] = ()
+    value: float | None = None
+    repeats: int = 0
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Costs so far, in units of what is measured.
+
+    `against_staying` and `against_fixed` are what was saved, in the rounds where it is known what the alternative would
+    have cost; None before the first of them. `told` counts the tells with a measurement.
+    """
+
+    service: float = 0.0
+    movement: float = 0.0
+    against_staying: float | None = None
+    against_fixed: float | None = None
+    told: int = 0
+    asks: int = 0
+    tells: int = 0
+    alarms: int = 0
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What an epoch goes on with: the ledger at the end of the one before it, in the numbers of the new actions."""
+
+    mode: str
+    override: Override | None
+    is_obeyed: bool
+    newest: str | None
+    pending: dict[str, PendingDecision]
+    stale: list[str]
+    fallback: Order | None
+    alarms: dict[str, OpenAlarm]
+    fresh_episode: int | None
+    forced_start: str | None
+    last_at: str | None
+    watched: AlarmWindow
+    sums: Sums
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A decision: the question, and enough of the answer to recognise it to the last bit."""
+
+    KIND: ClassVar[str] = "ask"
+
+    round: int
+    request: Request
+    wanted: int
+    action: int
+    limited_by: str | None
+    expected_cost: float
+    probabilities: str
+    order: Order | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    extra: AskDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+    @property
+    def meant(self) -> int:
+        """The action that runs unless somebody says otherwise."""
+        return self.action if self.order is None else self.order.action
+
+    @property
+    def id(self) -> str:
+        """Return the name of the decision."""
+        return f"r{self.round}"
+
+
+@dataclass(frozen=True)
+class Tell:
+    """What was measured in a round, if anything, and the action that ran if it was not the one meant."""
+
+    KIND: ClassVar[str] = "tell"
+
+    id: str
+    measurement: float | None
+    applied: int | None
+    extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class Learn:
+    """What was told of a decision of an earlier record; `place` is where the machine is, if that changed."""
+
+    KIND: ClassVar[str] = "learn"
+
+    id: str
+    action: int
+    context: Any
+    measurement: float | None
+    place: int | None
+    extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A new episode begins at `start`; `force` is the reason where that is beyond the limits."""
+
+    KIND: ClassVar[str] = "episode"
+
+    start: int
+    force: str | None
+    extra: Cause | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """The machine is sent elsewhere within a round."""
+
+    KIND: ClassVar[str] = "redirect"
+
+    round: int
+    order: Order
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state after event `follows` was kept; `sha256` is the hash of what was kept."""
+
+    KIND: ClassVar[str] = "snapshot"
+
+    follows: int
+    sha256: str
+
+
+# -- notes -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RecordAccepted:
+    """The record was taken as it was although events were missing: how many, where that is known, and why."""
+
+    KIND: ClassVar[str] = "note"
+    NOTE: ClassVar[str] = "accepted"
+
+    missing: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Caused:
+    """A note that may say who caused it."""
+
+    KIND: ClassVar[str] = "note"
+
+    extra: Cause | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class ControllerCreated(Caused):
+    """The first note of a controller: its settings, and the measurements that it starts from."""
+
+    NOTE: ClassVar[str] = "created"
+
+    config: Settings
+    history: list[Any] | None
+    start: int
+    home: int
+    fixed: int | None
+    explanation: str
+
+
+@dataclass(frozen=True)
+class EpochBegun(Caused):
+    """The first note of a later epoch: its settings, and what it goes on with."""
+
+    NOTE: ClassVar[str] = "epoch"
+
+    config: Settings
+    start: int
+    home: int
+    fixed: int | None
+    carried: Carried
+    explanation: str
+
+
+@dataclass(frozen=True)
+class SettingsChanged(Caused):
+    """Settings that no decision depends on have these new values."""
+
+    NOTE: ClassVar[str] = "config"
+
+    changes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ChangeRequested(Caused):
+    """The change that was asked for under a key."""
+
+    NOTE: ClassVar[str] = "change"
+
+    changes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModeSet(Caused):
+    """How far the policy may go from now on."""
+
+    NOTE: ClassVar[str] = "mode"
+
+    mode: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class OverrideSet(Caused):
+    """The machine is held at an action from now on, or handed back to the policy where `action` is None."""
+
+    NOTE: ClassVar[str] = "override"
+
+    action: int | None
+    reason: str
+    force: bool
+
+
+@dataclass(frozen=True)
+class AskRepeated(Caused):
+    """A round that was decided before was asked for under a new key."""
+
+    NOTE: ClassVar[str] = "repeat"
+
+    round: int
+
+
+@dataclass(frozen=True)
+class DecisionLate(Caused):
+    """A decision was not told within its deadline."""
+
+    NOTE: ClassVar[str] = "stale"
+
+    decision: str
+
+
+@dataclass(frozen=True)
+class DecisionRecovered(Caused):
+    """A decision that was late has been told."""
+
+    NOTE: ClassVar[str] = "recovered"
+
+    decision: str
+
+
+@dataclass(frozen=True)
+class AlarmRaised(Caused):
+    """Something that somebody should look at."""
+
+    NOTE: ClassVar[str] = "alarm"
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class AlarmCleared(Caused):
+    """An alarm is over."""
+
+    NOTE: ClassVar[str] = "cleared"
+
+    kind: str
+
+
+CausedNote: TypeAlias = (
+    ControllerCreated
+    | EpochBegun
+    | SettingsChanged
+    | ChangeRequested
+    | ModeSet
+    | OverrideSet
+    | AskRepeated
+    | DecisionLate
+    | DecisionRecovered
+    | AlarmRaised
+    | AlarmCleared
+)
+Note: TypeAlias = RecordAccepted | CausedNote
+Body: TypeAlias = Ask | Tell | Learn | Episode | Redirect | Snapshot | Note
+BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
+
+EVENTS: dict[str, type[Body]] = {kind.KIND: kind for kind in (Ask, Tell, Learn, Episode, Redirect, Snapshot)}
+NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
+
+
+@dataclass(frozen=True)
+class Event(Generic[BodyKind]):
+    """One line of a record: its number from 1, when it was written, and what it says."""
+
+    number: int
+    at: str
+    body: BodyKind
+
+    @property
+    def kind(self) -> str:
+        """Say what kind of event it is."""
+        return self.body.KIND
+
+
+def digest(array: NDArray[Any]) -> str:
+    """A short fingerprint of an array's bits, as an `Ask` holds it of its probabilities."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+class _Fields(NamedTuple):
+    """How objects of a class are written and read: of which fields, and how each of them is read."""
+
+    note: str | None
+    left_out: dict[str, Any]  # the fields that are not written while they have this value
+    needed: frozenset[str]
+    readers: dict[str, Callable[[Any, str], Any] | None]
+
+
+_KNOWN: dict[type[Any], _Fields] = {}  # by class, once one of it was written or read
+
+
+def _fields_of(kind: Any) -> _Fields:
+    known = _KNOWN.get(kind)
+    if known is None:
+        known = _KNOWN[kind] = _found_fields(kind)
+    return known
+
+
+def _found_fields(kind: Any) -> _Fields:
+    hints = get_type_hints(kind)
+    own = fields(kind)
+    left_out = {each.name: each.default for each in own if each.metadata.get("left_out")}
+    return _Fields(
+        getattr(kind, "NOTE", None),
+        left_out,
+        frozenset(each.name for each in own) - left_out.keys(),
+        {each.name: _reader(hints[each.name]) for each in own},
+    )
+
+
+def shallow(part: Any) -> dict[str, Any]:
+    """An event, or a part of one, as it is written, by field; parts of it are left as they are."""
+    kind = type(part)
+    if kind is Request:
+        described: dict[str, Any] = part.describe()
+        return described
+    known = _KNOWN.get(kind)
+    if known is None:
+        if not is_dataclass(kind):
+            raise TypeError(f"Object of type {kind.__name__} is not JSON serializable")
+        known = _fields_of(kind)
+    left_out = known.left_out
+    values = {name: value for name, value in vars(part).items() if name not in left_out or value is not left_out[name]}
+    if known.note is not None:
+        values["note"] = known.note
+    return values
+
+
+ENCODED = json.JSONEncoder(sort_keys=True, default=shallow).encode
+
+
+def written(body: Body) -> str:
+    """Return the JSON text of an event."""
+    return ENCODED(shallow(body))
+
+
+def plain(part: Any) -> Any:
+    """Return an event, or a part of one, in JSON values."""
+    return json.loads(ENCODED(part))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read(kind: str, text: str) -> Body:
+    """The event of a kind whose JSON text `written` gave."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise LogError(f"an event must be an object of fields, got {text[:80]!r}")
+    made: type[Body] | None = EVENTS.get(kind)
+    if kind == "note":
+        name = found.pop("note", None)
+        made = NOTES.get(name) if isinstance(name, str) else None
+        kind = f"note {name!r}"
+    if made is None:
+        raise LogError(
+            f"{kind} is not a kind of event that this version of holdcourse knows (format {FORMAT}); use the version "
+            "that wrote it"
+        )
+    return from_plain(made, found, kind)
+
+
+def from_plain(kind: type[Made], found: Mapping[str, Any], what: str) -> Made:
+    """An object of a class from JSON values, as `plain` gave them; `what` names it in errors."""
+    known = _fields_of(kind)
+    readers = known.readers
+    if found.keys() - readers.keys():
+        raise LogError(f"{what} holds the field {min(found.keys() - readers.keys())!r}, which is not known")
+    if known.needed - found.keys():
+        raise LogError(f"{what} lacks the field {min(known.needed - found.keys())!r}")
+    return kind(**{name: value if (r := readers[name]) is None else r(value, what) for name, value in found.items()})
+
+
+def _reader(hint: Any) -> Callable[[Any, str], Any] | None:
+    """How a value of a field is read from JSON; None: as it is."""
+    parts = get_args(hint)
+    if hint is Request:
+        return _request
+    if is_dataclass(hint):
+        made: Any = hint
+        return lambda value, what: from_plain(made, _object(value, what), what)
+    if get_origin(hint) is tuple and parts[-1] is Ellipsis:
+        inner = _reader(parts[0])
+        return lambda value, what: tuple(value if inner is None else [inner(each, what) for each in value])
+    if get_origin(hint) is dict and (of_value := _reader(parts[1])) is not None:
+        return lambda value, what: {name: of_value(each, what) for name, each in _object(value, what).items()}
+    if NoneType in parts and (given := _reader(parts[0])) is not None:
+        return lambda value, what: None if value is None else given(value, what)
+    return None
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise LogError(f"{what} holds {value!r} where it should hold an object of fields")
+    return value
+
+
+def _request(value: Any, what: str) -> Request:
+    unknown = _object(value, what).keys() - _fields_of(Request).readers.keys()
+    if unknown:
+        raise LogError(f"the request of {what} holds the field {min(unknown)!r}, which is not known")
+    return Request.from_data(value)

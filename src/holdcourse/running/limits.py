@@ -1,0 +1,202 @@
+"""Limits on what the machine may do, acting after the rule.
+
+The rule keeps its own, virtual action, so its probabilities stay right; the machine plays the permitted action nearest
+to it. Which actions are permitted, strongest first:
+
+1. allowed: the round's mask; never broken;
+2. max_step: no single move costs more than this; never broken. If no allowed action is within reach, that is an error;
+3. min_dwell: after a move, stay for at least so many rounds;
+4. max_moves: at most so many moves within any `window` rounds.
+
+An action that somebody instructs in place of the decision, or sends the machine to within a round, passes through the
+same limits; the start of an episode through the first two. Only what is forced, with a reason, goes beyond them, and
+what somebody did by hand and told as `applied` is a fact.
+
+Where a weaker limit would leave nothing, the stronger one wins: a machine must leave an action that is no longer
+allowed, however recently it came there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import is_finite, whole_number
+from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.movement.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the machine may do; see the module's docstring.
+
+    Parameters
+    ----------
+    min_dwell
+        Rounds at an action before it may be left, counting the one that moved there; 1: may move every round.
+    max_step
+        Largest movement cost of one move.
+    max_moves, window
+        At most `max_moves` moves in any `window` consecutive rounds.
+
+    A new episode begins afresh: being brought to its start is no move, and the moves before it do not count. But the
+    start must be allowed and within `max_step`, or forced.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> policy = hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))
+    >>> controller = hc.Controller(policy, start=0, limits=hc.Limits(max_step=0.5))
+    >>> decision = controller.ask(costs=[3.0, 2.0, 1.0])
+    >>> decision.action, decision.wanted, decision.limited_by
+    (1, 2, 'max_step')
+    """
+
+    min_dwell: int = 1
+    max_step: float | None = None
+    max_moves: int | None = None
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.max_moves is None) != (self.window is None):
+            raise InvalidInput("max_moves and window go together: so many moves within so many rounds")
+        if self.max_step is not None:
+            if not (is_finite(self.max_step) or self.max_step == np.inf) or self.max_step < 0:
+                raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
+            object.__setattr__(self, "max_step", float(self.max_step))  # what JSON can hold
+        for name, least in (("min_dwell", 1), ("max_moves", 0), ("window", 1)):
+            if name == "min_dwell" or getattr(self, name) is not None:
+                object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
+
+    def describe(self) -> dict[str, Any]:
+        """The limits in JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Go to a safe action for a while when a measured cost is too high.
+
+    Parameters
+    ----------
+    threshold
+        A measured cost above this triggers it (a gain below it, for a policy that maximises).
+    revert_to
+        The safe action.
+    cool_down
+        Rounds to stay there.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> policy = hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))
+    >>> controller = hc.Controller(policy, start=0, guard=hc.Guard(threshold=5.0, revert_to=0, cool_down=2))
+    >>> controller.tell(controller.ask(costs=[2.0, 1.0, 2.0]).id, measurement=9.0)  # far above the threshold
+    >>> decision = controller.ask(costs=[2.0, 1.0, 2.0])
+    >>> decision.action, decision.wanted, decision.limited_by
+    (0, 1, 'cool_down')
+    """
+
+    threshold: float
+    revert_to: int
+    cool_down: int = 10
+
+    def __post_init__(self) -> None:
+        if not (is_finite(self.threshold) or self.threshold in (np.inf, -np.inf)):
+            raise InvalidInput(f"threshold must be a number, got {plain(self.threshold)!r}")
+        object.__setattr__(self, "threshold", float(self.threshold))  # what JSON can hold
+        object.__setattr__(self, "revert_to", whole_number(self.revert_to, "revert_to", 0))
+        object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
+
+    def trips(self, measurement: float, *, maximise: bool) -> bool:
+        """Whether a measurement is too bad."""
+        return measurement < self.threshold if maximise else measurement > self.threshold
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where the machine is, and how it came there.
+
+    Attributes
+    ----------
+    arrivals
+        (round, action) of every move, oldest first, as far back as a limit may ask. The first entry only says where
+        it was before.
+    """
+
+    arrivals: tuple[tuple[int, int], ...]
+
+    @property
+    def action(self) -> int:
+        """Where it is."""
+        return self.arrivals[-1][1]
+
+    @property
+    def moves(self) -> tuple[int, ...]:
+        """Rounds of its newest moves, oldest first."""
+        return tuple(past for past, _ in self.arrivals[1:])
+
+    def after(self, action: int, round: int, limits: Limits) -> Whereabouts:  # noqa: A002
+        """Where it is after playing `action` in `round`, the next one."""
+        if action == self.action:
+            return self
+        reach = max(limits.min_dwell, limits.window or 0)
+        old = sum(past <= round - reach for past, _ in self.arrivals)
+        return Whereabouts((*self.arrivals[max(old - 1, 0) :], (round, action)))
+
+    def renamed(self, places: Sequence[int], here: int, newest: int) -> Whereabouts:
+        """The same in other actions, `places[k]` for action k; it is at `here` after round `newest`."""
+        arrivals = tuple((past, places[action]) for past, action in self.arrivals)
+        return Whereabouts(arrivals if arrivals[-1][1] == here else (*arrivals, (newest, here)))
+
+    def corrected(self, action: int, round: int, newest: int) -> Whereabouts:  # noqa: A002
+        """The same, except that it was at `action` in `round`; `newest` is the last round played."""
+        before = [arrival for arrival in self.arrivals if arrival[0] < round]
+        if not before:  # too long ago to matter
+            return self
+        after = [] if action == before[-1][1] else [(round, action)]
+        if round < newest:
+            back = next(there for past, there in reversed(self.arrivals) if past <= round + 1)
+            after += [] if back == action else [(round + 1, back)]
+            after += [arrival for arrival in self.arrivals if arrival[0] > round + 1]
+        return Whereabouts((*before, *after))
+
+
+def nearest_permitted(
+    problem: Problem,
+    limits: Limits,
+    where: Whereabouts,
+    wanted: int,
+    allowed: Mask,  # (n,)
+    round: int,  # noqa: A002
+) -> tuple[int, str | None]:
+    """The action to play when the rule wants `wanted`, and the limit that kept it from being played."""
+    here = where.action
+    reachable = allowed
+    if limits.max_step is not None:
+        reachable = allowed & (problem.distances[here] <= limits.max_step)
+        if not reachable.any():
+            raise NoActionLeft(
+                f"no allowed action is within max_step={limits.max_step:g} of action {here} ({problem.value(here)}); "
+                f"allow it, a nearer one, raise max_step, or have it forced (the nearest allowed costs "
+                f"{problem.distances[here][allowed].min():g})"
+            )
+    if wanted != here and reachable[here]:  # a limit that says "stay" yields where staying is not permitted
+        if where.moves and round - where.moves[-1] < limits.min_dwell:
+            return here, "min_dwell"
+        if limits.max_moves is not None and limits.window is not None:
+            recent = sum(past > round - limits.window for past in where.moves)
+            if recent >= limits.max_moves:
+                return here, "max_moves"
+    if reachable[wanted]:
+        return wanted, None
+    away = np.where(reachable, problem.distances[:, wanted], np.inf)
+    action = here if away[here] == away.min() else int(np.argmin(away))
+    return action, "max_step" if allowed[wanted] else "allowed"

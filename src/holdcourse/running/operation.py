@@ -1,0 +1,440 @@
+"""One controller at work: a session, the record under it, and the steps that change both.
+
+What is done is recorded, or has not happened: each step computes without changing anything, commits to the record if
+there is one, and only then goes on; so a failure at any point leaves the state as it was. A record is a `Log`. Where
+there is none, everything lives in memory alone and the same steps write nothing.
+
+`Controller` is what a program uses. The service uses `Operation` itself, which also takes what else the record shall
+hold, and lets a record continue an earlier one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from threading import RLock
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse import archive
+from holdcourse.checks import whole_number
+from holdcourse.deciding import recipe
+from holdcourse.deciding.policy import Policy
+from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
+from holdcourse.learning.history import check_measurement
+from holdcourse.running.decision import Decision, Order, Record, Request
+from holdcourse.running.events import (
+    AskDetails,
+    Body,
+    Cause,
+    Episode,
+    Event,
+    Learn,
+    Note,
+    Previous,
+    Redirect,
+    Tell,
+    TellDetails,
+)
+from holdcourse.running.limits import Guard, Limits
+from holdcourse.running.log import Beginning, Log
+from holdcourse.running.session import Difference, Origin, Session, Wish, asked
+from holdcourse.running.witness import Witness
+from holdcourse.threads import one_thread
+
+logger = logging.getLogger("holdcourse.running.controller")
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+SNAPSHOT_EVERY = 256  # events between two snapshots in the log
+
+
+class Recording:
+    """Keeps a session and its record alike.
+
+    Parameters
+    ----------
+    session
+        At its beginning; it goes on where the record ends.
+    path
+        File of the record, begun where there is none; None: no record.
+    witness
+        Who is told how far the record has come.
+    """
+
+    def __init__(self, session: Session, path: Path | None = None, witness: Witness | None = None) -> None:
+        self.session = session
+        self._log: Log | None = None
+        self._witness = witness
+        self._stale = False  # whether the state must be read back from the log first
+        self._snapshots = 0  # how often one was due
+        if path is not None:
+            self._log = Log.open(path, session.identity(), self._beginning)
+            try:
+                self._reload()
+            except BaseException:
+                self._log.close()
+                raise
+            self._say_how_far()
+
+    @property
+    def log(self) -> Log:
+        """Return the record; it is an error where there is none."""
+        if self._log is None:
+            raise InvalidInput("this controller keeps no record; make it with log=")
+        return self._log
+
+    def catch_up(self) -> None:
+        """Read the state back from the log where that could not be done when it was due."""
+        if self._stale:
+            self._reload()
+            self._stale = False
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is done within is done and recorded, or has not happened: then the state is that of the record."""
+        try:
+            yield
+        except BaseException:
+            if self._log is not None:
+                self._stale = True
+                with suppress(HoldcourseError):
+                    self.catch_up()
+            raise
+
+    def write(self, event: Body, notes: Sequence[Note] = ()) -> None:
+        """Add an event to the record, and notes after it; on the disk when this returns."""
+        if self._log is not None:
+            rows = self._log.write([event, *notes])
+            if self._witness is not None:
+                self._witnessed(rows[-1][1])
+
+    def note(self, notes: Sequence[Note]) -> list[Event[Body]]:
+        """Add notes to the record, all or none; on the disk when this returns."""
+        events = self.log.extend(notes)
+        if events:
+            self._witnessed(events[-1].at)
+        return events
+
+    def _witnessed(self, at: str, *, now: bool = False) -> None:
+        if self._witness is not None:
+            self._witness.saw(self.log.about.record, self.log.last, self.log.chain, at, now=now)
+
+    def snapshot_if_due(self) -> None:
+        """Keep the state in the record now and then: it opens sooner."""
+        if self._log is not None and self._log.last // SNAPSHOT_EVERY > self._snapshots:
+            self._snapshots = self._log.last // SNAPSHOT_EVERY
+            try:
+                self._log.snapshot(archive.pack(*self.session.snapshot()))
+            except HoldcourseError as error:  # too large, say: what was told is recorded and counts
+                logger.warning("no snapshot in %s: %s", self._log.path, error)
+
+    def close(self) -> None:
+        """Let go of the record's files."""
+        if self._log is not None:
+            try:
+                self._say_how_far(now=True)
+                if self._witness is not None:
+                    self._witness.flush()
+            finally:  # whatever comes in between, the record must be let go of
+                self._log.close()
+
+    def _say_how_far(self, *, now: bool = False) -> None:
+        if self._witness is not None:
+            with suppress(HoldcourseError):  # a record that cannot be read any more
+                for event in self.log.events(after=self.log.last - 1):
+                    self._witnessed(event.at, now=now)
+
+    def _reload(self) -> None:
+        """State from the log: the newest snapshot and what came after it."""
+        position, content = self.log.newest_snapshot()
+        self._snapshots = position // SNAPSHOT_EVERY
+        self.session.restore(*archive.unpack(content, f"the snapshot in {self.log.path}"))
+        differences: list[Difference] = []
+        for event in self.log.events(after=position):
+            differences += self.session.repeat(event.body)
+        if differences:
+            logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(map(str, differences[:5])))
+
+    def _beginning(self) -> tuple[Beginning, bytes]:
+        """What a new record holds before the first event."""
+        previous = self.session.origin.previous
+        try:
+            begins = Beginning(recipe.describe(self.session.policy), None, previous)
+        except InvalidInput as error:  # only Python can make this policy again
+            begins = Beginning(None, str(error), previous)
+        return begins, archive.pack(*self.session.snapshot())
+
+
+def _one_at_a_time(
+    method: Callable[Concatenate[Operation, Given], Result],
+) -> Callable[Concatenate[Operation, Given], Result]:
+    """Threads take turns, each computes with one thread of linear algebra, and forked processes are refused."""
+
+    @wraps(method)
+    def alone(self: Operation, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if self._process != os.getpid():
+            raise InvalidInput(
+                f"this controller was made in process {self._process} and is used in {os.getpid()}, which was forked "
+                "from it; make a controller in each process, with a record of its own"
+            )
+        with self._lock, one_thread():
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
+class Operation:
+    """A controller with all that may be done to it; threads take turns.
+
+    Parameters
+    ----------
+    recording
+        The session and its record.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._lock = RLock()
+        self._process = os.getpid()
+
+    @classmethod
+    def begin(
+        cls,
+        policy: Policy,
+        start: int = 0,
+        seed: int = 0,
+        log: Path | None = None,
+        *,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+        max_pending: int = 1,
+        origin: Origin | None = None,
+        witness: Witness | None = None,
+    ) -> Operation:
+        """Begin, or go on where the record ends; `origin` is for a new record that continues an earlier one.
+
+        The other parameters are those of `Controller`.
+        """
+        with one_thread():
+            session = Session(policy, start, seed, limits=limits, guard=guard, max_pending=max_pending, origin=origin)
+            return cls(Recording(session, log, witness))
+
+    @property
+    def session(self) -> Session:
+        """What is carried from round to round; not to be changed."""
+        return self._recording.session
+
+    @property
+    def log(self) -> Log:
+        """Return the record; it is an error where there is none."""
+        return self._recording.log
+
+    @property
+    @_one_at_a_time
+    def pending(self) -> list[Decision]:
+        """Return the decisions that are not told yet, oldest first."""
+        return [record.decision for record in self.session.pending]
+
+    @property
+    @_one_at_a_time
+    def allowed(self) -> NDArray[np.bool_]:
+        """Return which actions were allowed at the newest question; all are before the first one."""
+        return self.session.mask.copy()
+
+    @_one_at_a_time
+    def ask(
+        self,
+        context: Any = None,
+        allowed: ArrayLike | None = None,
+        forecast: Any = None,
+        costs: ArrayLike | None = None,
+        round: int | None = None,  # noqa: A002
+        wish: Wish | None = None,
+        details: Callable[[Record], AskDetails] | None = None,
+    ) -> Decision:
+        """Decide the next round; asking again the same gives the same decision.
+
+        `wish` is what the machine shall do in place of the decision; `details` gives what else the record shall hold
+        of a new one. The other parameters are those of `Controller.ask`.
+        """
+        self._recording.catch_up()
+        session = self.session
+        request = Request.of(session.policy.problem, context, allowed, forecast, costs)
+        pending = session.pending
+        if round is None:
+            if session.max_pending > 1:
+                raise InvalidInput(
+                    f"several decisions may be pending: say which round is asked, e.g. round={session.round}"
+                )
+            round = pending[0].decision.round if pending else session.round  # noqa: A001
+        elif whole_number(round, "round", 0) > session.round:
+            raise InvalidInput(f"round {round} cannot be decided yet; the next one is {session.round}")
+        if round < session.round:
+            return self._repeated(round, request)
+        if len(pending) >= session.max_pending:
+            waiting = [record.decision.id for record in pending]
+            raise InvalidInput(
+                f"{waiting} still wait for their measurement; tell them first, or skip with tell(id, None)"
+            )
+        choice, record = session.decide(request, wish)
+        with self._recording.all_or_nothing():
+            self._recording.write(asked(record, None if details is None else details(record)))
+            session.accept(choice, record)
+        return record.decision  # a snapshot can wait for the tell
+
+    @_one_at_a_time
+    def tell(
+        self,
+        decision_id: str,
+        measurement: float | None,
+        applied: int | None = None,
+        details: TellDetails | None = None,
+        notes: Sequence[Note] = (),
+    ) -> None:
+        """Say what was measured; telling the same again is fine.
+
+        `details` are what else the record shall hold of it, and `notes` follow. The other parameters are those of
+        `Controller.tell`.
+        """
+        self._recording.catch_up()
+        record = self.session.record(decision_id)
+        y = None if measurement is None else check_measurement(measurement)
+        if applied is not None:
+            self.session.policy.problem.check_action(applied)
+            applied = int(applied)
+        if record.told is not None:
+            if record.told != (y, applied):
+                raise Conflict(
+                    f"{decision_id} was told measurement={record.told[0]}, applied={record.told[1]}; "
+                    f"now measurement={y}, applied={applied}. A measurement is told once",
+                    {"measurement": record.told[0], "applied": record.told[1]},
+                    {"measurement": y, "applied": applied},
+                )
+            return
+        with self._recording.all_or_nothing():
+            self.session.learn(record, y, applied)
+            self._recording.write(Tell(decision_id, y, applied, extra=details), notes)
+        self._recording.snapshot_if_due()
+
+    @_one_at_a_time
+    def note(self, *notes: Note) -> list[Event[Body]]:
+        """Write into the record what happened around the decisions; it changes nothing else."""
+        self._recording.catch_up()
+        return self._recording.note(notes)
+
+    @_one_at_a_time
+    def learn_earlier(
+        self,
+        decision_id: str,
+        action: int,
+        context: Any,
+        measurement: float | None,
+        place: int | None,
+        details: TellDetails | None = None,
+        notes: Sequence[Note] = (),
+    ) -> None:
+        """Take in what was told of a decision of the record before this one.
+
+        `action` is the one that ran, in this record's numbers; `place` is where the machine is, if that changed.
+        """
+        self.log  # noqa: B018 - an error where there is none, before anything has changed
+        self._recording.catch_up()
+        self.session.policy.problem.check_action(action)
+        with self._recording.all_or_nothing():
+            self.session.learn_earlier(action, context, measurement, place)
+            self._recording.write(Learn(decision_id, action, context, measurement, place, extra=details), notes)
+        self._recording.snapshot_if_due()
+
+    @_one_at_a_time
+    def origin_of_next(self, places: Sequence[int], forebears: Sequence[int] | None, here: int) -> Origin:
+        """Where a record that continues this one begins: there action k is `places[k]`, and the machine at `here`.
+
+        `forebears[j]` is the action of this record by whose leave action j of the next may be taken; None: all may.
+        """
+        session, log = self.session, self.log
+        previous = Previous(log.path.name, log.last, log.chain)
+        where = session.where.renamed(places, here, session.round - 1)
+        allowed = None if forebears is None else tuple(np.flatnonzero(session.mask[list(forebears)]).tolist())
+        return Origin(session.round, session.episode, previous, where, session.cool_until, allowed)
+
+    @_one_at_a_time
+    def permitted(self, wanted: int) -> Order:
+        """Say where the machine may go now if somebody wants it at `wanted`; see `Controller.permitted`."""
+        self._recording.catch_up()
+        self.session.policy.problem.check_action(wanted)
+        return self.session.permitted(int(wanted))
+
+    @_one_at_a_time
+    def redirect(self, wanted: int, notes: Sequence[Note] = ()) -> Order:
+        """Send the machine elsewhere within the round in progress; `notes` follow in the record."""
+        order, session = self.permitted(wanted), self.session
+        newest = session.records.get(session.round - 1)
+        if session.round == 0 or (newest is not None and newest.told is not None):
+            raise InvalidInput("no round is in progress; the machine is sent elsewhere with ask(..., instructed=...)")
+        with self._recording.all_or_nothing():
+            session.redirect(order)
+            self._recording.write(Redirect(session.round - 1, order), notes)
+        return order
+
+    @_one_at_a_time
+    def new_episode(self, start: int, force: str | None = None, cause: Cause | None = None) -> None:
+        """End the episode; the next one begins at `start`. `cause` says in the record who wanted it."""
+        self._recording.catch_up()
+        self.session.policy.problem.check_action(start)
+        check_force(force)
+        waiting = [decision.id for decision in self.pending]
+        if waiting:
+            raise InvalidInput(f"{waiting} still wait for their measurement; tell or skip them before a new episode")
+        refusal = None if force is not None else self.session.refusal_of(int(start))
+        if refusal is not None:
+            raise InvalidInput(refusal)
+        with self._recording.all_or_nothing():
+            self.session.start_episode(int(start))
+            self._recording.write(Episode(int(start), force, extra=cause))
+        self._recording.snapshot_if_due()
+
+    @_one_at_a_time
+    def record(self, decision_id: str) -> Record:
+        """Return a pending decision, or one of the newest others, with all that explains it."""
+        return self.session.record(decision_id)
+
+    @_one_at_a_time
+    def save(self, path: Path) -> None:
+        """Write the whole state to a file, atomically."""
+        self._recording.catch_up()
+        archive.write_file(path, archive.pack(*self.session.snapshot()), private=True)
+
+    @_one_at_a_time
+    def backup(self, path: Path) -> None:
+        """Write a whole copy of the record to a new file."""
+        self.log.backup(path)
+
+    @_one_at_a_time
+    def close(self) -> None:
+        """Let go of the record's files."""
+        self._recording.close()
+
+    def _repeated(self, round_number: int, request: Request) -> Decision:
+        record = self.session.record(f"r{round_number}")
+        if record.request != request:
+            raise Conflict(
+                f"round {round_number} was asked with {record.request.describe()}, now with {request.describe()}; "
+                "tell or skip it before asking something else",
+                record.request.describe(),
+                request.describe(),
+            )
+        return record.decision
+
+
+def check_force(force: str | None) -> None:
+    """Raise unless a reason for going beyond the limits is one."""
+    if force is not None and not (isinstance(force, str) and force.strip()):
+        raise InvalidInput(f"force must be the reason in words, got {plain(force)!r}")

@@ -1,0 +1,409 @@
+"""What a controller carries from round to round, and the steps that change it; knows nothing of files.
+
+Deciding changes nothing; accepting, learning and starting an episode do. The whole of it can be written down as JSON
+and arrays, and lived through again from the events of a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.archive import Arrays, prefixed, under
+from holdcourse.checks import checked_seed, whole_number
+from holdcourse.deciding.pilot import Pilot
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.rules import Choice
+from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.learning.costs import maximises
+from holdcourse.running.decision import Decision, Order, Record, Request
+from holdcourse.running.events import Ask, AskDetails, Body, Episode, Identity, Learn, Previous, Redirect, Tell, digest
+from holdcourse.running.limits import Guard, Limits, Mask, Whereabouts, nearest_permitted
+
+LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
+# What must come out the same when a recorded decision is taken again.
+COMPARED = ("round", "request", "wanted", "action", "limited_by", "expected_cost", "probabilities", "order")
+KEPT_RECORDS = 64  # newest decisions that can be explained and compared without the log
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a new record goes on from: the round and episode of an earlier one, and what to say of that.
+
+    `where`, `cool_until` and `allowed`, its newest mask, are those of the earlier one in the actions of the new;
+    without, limits and guard begin afresh and nothing is forbidden.
+    """
+
+    round: int = 0
+    episode: int = 0
+    previous: Previous | None = None
+    where: Whereabouts | None = None
+    cool_until: int = 0
+    allowed: tuple[int, ...] | None = None
+
+
+class Wish(NamedTuple):
+    """What somebody wants the machine to do in a round in place of the decision.
+
+    `action` None means that nobody moves it; `force` is the reason for going there whatever the limits say.
+    """
+
+    action: int | None
+    force: str | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that came out differently when a recorded event was lived through again.
+
+    `decisive` is False where only last digits differ, as they do with another processor or linear algebra.
+    """
+
+    words: str
+    decisive: bool = True
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class Session:
+    """A pilot under limits: where the machine is, what was decided and what was told.
+
+    Parameters are those of `Controller`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        start: int = 0,
+        seed: int = 0,
+        *,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+        max_pending: int = 1,
+        origin: Origin | None = None,
+    ) -> None:
+        policy.problem.check_action(start)
+        if guard is not None:
+            policy.problem.check_action(guard.revert_to)
+        self.policy = policy
+        self.limits = limits or Limits()
+        self.guard = guard
+        self.max_pending = whole_number(max_pending, "max_pending", 1)
+        self.seed, self.start = checked_seed(seed), int(start)
+        self.origin = origin or Origin()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pilot = Pilot(self.policy, self.start, self.seed)
+        if self.origin.round:  # it goes on from an earlier record: its random numbers must be new ones
+            self.pilot.state = self.pilot.rule.begin(self.start, self.seed, self.origin.round)
+        self.round = self.origin.round
+        self.episode = self.origin.episode
+        self.where = self.origin.where or Whereabouts(((self.round - 1, self.start),))
+        self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
+        self.mask: Mask = np.full(self.policy.problem.n, self.origin.allowed is None)  # of the newest question
+        self.mask[list(self.origin.allowed or ())] = True
+        self.records: dict[int, Record] = {}  # by round: all pending ones and the newest others
+
+    @classmethod
+    def of_identity(cls, policy: Policy, identity: Identity) -> Session:
+        """A session at its beginning, as `identity` described it."""
+        return cls(
+            policy,
+            identity.start,
+            identity.seed,
+            limits=identity.limits,
+            guard=identity.guard,
+            max_pending=identity.max_pending,
+        )
+
+    @property
+    def pending(self) -> list[Record]:
+        """Return the decisions that are not told yet, oldest first."""
+        return [record for record in self.records.values() if record.told is None]
+
+    def decide(self, request: Request, wish: Wish | None = None) -> tuple[Choice, Record]:
+        """What the next round's decision is; changes nothing. `wish`: what the machine shall do in its place."""
+        problem, round_number = self.policy.problem, self.round
+        mask = request.mask(problem.n)
+        estimate, view = self.pilot.look(request.context, mask, request.forecast, request.costs)
+        choice = self.pilot.decide(view)
+        wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
+        if cooling and self.guard is not None:
+            wanted = self.guard.revert_to
+        try:
+            action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
+        except NoActionLeft:
+            if wish is None or (wish.action is not None and wish.force is None):
+                raise
+            action, limit = self.where.action, "max_step"  # nobody goes by it: it is forced elsewhere, or watched
+        if cooling and limit is None and action != choice.action:
+            limit = "cool_down"
+        decision = Decision(
+            id=f"r{round_number}",
+            round=round_number,
+            episode=self.episode,
+            action=action,
+            value=problem.value(action),
+            probabilities=choice.probabilities,
+            expected_cost=float(estimate.expected[action]),
+            movement=problem.distance(self.where.action, action),
+            wanted=choice.action,
+            limited_by=limit,
+        )
+        record = Record(
+            request,
+            decision,
+            self.where.action,
+            view.costs,
+            estimate.expected,
+            estimate.mean,
+            estimate.std,
+            said=choice.words,
+            order=None if wish is None else self._order(wish, view.allowed),
+        )
+        return choice, record
+
+    def _order(self, wish: Wish, allowed: Mask) -> Order:
+        """What comes of a wish: only a forced one, or none to move at all, does not pass through the limits."""
+        if wish.action is None:
+            return Order(None, self.where.action)
+        if wish.force is not None:
+            return Order(wish.action, wish.action, None, wish.force)
+        problem = self.policy.problem
+        return Order(
+            wish.action, *nearest_permitted(problem, self.limits, self.where, wish.action, allowed, self.round)
+        )
+
+    def permitted(self, wanted: int) -> Order:
+        """Where the machine may go now if `wanted` is wanted: by the newest mask, and all limits from where it is."""
+        here = self.where.action
+        if not self.mask.any():  # the newest mask was about actions that are gone
+            return Order(wanted, here, None if wanted == here else "allowed")
+        try:
+            return self._order(Wish(wanted), self.mask)
+        except NoActionLeft:
+            return Order(wanted, here, "max_step")  # it cannot leave a forbidden action in one step: it stays
+
+    def refusal_of(self, start: int) -> str | None:
+        """Why an episode may not begin at `start`; None where it may. Being where it is already needs no leave."""
+        problem, here, most = self.policy.problem, self.where.action, self.limits.max_step
+        if start == here:
+            return None
+        there, remedy = f"action {start} ({problem.value(start)})", "or force it, with a reason"
+        if not self.mask[start]:
+            return f"{there} was not allowed at the newest question; begin at another action, {remedy}"
+        away = problem.distance(here, start)
+        if most is not None and away > most:
+            return (
+                f"{there} costs {away:g} to reach from action {here} ({problem.value(here)}), where the machine is; "
+                f"max_step={most:g}; begin at a nearer action, {remedy}"
+            )
+        return None
+
+    def accept(self, choice: Choice, record: Record) -> None:
+        """Go on from a decision."""
+        self.pilot.accept(choice)
+        if record.meant != record.decision.action:
+            self.pilot.move_to(record.meant)
+        self.where = self.where.after(record.meant, self.round, self.limits)
+        self.mask = np.isfinite(record.bounds)
+        self.records[self.round] = record
+        self.round += 1
+        if len(self.records) > KEPT_RECORDS + self.max_pending:  # then at least one of them was told
+            del self.records[next(number for number, kept in self.records.items() if kept.told is not None)]
+
+    def learn(self, record: Record, measurement: float | None, applied: int | None) -> None:
+        """Take in what was told of a decision."""
+        decision = record.decision
+        taken = record.meant if applied is None else applied
+        self._measured(taken, record.request.context, measurement)
+        if taken != record.meant:
+            newest = self.round - 1
+            self.where = self.where.corrected(taken, decision.round, newest)
+            if decision.round == newest:  # only then is the machine still there
+                self.pilot.move_to(taken)
+        self.records[decision.round] = record.with_tell(measurement, applied)
+
+    def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> None:
+        """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
+        self._measured(action, context, measurement)
+        if place is not None:
+            self._place(place)
+
+    def redirect(self, order: Order) -> None:
+        """Send the machine elsewhere within the round in progress; a tell of that round then means this action."""
+        record = self.records.get(self.round - 1)  # of an earlier record, the round is not known here
+        if record is not None:
+            self.records[self.round - 1] = replace(record, redirected=order)
+        if order.action != self.where.action:
+            self._place(order.action)
+
+    def _place(self, place: int) -> None:
+        """In the newest round the machine was, or is now, at `place`."""
+        newest = self.round - 1
+        corrected = self.where.corrected(place, newest, newest)
+        self.where = corrected if corrected.action == place else Whereabouts(((newest, place),))
+        self.pilot.move_to(place)
+
+    def _measured(self, action: int, context: Any, measurement: float | None) -> None:
+        if measurement is None:
+            return
+        self.pilot.learn(action, context, measurement)
+        if self.guard is not None and self.guard.trips(measurement, maximise=maximises(self.pilot.model)):
+            self.cool_until = self.round + self.guard.cool_down
+
+    def start_episode(self, start: int) -> None:
+        """End the episode and begin the next one at `start`."""
+        self.pilot.new_episode(start)
+        self.episode += 1
+        self.where = Whereabouts(((self.round - 1, start),))
+        self.cool_until = 0
+
+    def record(self, decision_id: str) -> Record:
+        """The record of a decision, if it is still kept."""
+        if not isinstance(decision_id, str):
+            raise InvalidInput(f"a decision is named by its id, e.g. 'r0', not by a {type(decision_id).__name__}")
+        digits = decision_id[1:] if decision_id.startswith("r") and len(decision_id) < 20 else ""
+        number = int(digits) if digits.isdecimal() else -1
+        record = self.records.get(number)
+        if record is not None and record.decision.id == decision_id:
+            return record
+        if 0 <= number < self.round and decision_id == f"r{number}":
+            raise InvalidInput(
+                f"{decision_id} was told long ago; the newest {KEPT_RECORDS} decisions are kept in memory"
+            )
+        waiting = [record.decision.id for record in self.pending]
+        raise InvalidInput(f"there is no decision {decision_id!r}; pending: {waiting or 'none'}")
+
+    def identity(self) -> Identity:
+        """What does not change while the controller lives."""
+        return Identity(
+            self.policy.fingerprint,
+            self.policy.name,
+            self.start,
+            self.seed,
+            self.limits,
+            self.guard,
+            self.max_pending,
+        )
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Return the whole state as JSON values and arrays."""
+        state: dict[str, Any] = {
+            "identity": asdict(self.identity()),
+            "round": self.round,
+            "episode": self.episode,
+            "where": self.where.arrivals,
+            "cool_until": self.cool_until,
+            "allowed": None if self.mask.all() else np.flatnonzero(self.mask).tolist(),
+            "records": [],
+        }
+        arrays = prefixed("pilot.", self.pilot.arrays())
+        for number, record in self.records.items():
+            data, own = record.to_data()
+            state["records"].append(data)
+            arrays |= prefixed(f"record{number}.", own)
+        return state, arrays
+
+    def restore(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `snapshot` gave."""
+        self._begin()
+        self.pilot.restore(under("pilot.", arrays))
+        self.round, self.episode = state["round"], state["episode"]
+        self.where = Whereabouts(tuple((past, action) for past, action in state["where"]))
+        self.cool_until = state["cool_until"]
+        self.mask[:] = state["allowed"] is None
+        self.mask[list(state["allowed"] or ())] = True
+        for data in state["records"]:
+            number = data["decision"]["round"]
+            self.records[number] = Record.from_data(data, under(f"record{number}.", arrays), self.policy.problem)
+
+    def repeat(self, event: Body) -> list[Difference]:
+        """Live through a recorded event again; returns what came out differently this time.
+
+        A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
+        Notes and snapshots change nothing.
+        """
+        match event:
+            case Ask():
+                return self._ask_again(event)
+            case Tell():
+                self.learn(self.record(event.id), event.measurement, event.applied)
+            case Learn():
+                self.learn_earlier(event.action, event.context, event.measurement, event.place)
+            case Episode():
+                refusal = None if event.force is not None else self.refusal_of(event.start)
+                self.start_episode(event.start)
+                return [] if refusal is None else [Difference(f"episode {self.episode}: {refusal}")]
+            case Redirect():
+                return self._redirect_again(event)
+        return []
+
+    def _redirect_again(self, event: Redirect) -> list[Difference]:
+        recorded = event.order
+        assert recorded.wanted is not None  # it was sent somewhere
+        again = self.permitted(recorded.wanted)
+        self.redirect(recorded)
+        words = f"round {event.round}: sent by {asdict(recorded)}, comes out as {asdict(again)}"
+        return [] if again == recorded else [Difference(words)]
+
+    def _ask_again(self, event: Ask) -> list[Difference]:
+        order = event.order
+        wish = None if order is None else Wish(order.wanted, order.force)
+        choice, record = self.decide(event.request, wish)
+        again = asked(record)
+        differences = [
+            Difference(
+                f"round {event.round}: {name} was {_shown(then)}, comes out as {_shown(now)}",
+                name != "probabilities" and not (name == "expected_cost" and _close(now, then)),
+            )
+            for name in COMPARED
+            if (then := getattr(event, name)) != (now := getattr(again, name))
+        ]
+        if again.action != event.action or again.wanted != event.wanted:
+            decision = replace(
+                record.decision,
+                action=event.action,
+                value=self.policy.problem.value(event.action),
+                expected_cost=event.expected_cost,
+                movement=self.policy.problem.distance(record.before, event.action),
+                wanted=event.wanted,
+                limited_by=event.limited_by,
+            )
+            record = replace(record, decision=decision)
+            choice = replace(choice, state=replace(choice.state, action=event.wanted))
+        if order is not None:
+            record = replace(record, order=order)
+        self.accept(choice, record)
+        return differences
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=LAST_DIGITS, abs_tol=LAST_DIGITS)
+
+
+def _shown(value: Any) -> str:
+    return repr(asdict(value) if isinstance(value, Order) else value)
+
+
+def asked(record: Record, extra: AskDetails | None = None) -> Ask:
+    """A decision as an event of the record: the question, and enough of the answer to recognise it to the last bit."""
+    decision = record.decision
+    return Ask(
+        decision.round,
+        record.request,
+        decision.wanted,
+        decision.action,
+        decision.limited_by,
+        decision.expected_cost,
+        digest(decision.probabilities),
+        order=record.order,
+        extra=extra,
+    )

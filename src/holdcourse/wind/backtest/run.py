@@ -1,0 +1,353 @@
+"""From wind files to an answer: load, split off history, fly every policy, ask what if moving were cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.backtest import period
+from holdcourse.wind.backtest.result import (
+    HINDSIGHT,
+    HOURS_PER_WEEK,
+    KNOWING,
+    Array,
+    Backtest,
+    Flight,
+    Indices,
+    Line,
+    traced,
+)
+from holdcourse.wind.files.load import load
+from holdcourse.wind.files.paths import Paths, expand
+from holdcourse.wind.files.record import WindData
+from holdcourse.wind.physics import PowerCurve, WindWorld, paper_curve, wind_world
+from holdcourse.wind.policy.policies import Setting, contexts_of, flown_by_default, policy_of
+
+__all__ = ["HINDSIGHT", "Backtest", "Flight", "Line", "backtest"]
+
+
+def backtest(
+    setting: Setting,
+    policies: Sequence[str] | None = None,
+    *,
+    start: int | None = None,
+    seed: int = 0,
+    site: str = "",
+    lengths: Sequence[int] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Backtest:
+    """Fly every policy through the world's wind.
+
+    Parameters
+    ----------
+    setting
+        The world, and the past that policies may learn from.
+    policies
+        Names in the registry; default all that the setting allows and that do not wait for a request. Hindsight is
+        always added.
+    start
+        Altitude (index) before the first round; default the middle one.
+    lengths
+        Rounds of each gapless segment, each at least 1; every segment begins at `start` again.
+    progress
+        Called with each policy's name before it is flown.
+    """
+    world = setting.world
+    wanted = flown_by_default() if policies is None else list(policies)
+    makers = {name: policy_of(name) for name in wanted}
+    if policies is None and setting.past is None:
+        wanted.remove("fixed")
+    begin = len(world.altitudes) // 2 if start is None else int(start)
+    world.problem.check_action(begin)
+    parts = [len(world.time)] if lengths is None else [int(length) for length in lengths]
+    if min(parts, default=0) < 1 or sum(parts) != len(world.time):
+        raise InvalidInput(f"segments of {parts} rounds do not add up to the data's {len(world.time)}")
+    slices = _slices(parts)
+    flights: dict[str, Flight] = {}
+    for name in wanted:
+        if progress is not None:
+            progress(name)
+        policy, trace = traced(makers[name](setting))
+        run = hc.simulate(policy, world, contexts_of(name, world), start=begin, seed=seed, episodes=parts)
+        before = _before(run.actions, slices, begin)
+        reasons = trace.reasons(before, run.actions)
+        made = _made(world, run.actions)
+        said = policy.explanation
+        flights[name] = Flight(name, run.actions, before, made, run.movement_costs, run.probabilities, reasons, said)
+    for name in HINDSIGHT:
+        if progress is not None:
+            progress(name)
+        actions = _hindsight(name, world, slices, begin)
+        before = _before(actions, slices, begin)
+        moving = world.problem.move_costs(before, actions)
+        flights[name] = Flight(name, actions, before, _made(world, actions), moving, np.ones(len(actions)))
+    return Backtest(site, world, begin, flights, tuple(parts))
+
+
+def _hindsight(name: str, world: WindWorld, parts: Sequence[slice], start: int) -> Indices:
+    if name == "clairvoyant":
+        paths = [hc.optimal_path(world.service[part], world.problem, start).actions for part in parts]
+        return np.concatenate(paths)
+    best = hc.best_fixed(world.service, world.problem, start, episodes=len(parts))  # each begins at the start again
+    return np.full(len(world.time), best)
+
+
+def _made(world: WindWorld, actions: Indices) -> Array:
+    return world.energy[np.arange(len(actions)), actions]
+
+
+def _before(actions: Indices, parts: Sequence[slice], start: int) -> Indices:
+    """Where the turbine was before each round."""
+    return np.concatenate([np.append(start, actions[part][:-1]) for part in parts])
+
+
+def _slices(lengths: Sequence[int]) -> list[slice]:
+    ends = np.cumsum(lengths)
+    return [slice(int(end) - length, int(end)) for end, length in zip(ends, lengths, strict=True)]
+
+
+Wind: TypeAlias = WindData | Paths
+Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how many are done, of how many
+
+WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
+FEWEST_HISTORY_WEEKS = 26  # less does not know the seasons
+USUAL_CEILING = 1000.0  # m; data that reach higher do not make a machine that does
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to fly, with what, through which part of the data.
+
+    Parameters
+    ----------
+    low, high, count
+        Lowest, highest and number of altitudes, evenly spaced; by default 25 over all that the data cover.
+    begin, end
+        The test period, UTC; `end` is not in it. By default all data, or what history leaves of them.
+    curve, movement, rho
+        The machine, as in `wind_world`.
+    context, hyperparameters, prior_mean
+        What the learning policies believe, as in `Setting`.
+    start_altitude
+        Where the turbine is before the first hour, metres; by default in the middle.
+    policies
+        Names in the registry; default all that do not wait for a request.
+    max_gap
+        Missing stretches of up to so many hours are filled in; longer ones cut the data into pieces.
+    hourly
+        Average finer data over hours.
+    seed
+        Of the policies that draw.
+    what_if
+        Other values of rho to try; by default `WHAT_IF` times rho.
+    price
+        Of one kWh, for the tables; None leaves money out.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    count: int = period.MOST_ALTITUDES
+    begin: str | None = None
+    end: str | None = None
+    curve: PowerCurve = field(default_factory=paper_curve)
+    movement: str | float | tuple[float, float] = "paper"
+    rho: float = 1.0
+    context: Literal["hour", "periodic"] = "hour"
+    hyperparameters: Literal["paper", "fitted"] = "paper"
+    prior_mean: float | None = None
+    start_altitude: float | None = None
+    policies: tuple[str, ...] | None = None
+    max_gap: float = 3.0
+    hourly: bool = False
+    seed: int = 0
+    what_if: tuple[float, ...] | None = None
+    price: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SiteResult:
+    """The backtest of one site, and where its data came from.
+
+    Attributes
+    ----------
+    what_if
+        The result table at other values of rho, ascending; the plan's own is among them unless it is empty.
+    source, notes
+        Of the wind data: their layout, credit and what was decided on the way.
+    history_weeks
+        How much past there was.
+    setting
+        What the policies were made for: the machine, its altitudes and the past.
+    """
+
+    plan: Plan
+    backtest: Backtest
+    what_if: dict[float, list[Line]]
+    source: str
+    notes: tuple[str, ...]
+    history_weeks: float
+    setting: Setting
+
+    def policy(self, name: str) -> hc.Policy:
+        """A policy of the registry as it was flown here, at its beginning: to drive by yourself."""
+        return policy_of(name)(self.setting)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What stands between these data and a conclusion about next year."""
+        found = self.backtest.warnings
+        if self.history_weeks < FEWEST_HISTORY_WEEKS:
+            days = f"{self.history_weeks * 7:.1f} days"
+            found.append(f"The history covers {days}, not all seasons: the altitude chosen on it may be poor.")
+        top = self.backtest.world.altitudes[-1]
+        if self.plan.high is None and top > USUAL_CEILING:
+            found.append(
+                f"The altitudes to choose from go up to {top:.0f} m, as the data do; few machines fly above "
+                f"{USUAL_CEILING:.0f} m. Say how high yours does with high=, e.g. high={USUAL_CEILING:.0f}."
+            )
+        return found
+
+    @property
+    def site(self) -> str:
+        """Name of the site."""
+        return self.backtest.site
+
+    @property
+    def period(self) -> str:
+        """The days flown, first and last."""
+        time = self.backtest.world.time.astype("datetime64[D]")
+        return f"{time[0]} to {time[-1]}"
+
+
+def run_backtest(
+    wind: Wind,
+    history: Wind | None = None,
+    plan: Plan | None = None,
+    *,
+    site: str | None = None,
+    progress: Progress | None = None,
+    **loading: Any,
+) -> SiteResult:
+    """Backtest all policies at one site.
+
+    Parameters
+    ----------
+    wind
+        Wind data, or the file or files of one site.
+    history
+        Wind before the test period, to choose the fixed altitude and the prior on. By default what the data hold
+        before `plan.begin`; without that, its first quarter.
+    plan
+        What to fly.
+    site
+        How to call it; default what the data say.
+    progress
+        Called before each flight.
+    loading
+        Options of `load`, such as lat and lon.
+
+    Examples
+    --------
+    >>> from holdcourse.wind import bundled
+    >>> plan = Plan(low=50, high=500, count=5, end="2010-09-01", policies=("fixed", "cgp-lcb"), what_if=())
+    >>> result = run_backtest(bundled("test"), bundled("history"), plan)
+    >>> result.backtest.verdict in ("yes", "no", "undecided")
+    True
+    """
+    plan = plan or Plan()
+    data = _data(wind, plan, loading)
+    given = None if history is None else _data(history, plan, loading)
+    test, before, split_notes = period.split(data, given, plan.begin, plan.end)
+    altitudes = period.choose_altitudes(plan.low, plan.high, plan.count, [test, before])
+    pieces, dropped = period.pieces(test.onto(altitudes), plan.max_gap)
+    past = period.past_of(before, altitudes)
+    world = wind_world(
+        np.concatenate([piece.time for piece in pieces]),
+        altitudes,
+        np.concatenate([piece.speed for piece in pieces]),
+        curve=plan.curve,
+        rho=plan.rho,
+        movement=plan.movement,
+    )
+    setting = Setting(world, past, plan.context, plan.hyperparameters, plan.prior_mean)
+    if plan.hyperparameters == "fitted":
+        setting = setting.fitted()  # once, not for every policy and every rho
+    flights = _Flights(setting, plan, tuple(len(piece) for piece in pieces), _name(site, data, wind), progress)
+    flown = flights.fly(world, plan.policies)
+    explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
+    notes = (*data.notes, *split_notes, *dropped, *explained)
+    weeks = len(past.speed) * before.step / HOURS_PER_WEEK
+    return SiteResult(plan, flown, flights.what_if(flown), data.source, notes, weeks, setting)
+
+
+class _Flights:
+    """One setting flown several times, with one count of progress over all."""
+
+    def __init__(
+        self, setting: Setting, plan: Plan, lengths: tuple[int, ...], site: str, progress: Progress | None
+    ) -> None:
+        self.setting, self.plan, self.lengths, self.site, self.progress = setting, plan, lengths, site, progress
+        self.start = None if plan.start_altitude is None else _nearest(setting.world.altitudes, plan.start_altitude)
+        wanted = flown_by_default() if plan.policies is None else list(plan.policies)
+        # What-if compares what could be flown; `stationary` and those that know the wind would only take time.
+        self.compared = tuple(name for name in wanted if name not in (*KNOWING, "stationary"))
+        factors = [plan.rho * factor for factor in WHAT_IF] if plan.what_if is None else list(plan.what_if)
+        self.others = sorted({*factors, plan.rho}) if factors else []
+        rounds = max(0, len(self.others) - 1)
+        self.total = len(wanted) + 2 + rounds * (len(self.compared) + 2)
+        self.done = 0
+
+    def fly(self, world: WindWorld, policies: tuple[str, ...] | None, prefix: str = "") -> Backtest:
+        def tell(name: str) -> None:
+            if self.progress is not None:
+                self.progress(prefix + name, self.done, self.total)
+            self.done += 1
+
+        return backtest(
+            replace(self.setting, world=world),
+            policies,
+            start=self.start,
+            seed=self.plan.seed,
+            site=self.site,
+            lengths=self.lengths,
+            progress=tell,
+        )
+
+    def what_if(self, flown: Backtest) -> dict[float, list[Line]]:
+        found = {}
+        for rho in self.others:
+            if rho == self.plan.rho:
+                found[rho] = flown.lines
+            else:
+                world = replace(self.setting.world, rho=rho)
+                found[rho] = self.fly(world, self.compared, f"what if rho = {rho:g}: ").lines
+        return found
+
+
+def _nearest(altitudes: Array, wanted: float) -> int:
+    """The altitude (index) nearest to one that lies among them."""
+    if not altitudes[0] <= wanted <= altitudes[-1]:
+        raise InvalidInput(
+            f"the start altitude of {wanted:g} m lies outside the altitudes {altitudes[0]:g}..{altitudes[-1]:g} m"
+        )
+    return int(np.argmin(np.abs(altitudes - wanted)))
+
+
+def _data(wind: Wind, plan: Plan, loading: dict[str, Any]) -> WindData:
+    data = wind if isinstance(wind, WindData) else load(wind, **loading)
+    return data.hourly() if plan.hourly else data
+
+
+def _name(site: str | None, data: WindData, wind: Wind) -> str:
+    if site is not None:
+        return site
+    known = str(data.site)
+    if known != "site not stated" or isinstance(wind, WindData):
+        return known
+    return Path(expand(wind)[0]).stem

@@ -1,0 +1,1 @@
+"""Wind data as people have them, brought to one kind of record."""

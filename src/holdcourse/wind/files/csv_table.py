@@ -1,0 +1,319 @@
+"""CSV files: one column per height (`ws_100m`, `wind_speed_100m`, `100`), or tidy rows `time, height, speed`.
+
+Lines that start with `#` are comments; those of metocean-api (NORA3) name product, site and units.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import lzma
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
+from holdcourse.wind.files.paths import WindFile, allowed_bytes, parts
+from holdcourse.wind.files.record import Array, Options, Piece, Site, Times
+from holdcourse.wind.files.times import METRES_PER_SECOND, read_times, speed_unit
+
+HIGHEST = 20_000.0  # m; a larger number in a name is no height
+
+_TIME_NAMES = frozenset(("time", "timestamp", "datetime", "valid", "date", "utc", "times", "zeit", "t", "gmt"))
+_SPEED_WORDS = frozenset(("ws", "wspd", "wsp", "speed", "windspeed", "spd", "velocity", "vel", "hws", "ff"))
+_HEIGHT_WORDS = frozenset(("height", "altitude", "alt", "z", "agl", "elevation", "heights"))
+# Other words that may stand beside a speed; anything else (std, gust, direction, hPa, ...) makes it another quantity.
+_PLAIN_WORDS = frozenset(
+    (
+        *("wind", "horizontal", "horiz", "m", "meter", "meters", "metre", "metres", "s", "of", "the", "at", "above"),
+        *("ground", "level", "agl", "height", "avg", "mean", "average"),
+    )
+)
+_UNIT_WORDS = frozenset(("ms", "mps", "kmh", "kph", "kn", "kt", "kts", "knots", "mph"))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of wind speeds: its position, its height if the name tells, its unit if the name tells."""
+
+    index: int
+    height: float
+    unit: str | None
+
+
+def time_columns(names: Sequence[str]) -> list[int]:
+    """The column of times, or the two of date and time of day; the first column if none is named so."""
+    words = [set(re.findall(r"[a-z]+", name.lower())) for name in names]
+    both = [
+        next((i for i, name in enumerate(names) if name.strip().lower() == wanted), None) for wanted in ("date", "time")
+    ]
+    if both[0] is not None and both[1] is not None:
+        return [both[0], both[1]]
+    named = [i for i, found in enumerate(words) if found & _TIME_NAMES and not found & _SPEED_WORDS]
+    return named[:1] or [0]
+
+
+def wide_columns(names: Sequence[str], label: str) -> list[Column]:
+    """Every column whose name is a wind speed at a height, in order of height."""
+    found = [column for index, name in enumerate(names) if (column := _speed_column(index, name)) and column.height > 0]
+    if not found:
+        # Bare numbers are heights only where nothing else is.
+        found = [column for index, name in enumerate(names) if (column := _bare_height(index, name))]
+    found.sort(key=lambda column: column.height)
+    for one, other in itertools.pairwise(found):
+        if one.height == other.height:
+            raise InvalidInput(
+                f"{label}: the columns {names[one.index]!r} and {names[other.index]!r} are both the speed at "
+                f"{one.height:g} m; keep one of them"
+            )
+    return found
+
+
+def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
+    """The column of heights and the column of speeds of a tidy table."""
+    heights = [
+        index
+        for index, name in enumerate(names)
+        if (words := set(re.findall(r"[a-z]+", name.lower()))) & _HEIGHT_WORDS and not words & _SPEED_WORDS
+    ]
+    speeds = [column for index, name in enumerate(names) if (column := _speed_column(index, name))]
+    if not heights or not speeds:
+        raise InvalidInput(
+            f"{label}: no column is a wind speed at a height; the columns are {', '.join(map(repr, names))[:200]}. "
+            "Name them like ws_100m, or give rows of time, height, speed"
+        )
+    if len(heights) > 1 or len(speeds) > 1:
+        several = [names[i] for i in heights] if len(heights) > 1 else [names[column.index] for column in speeds]
+        raise InvalidInput(f"{label}: {' and '.join(map(repr, several))} may both be meant; keep one of them")
+    return heights[0], speeds[0]
+
+
+def _speed_column(index: int, name: str) -> Column | None:
+    """A wind speed; height 0 where the name has none."""
+    text = name.lower()
+    unit = None
+    for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", text):
+        unit = unit or speed_unit(bracket)
+    text = re.sub(r"[(\[][^)\]]*[)\]]", " ", text).replace("km/h", "kmh").replace("m/s", "ms")
+    words = re.findall(r"[a-z]+", text)
+    numbers = re.findall(r"\d+(?:\.\d+)?", text)
+    strange = [word for word in words if word not in _SPEED_WORDS | _PLAIN_WORDS | _UNIT_WORDS]
+    if strange or len(numbers) > 1 or not set(words) & _SPEED_WORDS:
+        return None
+    unit = unit or next((speed_unit(word) for word in words if word in _UNIT_WORDS), None)
+    height = float(numbers[0]) if numbers else 0.0
+    return Column(index, height, unit) if height <= HIGHEST else None
+
+
+def _bare_height(index: int, name: str) -> Column | None:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:m|meters?|metres?)?\s*", name.lower())
+    height = float(match[1]) if match else 0.0
+    return Column(index, height, None) if 0 < height <= HIGHEST else None
+
+
+LAYOUT = "CSV"
+LARGEST_TEXT = 1 << 29  # bytes, unpacked
+MOST_CELLS = 30_000_000  # a year of minutes in fifty columns; each takes some sixty bytes of memory
+SEPARATORS = (b",", b";", b"\t", b"\n", b"\r", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")
+MISSING_WORDS = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--", "missing", "nat", "#n/a"))
+MISSING_NUMBERS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0)
+# Above these a column without a unit is rather in km/h: no place has such means, and no hour such a wind, in m/s.
+UNCLEAR_MEAN_BELOW_200M, UNCLEAR_MEAN, UNCLEAR_SPEED = 16.0, 25.0, 75.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of a CSV file by column, and what its comments say."""
+
+    label: str
+    names: list[str]
+    cells: list[list[str]]  # one list per column
+    lines: list[int]  # the line each row stands in
+    comments: list[str]
+
+    def numbers(self, column: int) -> Array:
+        """A column as numbers, NaN where missing."""
+        try:
+            values = np.array(self.cells[column], dtype=np.float64)
+        except ValueError:
+            values = np.array([self._number(row, column) for row in range(len(self.lines))])
+        return np.where(np.isin(values, MISSING_NUMBERS), np.nan, values)
+
+    def _number(self, row: int, column: int) -> float:
+        text = self.cells[column][row].strip()
+        if text.lower() in MISSING_WORDS:
+            return float("nan")
+        try:
+            return float(text)
+        except ValueError:
+            raise InvalidInput(
+                f"{self.label}, line {self.lines[row]}: {text[:40]!r} in column {self.names[column]!r} is not a "
+                "number; leave missing values empty"
+            ) from None
+
+
+def read_piece(file: WindFile, options: Options) -> Piece:
+    """Wind speed by height from a CSV file."""
+    table = read_table(_text(file), file.label)
+    product, site, units = _comments(table.comments)
+    if options.latitude is not None:
+        site = Site(options.latitude, options.longitude, site.name)
+    wide = wide_columns(table.names, file.label)
+    tidy = None if wide else tidy_columns(table.names, file.label)
+    times, zone_note = _times(table, product, options, tidy=tidy is not None)
+    if tidy is None:
+        heights = np.array([column.height for column in wide])
+        speed = np.stack([table.numbers(column.index) for column in wide], axis=1)
+        names: tuple[str, ...] = tuple(f"{height:g} m" for height in heights)
+        unit, unit_note = _unit(table, wide, units, options, speed[:, heights <= 200.0], speed)
+    else:
+        height_column, speed_column = tidy
+        metres, values = table.numbers(height_column), table.numbers(speed_column.index)
+        unit, unit_note = _unit(table, [speed_column], units, options, values[metres <= 200.0], values)
+        times, names, heights, speed = _pivot(table, times, metres, values)
+    speed = speed * METRES_PER_SECOND[unit]
+    if (speed < 0).any():
+        raise InvalidInput(f"{file.label}: the speed {np.nanmin(speed):g} m/s is negative; leave missing values empty")
+    layout = f"{LAYOUT} ({product})" if product else f"{LAYOUT}, {'one column per height' if tidy is None else 'tidy'}"
+    return Piece(file.label, layout, times, names, heights, speed, site, (unit_note, zone_note))
+
+
+def read_table(text: str, label: str) -> Table:
+    """Cells by column. The first line that is no comment names the columns."""
+    comments, header, rows, lines = [], None, [], []
+    delimiter = ","
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        if line.lstrip().startswith("#") and header is None:
+            comments.append(line.strip())
+        elif header is None:
+            delimiter = max(",;\t", key=line.count)
+            header = next(csv.reader([line], delimiter=delimiter))
+        elif not line.startswith("#"):
+            rows.append(line)
+            lines.append(number)
+    if header is None or not rows:
+        raise DamagedFile(f"{label} holds no rows; download or export it again")
+    try:
+        cells = list(csv.reader(rows, delimiter=delimiter))
+    except csv.Error as error:
+        raise DamagedFile(f"{label} is not a readable CSV: {error}") from None
+    for row, number in zip(cells, lines, strict=False):
+        if len(row) != len(header):
+            raise DamagedFile(
+                f"{label}, line {number}: {len(row)} cells, but the header names {len(header)} columns; "
+                "the file may be truncated"
+            )
+    if len(cells) != len(rows):  # a quoted cell that spans lines
+        raise DamagedFile(f"{label}: a quotation mark is never closed; export it again")
+    if delimiter == ";":
+        cells = [[re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell) for cell in row] for row in cells]
+    columns = [list(column) for column in zip(*cells, strict=True)]
+    return Table(label, [name.strip() for name in header], columns, lines, comments)
+
+
+def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
+    columns = time_columns(table.names)
+    return read_times(
+        [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)],
+        " ".join(table.names[i] for i in columns),
+        table.label,
+        timezone=options.timezone,
+        time_format=options.time_format,
+        known_utc=product is not None and "NORA3" in product.upper(),
+        tidy=tidy,
+    )
+
+
+def _text(file: WindFile) -> str:
+    most, refusal = LARGEST_TEXT, f"{file.label} is larger than {LARGEST_TEXT >> 20} MB of text; split it by years"
+    try:
+        with file.path.open("rb") as stream:
+            head = stream.read(6)
+        opened = gzip.open if head.startswith(b"\x1f\x8b") else lzma.open if head.startswith(b"\xfd7zXZ") else open
+        if opened is not open:
+            allowed, told = allowed_bytes(file.path.stat().st_size, file.label)
+            most, refusal = (allowed, told) if allowed < most else (most, refusal)
+        with opened(file.path, "rb") as packed:
+            raw = b"".join(parts(packed, most, refusal))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise DamagedFile(f"{file.label} cannot be read ({error}); fetch it again") from None
+    if sum(map(raw.count, SEPARATORS)) > MOST_CELLS:
+        raise TooLarge(f"{file.label} holds more than {MOST_CELLS // 10**6} million cells; split it by years")
+    if b"\x00" in raw:
+        raise DamagedFile(f"{file.label} holds bytes that are no text; export it again as CSV")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")  # degree signs of older loggers
+
+
+def _comments(lines: list[str]) -> tuple[str | None, Site, dict[str, str]]:
+    """Product, site and units by column, as in metocean-api's `#NORA3_wind_sub;LONGITUDE:1.32;LATITUDE:53.3`."""
+    product, units = None, {}
+    place: dict[str, float] = {}
+    for line in lines:
+        parts = [part.strip() for part in line.lstrip("# ").split(";")]
+        for name, value in re.findall(r"(longitude|latitude)\s*[:=]\s*(-?\d+(?:\.\d+)?)", line.lower()):
+            place[name] = float(value)
+            product = product or (parts[0] if len(parts) > 1 and ":" not in parts[0] else None)
+        if len(parts) >= 2 and speed_unit(parts[-1]):
+            units[parts[0]] = parts[-1]
+    return product, Site(place.get("latitude"), place.get("longitude")), units
+
+
+def _unit(
+    table: Table, columns: list[Column], stated: dict[str, str], options: Options, low: Array, speed: Array
+) -> tuple[str, str]:
+    """The unit of all speed columns, and a note on where it is known from."""
+    if options.units is not None:
+        return options.units, f"speeds read as {options.units}"
+    named = {column.unit or speed_unit(stated.get(table.names[column.index], "")) for column in columns} - {None}
+    if len(named) > 1:
+        raise InvalidInput(f"{table.label}: the speed columns have different units ({', '.join(map(str, named))})")
+    if named:
+        unit = str(named.pop())
+        return unit, f"speeds are in {unit}, as the file says"
+    if np.isfinite(speed).any():
+        _require_clear_unit(table.label, low, speed)
+    return "m/s", "speeds carry no unit: read as m/s (units= for another)"
+
+
+def _require_clear_unit(label: str, low: Array, speed: Array) -> None:
+    parts = ((low, UNCLEAR_MEAN_BELOW_200M), (speed, UNCLEAR_MEAN))
+    high_mean = any(np.isfinite(part).any() and np.nanmean(part) > limit for part, limit in parts)
+    if high_mean or np.nanmax(speed) > UNCLEAR_SPEED:
+        raise InvalidInput(
+            f"{label}: speeds of {np.nanmean(speed):.1f} on average and up to {np.nanmax(speed):.1f} are too high for "
+            "m/s, and the file names no unit; say units=km/h (or kn, mph), or units=m/s if that is right"
+        )
+
+
+def _pivot(table: Table, times: Times, heights: Array, speed: Array) -> tuple[Times, tuple[str, ...], Array, Array]:
+    """Tidy rows as a table of times by heights; by rank where the heights differ from time to time."""
+    usable = np.isfinite(heights)
+    if not usable.any() or (heights[usable] <= 0).any():
+        raise InvalidInput(f"{table.label}: heights must be metres above ground, greater than 0")
+    times, heights, speed = times[usable], heights[usable], speed[usable]
+    moments, row = np.unique(times, return_inverse=True)
+    values, column = np.unique(heights, return_inverse=True)
+    counts = np.bincount(row)
+    if len(values) <= 2 * counts.max():
+        grid = np.full((len(moments), len(values)), np.nan)
+        # Backwards, so that of repeated rows the first one stays.
+        grid[row[::-1], column[::-1]] = speed[::-1]
+        return moments, tuple(f"{value:g} m" for value in values), values, grid
+    if counts.min() != counts.max():
+        raise InvalidInput(
+            f"{table.label}: the heights differ from time to time, and {counts.min()} to {counts.max()} of them are "
+            "given; give the same number of heights at every time"
+        )
+    order = np.lexsort((heights, row))
+    shape = (len(moments), int(counts[0]))
+    names = tuple(f"level {rank}" for rank in range(shape[1]))
+    return moments, names, heights[order].reshape(shape), speed[order].reshape(shape)

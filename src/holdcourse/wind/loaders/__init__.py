@@ -1,1 +1,0 @@
-"""One module per family of files; each turns what it finds at one site into a `Piece`."""

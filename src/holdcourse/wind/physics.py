@@ -1,0 +1,327 @@
+"""A turbine that may change its altitude: power curves, and the world that it flies in.
+
+From wind speed to energy: power curves, and what they promise over an interval of speeds.
+
+Powers are in kW, energies in kWh, speeds in m/s.
+
+The wind world: a turbine that may change its altitude, and the wind that it would have met.
+
+Everything is in kWh. Service cost of an altitude is the energy it makes less than the best altitude of that hour;
+`rho` multiplies the energy made, not the energy lost to moving.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+
+Array: TypeAlias = NDArray[np.float64]
+
+# The paper's constants (its section 5): P(V) = c1 min(V, Vr)^3 - c2 V^2, movement c3 Vr^2 per metre.
+C1, C2, C3 = 0.0579, 0.09, 0.15
+RATED_SPEED = 12.0  # not stated in the paper; c1 * 12^3 = 100 kW
+MOVEMENT_FACTORS = {"paper": 1.0, "physical": 1 / 60}  # as printed, and if its rate was meant per second
+
+
+@dataclass(frozen=True, eq=False)
+class PowerCurve:
+    """Power as a function of wind speed: smooth pieces between `knots`.
+
+    Made by `paper_curve`, `table_curve` or `read_curve`.
+
+    Attributes
+    ----------
+    name
+        Where the curve comes from, for descriptions.
+    knots
+        Speeds at which a local extreme or a jump of the power can lie, ascending.
+    """
+
+    name: str
+    rated_speed: float
+    knots: Array
+    _cubic: tuple[float, float] | None = None
+    _table: tuple[Array, Array] | None = None
+    cut_in: float = 0.0
+    cut_out: float = math.inf
+    _at_knots: list[tuple[float, float, float]] = field(init=False)  # knot, least and largest power around it
+
+    def __post_init__(self) -> None:
+        # At a jump the power takes values on both sides of it.
+        below, above = np.nextafter(self.knots, 0.0), np.nextafter(self.knots, np.inf)
+        sides = np.stack([self.power(below), self.power(self.knots), self.power(above)])
+        pieces = zip(self.knots.tolist(), sides.min(axis=0).tolist(), sides.max(axis=0).tolist(), strict=True)
+        object.__setattr__(self, "_at_knots", list(pieces))
+
+    def power(self, speed: ArrayLike) -> Array:
+        """Net power in kW at each speed; 0 below cut-in and above cut-out."""
+        v = np.asarray(speed, dtype=np.float64)
+        if self._cubic is not None:
+            c1, c2 = self._cubic
+            rising = np.minimum(v, self.rated_speed)
+            made = c1 * rising * rising * rising - c2 * v * v
+        else:
+            assert self._table is not None
+            made = np.interp(v, *self._table)
+        if self.cut_in > 0 or self.cut_out < math.inf:
+            made = np.where((v >= self.cut_in) & (v <= self.cut_out), made, 0.0)
+        return np.asarray(made)
+
+    def extremes(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Least and largest power while the speed lies between low and high (both (n,)); negative speeds count as 0."""
+        if low is high:  # a point, not an interval
+            made = self.power(np.maximum(low, 0.0))
+            return made, made
+        ends = np.maximum((low, high), 0.0)
+        one, other = self.power(ends)
+        least, most = np.minimum(one, other), np.maximum(one, other)
+        # A loop over the few knots, in place: this runs every round of a backtest.
+        for knot, below, above in self._at_knots:
+            inside = (ends[0] <= knot) & (ends[1] >= knot)
+            np.minimum(least, below, out=least, where=inside)
+            np.maximum(most, above, out=most, where=inside)
+        return least, most
+
+    def describe(self) -> dict[str, Any]:
+        """What the curve is, in JSON values."""
+        best = float(self.power(self.knots).max())
+        described = {"name": self.name, "rated_speed": self.rated_speed, "largest_power": best}
+        return described | {"digest": self.digest}
+
+    @property
+    def digest(self) -> str:
+        """Tells machines apart that have the same name: another table, cut-in, cut-out or other constants."""
+        table = () if self._table is None else self._table
+        numbers = [*(self._cubic or ()), self.rated_speed, self.cut_in, self.cut_out, *self.knots, *np.ravel(table)]
+        return hashlib.sha256(np.array(numbers, dtype="<f8").tobytes()).hexdigest()[:12]
+
+
+def paper_curve(
+    rated_speed: float = RATED_SPEED, cut_in: float = 0.0, cut_out: float = math.inf, *, c1: float = C1, c2: float = C2
+) -> PowerCurve:
+    """The paper's curve, P(V) = c1 min(V, Vr)^3 - c2 V^2.
+
+    It is not monotone: it falls to a small negative minimum at 2 c2 / (3 c1), rises to its peak at the rated speed and
+    falls after it.
+
+    >>> round(float(paper_curve().power(12.0)), 1)
+    87.1
+    """
+    _check_range(rated_speed, cut_in, cut_out)
+    knots = {2 * c2 / (3 * c1), rated_speed, cut_in, cut_out}
+    return PowerCurve(
+        f"paper, rated {rated_speed:g} m/s",
+        rated_speed,
+        np.array(sorted(knot for knot in knots if math.isfinite(knot))),
+        _cubic=(c1, c2),
+        cut_in=cut_in,
+        cut_out=cut_out,
+    )
+
+
+def table_curve(
+    speed: ArrayLike, power: ArrayLike, cut_in: float | None = None, cut_out: float | None = None, name: str = "table"
+) -> PowerCurve:
+    """A curve from points of a machine's data sheet, straight lines between them.
+
+    Below the first speed and above the last one (or outside cut-in and cut-out) it makes nothing.
+    """
+    v, p = np.array(speed, dtype=np.float64), np.array(power, dtype=np.float64)
+    if v.ndim != 1 or v.shape != p.shape or len(v) < 2:
+        raise InvalidInput(f"a power table needs two or more pairs of speed and power, got shapes {v.shape}, {p.shape}")
+    if not (np.isfinite(v).all() and np.isfinite(p).all() and (np.diff(v) > 0).all() and v[0] >= 0):
+        raise InvalidInput("the speeds of a power table must rise from 0 or more, and all numbers be finite")
+    low, high = v[0] if cut_in is None else cut_in, v[-1] if cut_out is None else cut_out
+    rated = float(v[int(np.argmax(p))])
+    _check_range(rated, low, high)
+    knots = np.unique(np.concatenate([v, [low, high]]))
+    return PowerCurve(name, rated, knots, _table=(v, p), cut_in=float(low), cut_out=float(high))
+
+
+def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
+    """A power table from a CSV file: speed in m/s and power in kW, with or without a header line."""
+    path = Path(path)
+    pairs = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if not any(cell.strip() for cell in row):
+                    continue
+                try:
+                    pairs.append((float(row[0]), float(row[1])))
+                except (ValueError, IndexError):
+                    if number > 1:
+                        raise InvalidInput(f"{path}, line {number}: {row!r} is not a speed and a power") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    speed, power = zip(*pairs, strict=True) if pairs else ((), ())
+    return table_curve(speed, power, cut_in, cut_out, name=path.name)
+
+
+def movement_cost(movement: str | float, rated_speed: float = RATED_SPEED) -> float:
+    """What one metre of altitude costs, in kWh: "paper" (as printed), "physical" (1/60 of it), or a number."""
+    if isinstance(movement, str):
+        if movement not in MOVEMENT_FACTORS:
+            raise InvalidInput(
+                f"movement {movement!r} is not known; use 'paper', 'physical' or a cost in kWh per metre"
+            )
+        return C3 * rated_speed**2 / 60 * MOVEMENT_FACTORS[movement]
+    if not (math.isfinite(movement) and movement > 0):
+        raise InvalidInput(f"the movement cost must be a positive number of kWh per metre, got {movement!r}")
+    return float(movement)
+
+
+def _check_range(rated_speed: float, cut_in: float, cut_out: float) -> None:
+    if not (math.isfinite(rated_speed) and 0 <= cut_in < cut_out and 0 <= rated_speed <= cut_out):
+        raise InvalidInput(
+            "speeds must satisfy 0 <= cut-in < cut-out and 0 <= rated <= cut-out, "
+            f"got cut-in {cut_in:g}, cut-out {cut_out:g}, rated {rated_speed:g}"
+        )
+
+
+HOURS_OF_DAY = np.arange(24.0)
+
+
+@dataclass(frozen=True)
+class EnergyCosts:
+    """From bounds on the wind speed to lower bounds of the cost: max over x' of E_low(x') minus E_high(x).
+
+    The power curve is not monotone, so the extremes over the interval are taken, not its ends.
+    """
+
+    curve: PowerCurve
+    scale: float  # rho times the hours of one round
+
+    def __call__(self, low: Array, high: Array) -> Array:
+        """Least cost of each altitude when the wind at every altitude lies between low and high."""
+        least, most = self.curve.extremes(low, high)
+        return np.asarray(self.scale * (least.max() - most))
+
+    @property
+    def name(self) -> str:
+        """Name of the map in descriptions of a policy."""
+        return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale:g})"
+
+
+@dataclass(frozen=True, eq=False)
+class WindWorld:
+    """Wind at every altitude and hour of a period, and a machine in it.
+
+    Parameters
+    ----------
+    time
+        Start of each round, UTC, shape (t,).
+    altitudes
+        The actions, in metres above ground, shape (n,).
+    speed
+        Wind speed in m/s, shape (t, n).
+    curve
+        The machine's power curve.
+    rho
+        Weight of the energy made against the energy lost to moving.
+    climb, sink
+        What a metre up and a metre down cost, in kWh.
+    """
+
+    time: NDArray[np.datetime64]
+    altitudes: Array
+    speed: Array
+    curve: PowerCurve
+    rho: float
+    climb: float
+    sink: float
+
+    def __post_init__(self) -> None:
+        if self.speed.shape != (len(self.time), len(self.altitudes)) or len(self.time) == 0:
+            raise InvalidInput(
+                f"speed must have one row per time and one column per altitude, got {self.speed.shape} "
+                f"for {len(self.time)} times and {len(self.altitudes)} altitudes"
+            )
+        if not np.isfinite(self.speed).all():
+            t, x = np.argwhere(~np.isfinite(self.speed))[0]
+            raise InvalidInput(
+                f"the wind at {self.time[t]}, {self.altitudes[x]:g} m is {self.speed[t, x]}; fill gaps first"
+            )
+        if not self.rho > 0:
+            raise InvalidInput(f"rho must be positive, got {self.rho!r}")
+
+    @cached_property
+    def problem(self) -> hc.Problem:
+        """Altitudes, and what moving between them costs."""
+        if self.climb == self.sink:
+            return hc.Problem(self.altitudes, scale=self.climb)
+        apart = self.altitudes[None, :] - self.altitudes[:, None]
+        return hc.Problem(self.altitudes, metric=np.where(apart > 0, self.climb, -self.sink) * apart, directed=True)
+
+    @cached_property
+    def step_hours(self) -> float:
+        """Length of a round in hours."""
+        if len(self.time) < 2:
+            return 1.0
+        return float(np.median(np.diff(self.time).astype("timedelta64[s]").astype(np.float64))) / 3600
+
+    @cached_property
+    def energy(self) -> Array:
+        """What each altitude makes in each round, kWh, times rho; shape (t, n)."""
+        return self.rho * self.step_hours * self.curve.power(self.speed)
+
+    @cached_property
+    def service(self) -> Array:
+        """What each altitude makes less than the best one of the round; shape (t, n)."""
+        return np.asarray(self.energy.max(axis=1, keepdims=True) - self.energy)
+
+    @cached_property
+    def hours(self) -> Array:
+        """The paper's context: hour of the day, UTC; shape (t,)."""
+        return (self.time.astype("datetime64[h]").astype(np.int64) % 24).astype(np.float64)
+
+    @cached_property
+    def moments(self) -> Array:
+        """Start of each round in hours since 1970, UTC; shape (t,)."""
+        return np.asarray(self.time.astype("datetime64[s]").astype(np.int64) / 3600.0)
+
+    @cached_property
+    def energy_costs(self) -> EnergyCosts:
+        """The map from wind speed to cost."""
+        return EnergyCosts(self.curve, self.rho * self.step_hours)
+
+    def costs(self, round: int, context: Any) -> Array:  # noqa: A002
+        """True service costs of a round."""
+        costs: Array = self.service[round]
+        return costs
+
+    def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
+        """The gauge: wind speed where the turbine is, and only there."""
+        return float(self.speed[round, action])
+
+
+def wind_world(
+    time: NDArray[np.datetime64],
+    altitudes: ArrayLike,
+    speed: ArrayLike,
+    *,
+    curve: PowerCurve | None = None,
+    rho: float = 1.0,
+    movement: str | float | tuple[float, float] = "paper",
+) -> WindWorld:
+    """A wind world with the paper's machine unless told otherwise.
+
+    `movement` is "paper", "physical", kWh per metre, or a pair: kWh per metre up and down.
+    """
+    curve = curve or paper_curve()
+    if isinstance(movement, tuple):
+        climb, sink = (movement_cost(float(part)) for part in movement)
+    else:
+        climb = sink = movement_cost(movement, curve.rated_speed)
+    return WindWorld(np.asarray(time), np.asarray(altitudes, float), np.asarray(speed, float), curve, rho, climb, sink)

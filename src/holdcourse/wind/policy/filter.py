@@ -1,0 +1,183 @@
+r"""The wind filter as a cost model: from wind measured where the machine is to the energy expected everywhere.
+
+The wind is what is usual plus a Gaussian process in time: a `Climate` learned from history, or `GeneralWind`. What a
+rule sees is the expected energy through the power curve, by Gauss-Hermite quadrature of
+
+.. math:: E(x, h) = \int P(v)\, N(v; \mu(x, h), \sigma(x, h)^2)\, dv,
+
+less than the largest one of the hour. The power curve bends, so this is not the power of the expected wind: where it is
+convex (weak wind) variance is worth something, near rated speed it costs.
+
+**Numerical weather forecasts** come in as an `hc.Outlook`. Their mean squared error s^2 at each lead is watched where
+it was measured; the trust in a lead is the share of the filter's own variance v that they would remove,
+max(0, 1 - s^2/v), and the mean moves that far from the filter's prediction to the forecast. A forecast that was no
+better than the filter is ignored.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.costs import Estimate
+from holdcourse.wind.physics import PowerCurve
+
+Array: TypeAlias = NDArray[np.float64]
+
+POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+REMEMBERED = 72  # measurements that forecasts are compared with
+PRIOR_ROUNDS = 6.0  # the error of a forecast begins as if so many had been seen with the error that it claims ...
+CLAIMED = 0.5  # ... or, if it claims none, with this share of the filter's variance
+POOLED = 2  # leads that far apart are taken to be alike
+
+
+def expected_power(curve: PowerCurve, mean: Array, std: Array) -> Array:
+    """Power expected where the wind has this mean and deviation."""
+    return np.asarray(curve.power(np.maximum(mean[..., None] + std[..., None] * POINTS, 0.0)) @ WEIGHTS)
+
+
+class WindModel(Protocol):
+    """What is believed of the wind before the first measurement. Contexts are hours since 1970."""
+
+    def __call__(self, hours: Array) -> Array:
+        """The usual wind at k hours, (k, n)."""
+        ...
+
+    def posterior(self, problem: hc.Problem) -> hc.Posterior:
+        """The anomalies, wind less what is usual, as a process over altitudes and time."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, in JSON values."""
+        ...
+
+
+class ExpectedEnergy:
+    """Expected energy that an altitude makes less than the best one of the hour, kWh.
+
+    Parameters
+    ----------
+    wind
+        What is believed of the wind: usual wind and anomalies.
+    problem
+        The altitudes.
+    curve
+        The machine.
+    scale
+        Energy of one round per unit of power: hours of a round times rho.
+    """
+
+    needs_costs = False
+
+    def __init__(self, wind: WindModel, problem: hc.Problem, curve: PowerCurve, scale: float) -> None:
+        if not (np.isfinite(scale) and scale > 0):
+            raise InvalidInput(f"scale must be positive, got {scale!r}")
+        self.wind = wind
+        self.problem = problem
+        self.posterior = wind.posterior(problem)
+        self.curve = curve
+        self.scale = float(scale)
+        self._told = np.full((REMEMBERED, 3), np.nan)  # time, action, speed; newest first
+
+    def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
+        """Costs of every altitude at this hour."""
+        anomaly, std = self.posterior.predict(context)
+        mean = anomaly + self.wind(np.reshape(context, -1))[0]
+        costs = self._costs(mean, std)
+        return Estimate(costs, costs, mean, std)
+
+    def costs_at(self, contexts: ArrayLike) -> Array:
+        """Costs at each of k hours, (k, n)."""
+        return self._costs(*self._predicted(contexts))
+
+    def costs_at_outlook(self, contexts: ArrayLike, outlook: hc.Outlook) -> Array:
+        """Costs at each of k hours, (k, n), given what forecasts say of them."""
+        return self._costs(*self._blended(*self._predicted(contexts), outlook))
+
+    def _predicted(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and deviation of the wind at each of k hours, all at once."""
+        anomaly, std = self.posterior.predict_at(contexts)
+        return anomaly + self.wind(np.reshape(np.asarray(contexts, dtype=np.float64), -1)), std
+
+    def _costs(self, mean: Array, std: Array) -> Array:
+        made = expected_power(self.curve, mean, std)
+        return np.asarray(self.scale * (made.max(axis=-1, keepdims=True) - made))
+
+    def _blended(self, mean: Array, std: Array, outlook: hc.Outlook) -> tuple[Array, Array]:
+        """Prediction and forecast, as far as the forecasts were right so far."""
+        mean, variance = mean.copy(), std**2
+        squares, counts = self._forecast_errors(outlook.said)
+        for k, lead in enumerate(outlook.leads.tolist()):
+            if lead == 0:
+                continue
+            near = slice(max(0, lead - 1 - POOLED), lead + POOLED)
+            own = outlook.std[k]
+            claimed = own * own if np.isfinite(own) else CLAIMED * variance[k]
+            seen = counts[near].sum() / len(counts[near])  # neighbours tell about each other: not as many rounds more
+            measured = squares[near].sum() / max(counts[near].sum(), 1.0)
+            error = (PRIOR_ROUNDS * claimed + seen * measured) / (PRIOR_ROUNDS + seen)
+            trust = np.maximum(0.0, 1.0 - error / variance[k])
+            mean[k] += trust * (outlook.values[k] - mean[k])
+            variance[k] *= 1.0 - trust
+        return mean, np.sqrt(variance)
+
+    def _forecast_errors(self, said: Array) -> tuple[Array, Array]:
+        """Sum of squared errors of the forecasts and how many there were, for each lead; (leads,) and (leads,)."""
+        squares, counts = np.zeros(said.shape[1] - 2), np.zeros(said.shape[1] - 2)
+        for time, action, speed in self._told[np.isfinite(self._told[:, 0])]:
+            for row in said[(said[:, 0] == time) & (said[:, 1] == action), 2:]:
+                known = np.isfinite(row)
+                squares[known] += (row[known] - speed) ** 2
+                counts[known] += 1.0
+        return squares, counts
+
+    def learn(self, action: int, context: Any, measurement: float) -> float:
+        """Take in the wind speed measured at an altitude; hours may be missing, but never go back."""
+        self.problem.check_action(action)
+        self.posterior.predict(context)  # refuses a context that is no time, or one that has passed
+        hour = float(np.reshape(context, -1)[0])
+        usual = float(self.wind(np.array([hour]))[0, action])
+        self.posterior.condition(action, hour, measurement - usual)
+        newest = [hour, float(action), float(measurement)]
+        self._told = np.vstack([newest, self._told[:-1]])
+        return 1.0
+
+    def new_episode(self) -> None:
+        """Nothing changes: the wind goes on from one episode to the next."""
+
+    def copy(self) -> ExpectedEnergy:
+        """Make an independent twin."""
+        twin = copy.copy(self)  # what the wind and the machine are is shared
+        twin.posterior = self.posterior.copy()
+        twin._told = self._told
+        return twin
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The filter's arrays and the last measurements."""
+        return {f"posterior.{name}": array for name, array in self.posterior.state().items()} | {"told": self._told}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> ExpectedEnergy:
+        """Take over what `state` of an equal model gave."""
+        if "told" not in arrays or np.shape(arrays["told"]) != self._told.shape:
+            raise InvalidInput(f"this is not the state of a wind filter: found {sorted(arrays)}")
+        prefix = "posterior."
+        self.posterior.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+        self._told = np.array(arrays["told"], dtype=np.float64)
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in JSON values."""
+        return {
+            "model": "ExpectedEnergy",
+            "curve": self.curve.describe(),
+            "scale": self.scale,
+            "wind": self.wind.describe(),
+            "anomalies": self.posterior.describe(),
+        }

@@ -1,0 +1,228 @@
+"""The policy that we would fly, `wind-planner`: a wind filter, a plan on its predictions, caution chosen on history.
+
+**With history** the wind model is learned from it (`Climate`), and the plan has to be back at the altitude that made
+most in the past by its end: it leaves only for what pays the whole way within the plan. How much more than the way a
+move has to promise (the caution) is decided by replaying the policy over thirds of the history, each with a climate
+learned from the other two, and comparing with staying at the altitude chosen on these. Unless the best caution beats
+that by more than the standard error over the stretches replayed, the policy stays.
+
+**Without history** the model is `GeneralWind`, which learns the site as it goes, and the caution is fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import holdcourse as hc
+from holdcourse._numeric.wind_replay import PER_METRE_PER_SECOND, replay
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.physics import WindWorld
+from holdcourse.wind.policy.climate import SHORTEST_HISTORY, Climate, GeneralWind, learn_climate
+from holdcourse.wind.policy.filter import POINTS, WEIGHTS, ExpectedEnergy, WindModel
+from holdcourse.wind.policy.policies import FALLBACK_MEAN, Past, Setting, best_altitude
+
+Array: TypeAlias = NDArray[np.float64]
+
+PLAN_HOURS = 12.0  # longer plans trust predictions that have faded
+FEWEST_ROUNDS, MOST_ROUNDS = 4, 72  # of a plan, whatever the step
+ANCHOR = 1.2  # times the way back: what ending a plan away from home costs; above 1, it comes back
+CAUTIONS = (1.0, 1.5, 2.5)  # tried on history; 2.5 promises two and a half times the way
+STAY = 1000.0  # caution that never leaves home
+GENERAL_CAUTION = 1.5  # where there is no history to choose it on
+FOLDS = 3
+WINDOW = 480  # rounds that are replayed at a stretch
+REPLAYED_ROUNDS = 8640  # at most, evenly spread over the history
+FASTEST = 80.0  # m/s, end of the power table
+
+
+def wind_planner(setting: Setting) -> hc.Policy:
+    """The policy for a setting; contexts are hours since 1970."""
+    world, past = setting.world, setting.past
+    times = None if past is None else past.moments
+    if past is None or times is None or len(times) * _step(times) < SHORTEST_HISTORY:
+        return _without_history(setting)
+    try:
+        climate = _climate(past, tuple(world.altitudes.tolist()))
+    except InvalidInput:  # a history that no climate can be learned from, such as one of single hours
+        return _without_history(setting)
+    home = best_altitude(world, past.speed)
+    trial = choose_caution(world, times, past.speed)
+    ending = ANCHOR * trial.caution * world.problem.distances[:, home]
+    policy = _policy(world, climate, trial.caution, ending)
+    begin, end = climate.describe()["from"][:10], climate.describe()["to"][:10]
+    words = (
+        f"Wind planner: a wind filter learned from {begin} to {end} with a {PLAN_HOURS:g}-hour plan around "
+        f"{world.altitudes[home]:.0f} m. {climate.words} {trial.words}"
+    )
+    return hc.Policy(policy.name, policy.rule, policy.costs, policy.problem, explanation=words)
+
+
+def _without_history(setting: Setting) -> hc.Policy:
+    world, past = setting.world, setting.past
+    mean: float | Array = FALLBACK_MEAN if setting.prior_mean is None else setting.prior_mean
+    known = f"wind of about {mean:.1f} m/s is expected at first"
+    ending: Array | None = None
+    if past is not None:
+        mean, home = past.speed.mean(axis=0), best_altitude(world, past.speed)
+        known = "what there is gives its mean profile and where to begin"
+        ending = ANCHOR * GENERAL_CAUTION * world.problem.distances[:, home]
+    policy = _policy(world, GeneralWind(world.altitudes, mean), GENERAL_CAUTION, ending)
+    words = (
+        f"Wind planner: a wind filter that learns the site as it goes, with a {PLAN_HOURS:g}-hour plan. There is no "
+        f"history that a climate could be learned from: {known}. A move has to promise {GENERAL_CAUTION:g} times what "
+        "the way costs."
+    )
+    return hc.Policy(policy.name, policy.rule, policy.costs, policy.problem, explanation=words)
+
+
+def _policy(world: WindWorld, wind: WindModel, caution: float, ending: Array | None) -> hc.Policy:
+    rule = hc.Lookahead(
+        world.problem,
+        horizon=plan_rounds(world.step_hours),
+        interval=world.step_hours,
+        caution=caution,
+        ending=ending,
+        takes_forecasts=True,
+    )
+    costs = ExpectedEnergy(wind, world.problem, world.curve, world.rho * world.step_hours)
+    return hc.Policy("Wind planner", rule, costs, world.problem)
+
+
+def plan_rounds(step_hours: float) -> int:
+    """How many rounds a plan has."""
+    return int(np.clip(round(PLAN_HOURS / step_hours), FEWEST_ROUNDS, MOST_ROUNDS))
+
+
+@lru_cache(maxsize=4)  # a backtest asks again for every rho
+def _climate(past: Past, altitudes: tuple[float, ...]) -> Climate:
+    assert past.moments is not None
+    return learn_climate(past.moments, past.speed, np.array(altitudes))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What replaying the history showed.
+
+    Attributes
+    ----------
+    caution
+        The one that made most.
+    gains
+        Net energy above staying, in percent, for each caution tried; empty if the history was too short to try.
+    error
+        Standard error of the largest gain, over the stretches replayed.
+    rounds
+        How many were replayed.
+    """
+
+    caution: float
+    gains: dict[float, float]
+    error: float
+    rounds: int
+
+    @property
+    def words(self) -> str:
+        """Say in a sentence what was chosen, and why."""
+        if not self.gains:
+            return f"The history is too short to try how much caution pays; {self.caution:g} is taken."
+        tried = ", ".join(f"{caution:g}: {gain:+.1f} %" for caution, gain in self.gains.items())
+        said = f"Replayed over {self.rounds} rounds of history it made this more than staying, by caution: {tried}"
+        if self.caution == STAY:
+            return f"{said} (standard error of the best {self.error:.1f}); that is too little, so it stays."
+        times = "" if self.caution == 1.0 else f"{self.caution:g} times "
+        return f"{said}; a move has to promise {times}what the way costs."
+
+
+def choose_caution(world: WindWorld, hours: Array, speed: Array) -> Trial:
+    """Replay the policy over the past, (t,) and (t, n), with each caution, and take the one that made most."""
+    step = _step(hours)
+    edges = np.linspace(0, len(hours), FOLDS + 1).astype(int)
+    more: list[list[float]] = []  # than staying, kWh; a row for each stretch, a column for each caution
+    stayed, rounds = 0.0, 0
+    for a, b in pairwise(edges.tolist()):
+        rest = np.r_[0:a, b : len(hours)]
+        try:
+            climate = learn_climate(hours[rest], speed[rest], world.altitudes)
+        except InvalidInput:  # two thirds are too little to learn from
+            return Trial(GENERAL_CAUTION, {}, 0.0, 0)
+        home = best_altitude(world, speed[rest])
+        for part in _windows(hours[a:b], step, REPLAYED_ROUNDS // FOLDS):
+            wind, begin = speed[a:b][part], float(hours[a:b][part][0])
+            flown = Replayed(world, climate, wind, begin, step, home)
+            more.append([flown.net(caution) - flown.stayed for caution in CAUTIONS])
+            stayed += flown.stayed
+            rounds += len(wind)
+    if len(more) < 2 or not stayed > 0:
+        return Trial(GENERAL_CAUTION, {}, 0.0, 0)
+    table = 100 * np.array(more) / stayed
+    gains, errors = table.sum(axis=0), table.std(axis=0, ddof=1) * len(table) ** 0.5
+    best = int(np.argmax(gains))
+    caution = CAUTIONS[best] if gains[best] > errors[best] else STAY
+    return Trial(caution, dict(zip(CAUTIONS, gains.tolist(), strict=True)), float(errors[best]), rounds)
+
+
+class Replayed:
+    """A gapless stretch of past wind, (t, n), to fly through again from home."""
+
+    def __init__(self, world: WindWorld, climate: Climate, speed: Array, begin: float, step: float, home: int) -> None:
+        self.world, self.climate, self.speed, self.step, self.home = world, climate, speed, step, home
+        self.rounds = plan_rounds(step)
+        self._usual = climate(np.asarray(begin + step * np.arange(len(speed) + self.rounds)))
+        self._scale = world.rho * step
+        self._power = self._scale * world.curve.power(np.arange(FASTEST * PER_METRE_PER_SECOND) / PER_METRE_PER_SECOND)
+
+    def actions(self, caution: float, start: int | None = None) -> NDArray[np.int64]:
+        """The altitudes that the policy takes."""
+        moves = caution * self.world.problem.distances
+        climate = self.climate
+        flown: NDArray[np.int64] = replay(
+            self.speed,
+            self._usual,
+            climate.modes,
+            climate.variances,
+            np.exp(-self.step / climate.time_scales),
+            climate.unexplained**2,
+            self._power,
+            POINTS,
+            WEIGHTS,
+            moves,
+            ANCHOR * moves[:, self.home],
+            self.rounds,
+            self.home if start is None else start,
+        )
+        return flown
+
+    def net(self, caution: float) -> float:
+        """Energy made less energy lost to moving, kWh."""
+        actions = self.actions(caution)
+        energy = self._scale * self.world.curve.power(self.speed)[np.arange(len(actions)), actions]
+        before = np.append(self.home, actions[:-1])
+        return float(energy.sum() - self.world.problem.distances[before, actions].sum())
+
+    @property
+    def stayed(self) -> float:
+        """Energy made at home."""
+        return float(self._scale * self.world.curve.power(self.speed[:, self.home]).sum())
+
+
+def _step(hours: Array) -> float:
+    return float(np.median(np.diff(hours))) if len(hours) > 1 else 0.0
+
+
+def _windows(hours: Array, step: float, most: int) -> list[slice]:
+    """Gapless stretches of up to `WINDOW` rounds, evenly spread, of at most `most` rounds together."""
+    cuts = np.flatnonzero(np.abs(np.diff(hours) - step) > 0.01 * step) + 1
+    found = []
+    for a, b in zip(np.append(0, cuts), np.append(cuts, len(hours)), strict=True):
+        found += [slice(k, min(k + WINDOW, int(b))) for k in range(int(a), int(b), WINDOW)]
+    long_enough = [part for part in found if (part.stop - part.start) * step >= 2 * PLAN_HOURS]
+    count = max(1, most // WINDOW)
+    if len(long_enough) <= count:
+        return long_enough
+    return [long_enough[k] for k in np.linspace(0, len(long_enough) - 1, count).round().astype(int)]

@@ -1,0 +1,1 @@
+"""What a backtest found, as tables, pictures and a page."""

@@ -1,0 +1,211 @@
+"""A backtest as a folder: one HTML page that needs no network, pictures, and tables for other programs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import holdcourse as hc
+from holdcourse.archive import writing
+from holdcourse.backtest.verdict import Verdict
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.backtest.result import Flight, Reasons
+from holdcourse.wind.backtest.run import SiteResult
+from holdcourse.wind.report.pictures import check_pictures, write_pictures
+from holdcourse.wind.report.tables import (
+    COLUMNS,
+    MONEY_COLUMNS,
+    cells,
+    line_data,
+    look,
+    worth_showing,
+    write_decisions,
+    write_summary,
+)
+
+Array: TypeAlias = NDArray[np.float64]
+
+_VERDICTS: dict[Verdict, tuple[str, str]] = {
+    "yes": ("yes", "✔ Yes"),
+    "no": ("no", "✘ No"),
+    "stayed": ("no", "= It stayed"),
+    "undecided": ("unsure", "? Undecided"),
+    "too few": ("unsure", "? Too few data"),
+    "no comparison": ("unsure", "? No comparison"),
+}
+
+
+def page(results: Sequence[SiteResult]) -> str:
+    """The whole page."""
+    folder = files("holdcourse.wind") / "page"
+    parts = {
+        "TITLE": escape(f"Altitude control at {', '.join(result.site for result in results)}"),
+        "HEADLINE": _headline(results),
+        "TABLE": _table(results),
+        "RHO_NOTE": "" if results[0].plan.rho == 1 else f", energy made times &#961; = {results[0].plan.rho:g}",
+        "ABOUT": "".join(_about(result) for result in results),
+        "STYLE": (folder / "report.css").read_text(encoding="utf-8"),
+        "SCRIPT": (folder / "report.js").read_text(encoding="utf-8"),
+        # A "<" inside could end the script element.
+        "DATA": json.dumps({"sites": [_site(result) for result in results]}, allow_nan=False).replace("<", "\\u003c"),
+    }
+    pieces = (folder / "report.html").read_text(encoding="utf-8").split("@")
+    # Odd pieces are names; splitting once keeps an @ inside the data from being taken for one.
+    return "".join(parts[piece] if number % 2 else piece for number, piece in enumerate(pieces))
+
+
+def _headline(results: Sequence[SiteResult]) -> str:
+    made = ["<h1>Would altitude control have paid off?</h1>"]
+    for result in results if len(results) == 1 else ():
+        days = f"{result.backtest.days:.0f} days flown"
+        made.append(f"<p class='lead'>{escape(result.site)}, {escape(result.period)}, {days}</p>")
+    for result in results:
+        kind, word = _VERDICTS[result.backtest.verdict]
+        at = f"{escape(result.site)}: " if len(results) > 1 else ""
+        answer = escape(result.backtest.conclusion)
+        made.append(f"<div class='answer {kind}'><span class='verdict'>{at}{word}</span><p>{answer}</p></div>")
+        made += [f"<p class='warning'>{at}{escape(warning)}</p>" for warning in result.warnings]
+    return "\n".join(made)
+
+
+def _table(results: Sequence[SiteResult]) -> str:
+    priced = results[0].plan.price is not None
+    columns = [*COLUMNS, *(MONEY_COLUMNS if priced else ())]
+    rows = ["<tr><th>policy</th>" + "".join(f"<th>{escape(column)}</th>" for column in columns) + "</tr>"]
+    for result in results:
+        if len(results) > 1:
+            rows.append(f"<tr class='site'><td colspan='{len(columns) + 1}'>{escape(result.site)}</td></tr>")
+        judged = result.backtest.judged
+        for row in result.backtest.lines:
+            shown = look(row.policy)
+            swatch = f"<span class='swatch{' know' * shown.knowing}' style='border-top-color:{shown.colour}'></span>"
+            name = f"{swatch}{escape(row.policy)}{' *' * shown.knowing}"
+            numbers = "".join(f"<td>{cell}</td>" for cell in cells(row, result))
+            best = " class='best'" if judged is not None and row.policy == judged.policy else ""
+            rows.append(f"<tr{best} title='{escape(shown.says, quote=True)}'><td>{name}</td>{numbers}</tr>")
+    return f"<div class='scroll'><table>{''.join(rows)}</table></div>"
+
+
+def _about(result: SiteResult) -> str:
+    facts = [("Site", result.site), ("Period", result.period), ("Wind data", result.source)]
+    facts += [("", note) for note in result.notes] + settings(result) + [("Made with", f"holdcourse {hc.__version__}")]
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
+    return f"<h2>Data and settings</h2><dl>{rows}</dl>"
+
+
+def settings(result: SiteResult) -> list[tuple[str, str]]:
+    """What the backtest was run with, in words."""
+    plan, world = result.plan, result.backtest.world
+    way = (
+        f"{world.climb:g} kWh per metre"
+        if world.climb == world.sink
+        else f"{world.climb:g} kWh per metre up, {world.sink:g} down"
+    )
+    kind = f" ({plan.movement})" if isinstance(plan.movement, str) else ""
+    levels = world.altitudes
+    return [
+        ("Machine", f"{plan.curve.name}, at most {float(plan.curve.power(plan.curve.knots).max()):.1f} kW"),
+        (
+            "Altitudes",
+            f"{len(levels)} from {levels[0]:.0f} to {levels[-1]:.0f} m, start {levels[result.backtest.start]:.0f} m",
+        ),
+        ("Moving", way + kind),
+        ("Weight rho", f"{plan.rho:g}"),
+        ("Learning", f"context {plan.context}, hyperparameters {plan.hyperparameters}, seed {plan.seed}"),
+    ]
+
+
+def _site(result: SiteResult) -> dict[str, Any]:
+    found, world = result.backtest, result.backtest.world
+    top = float(np.quantile(world.speed, 0.995))
+    largest = int(np.ceil(world.speed.max() * 100))
+    curve = world.curve.power(np.arange(largest + 1) / 100)
+    focus = found.judged.policy if found.judged is not None else next(iter(found.flights))
+    return {
+        "name": result.site,
+        "time": _packed(world.time.astype("datetime64[s]").astype(np.int64), np.uint32),
+        "step_hours": world.step_hours,
+        "lengths": list(found.lengths),
+        "altitudes": world.altitudes.round(3).tolist(),
+        "speed": _packed(np.round(world.speed * 100), np.uint16),
+        "curve": curve.round(3).tolist(),  # power at every cm/s: the page need not know the machine
+        "top_speed": max(top, 1.0),
+        "top_power": max(float(curve.max()), 0.1),
+        "rho": world.rho,
+        "climb": world.climb,
+        "sink": world.sink,
+        "start": found.start,
+        "shown": worth_showing(found),
+        "focus": focus,
+        "policies": [_policy(flight) for flight in found.flights.values()],
+        "lines": [line_data(row) for row in found.lines],
+        "what_if": [{"rho": rho, "lines": [line_data(row) for row in rows]} for rho, rows in result.what_if.items()],
+    }
+
+
+def _policy(flight: Flight) -> dict[str, Any]:
+    shown, reasons = look(flight.policy), flight.reasons
+    drawn = (flight.probabilities < 1).any()
+    return {
+        "name": flight.policy,
+        "colour": shown.colour,
+        "know": shown.knowing,
+        "says": shown.says,
+        "actions": _packed(flight.actions, np.uint16),
+        "probabilities": _packed(flight.probabilities, np.float32) if drawn else None,
+        "reasons": None
+        if reasons is None
+        else {part.name: _packed(getattr(reasons, part.name), np.float32) for part in fields(Reasons)},
+    }
+
+
+def _packed(values: ArrayLike, kind: type[np.generic]) -> str:
+    little = np.asarray(values).astype(np.dtype(kind).newbyteorder("<"))
+    return base64.b64encode(little.tobytes()).decode("ascii")
+
+
+def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures: bool = True) -> list[Path]:
+    """Write `report.html`, `summary.csv`, `decisions.csv` and, with the extra [plot], the pictures.
+
+    Parameters
+    ----------
+    results
+        One per site; they share one page and one pair of tables.
+    folder
+        Made if it does not exist; files of an earlier report in it are replaced.
+    pictures
+        Draw PNG files too. Raises `MissingExtra` before anything is written if they cannot be drawn.
+
+    Returns
+    -------
+    The files written, the page first.
+    """
+    if not results:
+        raise InvalidInput("there is no result to report")
+    if pictures:
+        check_pictures()
+    folder = Path(folder)
+    paths = [folder / name for name in ("report.html", "summary.csv", "decisions.csv")]
+    with writing(folder):
+        paths[0].write_text(page(results), encoding="utf-8")
+        write_summary(results, paths[1])
+        write_decisions(results, paths[2])
+        for number, result in enumerate(results, 1):
+            if pictures:
+                paths += write_pictures(result, folder, "" if len(results) == 1 else f"{number}-{_slug(result.site)}-")
+    return paths
+
+
+def _slug(name: str) -> str:
+    """A site's name as part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "site"

@@ -1,0 +1,157 @@
+"""How far a run is from what hindsight would have done, and the quantities that the paper's Theorem 1 bounds it by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import is_finite
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.confidence import TheoryWidth
+from holdcourse.worlds.simulation import Run
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+def approximate_regret(run: Run, alpha: float = 1.0, beta: float = 0.0) -> Array:
+    """The (alpha, beta)-regret of each episode, cost - alpha * optimum - beta; shape (episodes,).
+
+    The optimum is the clairvoyant one, on the true costs and from the episode's own start. With the defaults this is
+    the plain regret, which is never negative.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> run = hc.simulate(hc.md_known(world.problem), world, world.context_sequence("iid", rounds=20), episodes=2)
+    >>> plain = hc.approximate_regret(run)
+    >>> plain.shape, bool((plain >= 0).all()), bool((hc.approximate_regret(run, alpha=2.0) < plain).all())
+    ((2,), True, True)
+    """
+    if not (is_finite(alpha) and is_finite(beta)):
+        raise InvalidInput(f"alpha and beta must be finite, got {alpha!r} and {beta!r}")
+    costs = np.array([episode.total for episode in run.episodes])
+    optima = np.array([path.total for path in run.optima])
+    return np.asarray(costs - alpha * optima - beta)
+
+
+def ratio_to_optimum(run: Run) -> float:
+    """Cost of the whole run over that of the clairvoyant optimum; 1 where both are free.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> run = hc.simulate(hc.md_known(world.problem), world, world.context_sequence("iid", rounds=20), episodes=2)
+    >>> hc.ratio_to_optimum(run) >= 1.0
+    True
+    """
+    optimum = sum(path.total for path in run.optima)
+    if optimum == 0:
+        return 1.0 if run.total == 0 else math.inf
+    return run.total / optimum
+
+
+@dataclass(frozen=True)
+class TheoremQuantities:
+    """What the bound of the paper's Theorem 1 is made of. None where something is not known.
+
+    The theorem is about the sum over episodes of the (alpha, beta)-regret, for bounds that are frozen within an episode
+    (``every="episode"``). It holds up to constants, so these numbers show how a bound grows; they are not bounds.
+
+    Attributes
+    ----------
+    diameter
+        psi, the largest distance between two actions.
+    actions, rounds, episodes
+        n, H (of the longest episode) and N.
+    alpha_order, beta_order
+        alpha is of order (log n)^2, beta of order 1.
+    delta
+        The bound fails with at most this probability.
+    norm_bound
+        B, on the norm of the cost function in the kernel's space.
+    information_gain
+        gamma: the gain realised by the measurements of the run, not the largest possible one of the theorem.
+    width
+        beta_N, as `TheoryWidth` gives it.
+    learning_error
+        beta_N * sqrt(N H^2 gamma + H log(H / delta)).
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> run = hc.simulate(hc.stationary(world.problem), world, world.context_sequence("iid", rounds=20), episodes=2)
+    >>> quantities = hc.theorem_quantities(run)
+    >>> quantities.actions, quantities.rounds, quantities.episodes, round(quantities.alpha_order, 2)
+    (25, 10, 2, 10.36)
+    >>> quantities.information_gain is None  # it learns nothing
+    True
+    """
+
+    diameter: float
+    actions: int
+    rounds: int
+    episodes: int
+    alpha_order: float
+    beta_order: float
+    delta: float
+    norm_bound: float | None
+    information_gain: float | None
+    width: float | None
+    learning_error: float | None
+
+
+def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float = 0.05) -> TheoremQuantities:
+    """Theorem 1's quantities for a run.
+
+    Parameters
+    ----------
+    norm_bound
+        B, where one is known; without it there is no width.
+    delta
+        Allowed probability of failure.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> learned = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
+    >>> contexts = world.context_sequence("iid", rounds=20)
+    >>> run = hc.simulate(hc.gp_md(world.problem, **learned), world, contexts, episodes=2)
+    >>> hc.theorem_quantities(run).width is None  # without a bound on the norm there is no width
+    True
+    >>> hc.theorem_quantities(run, norm_bound=2.0).width > 2.0
+    True
+    """
+    if not (is_finite(delta) and 0 < delta < 1):
+        raise InvalidInput(f"delta must lie between 0 and 1, got {delta!r}")
+    if norm_bound is not None and not (is_finite(norm_bound) and norm_bound > 0):
+        raise InvalidInput(f"norm_bound must be positive, got {norm_bound!r}")
+    problem, rounds, episodes = run.world.problem, int(run.lengths.max()), len(run.lengths)
+    gain = width = error = None
+    if run.learned is not None:
+        gain = run.learned.information_gain
+        if norm_bound is not None:
+            learned = run.learned
+            width = TheoryWidth(norm_bound, delta).after(gain, learned.noise_std, learned.regularisation)
+            slack = rounds * math.log(rounds / delta) if rounds else 0.0
+            error = width * math.sqrt(episodes * rounds**2 * gain + slack)
+    return TheoremQuantities(
+        diameter=float(problem.distances.max()),
+        actions=problem.n,
+        rounds=rounds,
+        episodes=episodes,
+        alpha_order=math.log(problem.n) ** 2,
+        beta_order=1.0,
+        delta=delta,
+        norm_bound=norm_bound,
+        information_gain=gain,
+        width=width,
+        learning_error=error,
+    )

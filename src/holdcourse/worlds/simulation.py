@@ -1,0 +1,392 @@
+"""Run a policy in a world whose true costs are known.
+
+`run_rounds` is the loop of all that runs in a world: every round takes the steps of a `Pilot` (look, decide, accept),
+then a measurement is drawn and learned. The noise comes from a stream of its own, keyed by seed and round
+(`measurement_noise`), so that all policies meet the same noise and a loop of one's own can draw the same measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.checks import checked_seed, is_whole
+from holdcourse.deciding import rules
+from holdcourse.deciding.pilot import Pilot
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.rules import Choice
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.costs import CostModel, LowerBound, maximises
+from holdcourse.learning.history import check_contexts
+from holdcourse.movement.offline import PricedPath, optimal_path
+from holdcourse.movement.problem import Problem
+from holdcourse.threads import one_thread
+
+__all__ = [
+    "LearningSummary",
+    "Question",
+    "Round",
+    "Run",
+    "World",
+    "measurement_noise",
+    "run_rounds",
+    "shown_costs",
+    "simulate",
+]
+
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+
+class World(Protocol):
+    """Something to act in. Rounds count from 0 and go on from one episode to the next.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> class Valve:
+    ...     problem = hc.Problem([0.0, 0.5, 1.0], scale=0.2)
+    ...
+    ...     def costs(self, round, context):
+    ...         return (self.problem.actions[:, 0] - context[0]) ** 2
+    ...
+    ...     def measure(self, round, context, action, noise):
+    ...         return float(self.costs(round, context)[action] + 0.01 * noise)
+    >>> hc.simulate(hc.minc_known(Valve.problem), Valve(), [0.1, 0.9, 0.8], start=0).actions.tolist()
+    [0, 2, 2]
+    """
+
+    @property
+    def problem(self) -> Problem:
+        """The actions, and what moving between them costs."""
+        ...
+
+    def costs(self, round: int, context: Any) -> Array:  # noqa: A002 - the word of the field
+        """True service cost of every action, shape (n,); the same whenever it is asked."""
+        ...
+
+    def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
+        """What a learner measures there: the cost, or what it is a function of; `noise` is a standard normal number."""
+        ...
+
+
+@dataclass(frozen=True)
+class LearningSummary:
+    """What a learner's model knows at the end of a run.
+
+    Attributes
+    ----------
+    information_gain
+        Realised, 1/2 log det(I + K / lambda) of all measurements of the run.
+    noise_std
+        Deviation of a measurement, as the learner believes.
+    regularisation
+        lambda.
+    """
+
+    information_gain: float
+    noise_std: float
+    regularisation: float
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a policy did in a world, and what it cost. Arrays have one entry per round.
+
+    Attributes
+    ----------
+    policy
+        Name of the policy.
+    world, seed
+        Where it ran, and the seed of the run.
+    starts, lengths
+        Of each episode: the action before its first round, and its number of rounds.
+    contexts
+        Shape (T, d).
+    actions
+        Where the policy went.
+    probabilities
+        How probable that action was before it was drawn.
+    service_costs, movement_costs
+        What each round cost by the world's true costs; movement includes the way from the start of an episode.
+    measurements
+        What the policy was told.
+    learned
+        What the model knew at the end; None for policies that learn nothing, and for those of several experts.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> run = hc.simulate(hc.stationary(world.problem), world, world.context_sequence("iid", rounds=10), start=3)
+    >>> run.movement, run.optima[0].total <= run.total
+    (0.0, True)
+    >>> sorted(run.rows()[0])[:4]
+    ['action', 'context', 'episode', 'measurement']
+    """
+
+    policy: str
+    world: World
+    seed: int
+    starts: Indices
+    lengths: Indices
+    contexts: Array
+    actions: Indices
+    probabilities: Array
+    service_costs: Array
+    movement_costs: Array
+    measurements: Array
+    learned: LearningSummary | None = None
+
+    @property
+    def service(self) -> float:
+        """Service cost of the whole run."""
+        return float(self.service_costs.sum())
+
+    @property
+    def movement(self) -> float:
+        """Movement cost of the whole run."""
+        return float(self.movement_costs.sum())
+
+    @property
+    def total(self) -> float:
+        """Service plus movement."""
+        return self.service + self.movement
+
+    @cached_property
+    def episodes(self) -> tuple[PricedPath, ...]:
+        """The actions and the bill of each episode."""
+        return tuple(
+            PricedPath(
+                self.actions[part], float(self.service_costs[part].sum()), float(self.movement_costs[part].sum())
+            )
+            for part in self._parts
+        )
+
+    @cached_property
+    def optima(self) -> tuple[PricedPath, ...]:
+        """The clairvoyant optimum of each episode; computed when first asked for."""
+        problem = self.world.problem
+        return tuple(
+            optimal_path(self.true_costs(m), problem, int(start)) if length else PricedPath(self.actions[:0], 0.0, 0.0)
+            for m, (start, length) in enumerate(zip(self.starts, self.lengths, strict=True))
+        )
+
+    def true_costs(self, episode: int) -> Array:
+        """What every action would have cost in each round of an episode, shape (H, n)."""
+        part = self._parts[episode]
+        rounds = range(part.start, part.stop)
+        return np.array([true_costs(self.world, t, self.contexts[t]) for t in rounds])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The run as flat rows, one per round. A context of one number is given as that number, others as tuples."""
+        contexts = [context[0] if len(context) == 1 else tuple(context) for context in self.contexts.tolist()]
+        episode = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        columns = {
+            "episode": episode.tolist(),
+            "round": range(len(self.actions)),
+            "context": contexts,
+            "action": self.actions.tolist(),
+            "value": [self.world.problem.value(action) for action in self.actions.tolist()],
+            "probability": self.probabilities.tolist(),
+            "service": self.service_costs.tolist(),
+            "movement": self.movement_costs.tolist(),
+            "measurement": self.measurements.tolist(),
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    @cached_property
+    def _parts(self) -> tuple[slice, ...]:
+        """The rounds of each episode."""
+        ends = np.cumsum(self.lengths).tolist()
+        return tuple(slice(end - length, end) for end, length in zip(ends, self.lengths.tolist(), strict=True))
+
+    def __repr__(self) -> str:
+        rounds = f"{len(self.actions)} rounds in {len(self.lengths)} episode{'s' * (len(self.lengths) != 1)}"
+        bill = f"service {self.service:.6g} + movement {self.movement:.6g} = {self.total:.6g}"
+        return f"Run({self.policy}: {rounds}, {bill})"
+
+
+def previous_actions(actions: Indices, starts: Indices, lengths: Indices) -> Indices:
+    """The action before each round, for episodes of these lengths that begin at these starts; shape (T,)."""
+    before = np.concatenate([starts[:1], actions[:-1]])[: len(actions)]
+    first = np.cumsum(lengths) - lengths
+    before[first[lengths > 0]] = starts[lengths > 0]
+    return before
+
+
+def true_costs(world: World, t: int, context: Any) -> Array:
+    """What the world says that every action costs in a round, checked; shape (n,)."""
+    costs = np.asarray(world.costs(t, context), dtype=np.float64)
+    if costs.shape != (world.problem.n,):
+        raise InvalidInput(
+            f"the world gave costs of shape {costs.shape} in round {t}; it has {world.problem.n} actions, one cost each"
+        )
+    if not (costs > -np.inf).all():  # NaN compares false too
+        action = int(np.argmin(costs > -np.inf))
+        raise InvalidInput(f"the world gave the cost {costs[action]} for action {action} in round {t}; give a number")
+    return costs
+
+
+NORMAL = NormalDist()
+
+
+class Question(NamedTuple):
+    """What a policy is asked in a round: the context, which actions it may choose, and a forecast of what comes."""
+
+    context: Any
+    allowed: NDArray[np.bool_] | None = None
+    forecast: Any = None
+
+
+class Round(NamedTuple):
+    """What happened in a round: the true costs of all actions, the choice, and what was measured there."""
+
+    costs: Array
+    choice: Choice
+    measurement: float
+
+
+def run_rounds(pilot: Pilot, world: World, questions: Iterable[Question], seed: int, first: int = 0) -> Iterator[Round]:
+    """Run a pilot through rounds of a world, from round `first` on; it changes as it goes.
+
+    The next question is taken when the round before it has ended, so it may depend on what the policy did.
+    """
+    for t, question in enumerate(questions, first):
+        context = question.context
+        costs = true_costs(world, t, context)
+        _, view = pilot.look(context, question.allowed, question.forecast, shown_costs(pilot.model, costs))
+        choice = pilot.decide(view)
+        pilot.accept(choice)
+        measurement = float(world.measure(t, context, choice.action, measurement_noise(seed, t)))
+        pilot.learn(choice.action, context, measurement)
+        yield Round(costs, choice, measurement)
+
+
+@one_thread()
+def simulate(
+    policy: Policy,
+    world: World,
+    contexts: ArrayLike,
+    start: int | Sequence[int] | Indices = 0,
+    seed: int = 0,
+    *,
+    episodes: int | Sequence[int] = 1,
+) -> Run:
+    """Run a policy in a world. The policy itself is not changed and can be run again.
+
+    Parameters
+    ----------
+    policy
+        What decides. It may believe in other movement costs than the world's; the world's are billed.
+    world
+        What it costs and what is measured. Policies that know the costs are shown the true ones.
+    contexts
+        The context of every round, shape (T,) or (T, d); those of all episodes one after the other.
+    start
+        The action before the first round of an episode: one for all, or one for each.
+    seed
+        Of the policy's tree and draws, and of the noise; these are separate streams.
+    episodes
+        How many of equal length, or the length of each.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> contexts = world.context_sequence("iid", rounds=20)
+    >>> run = hc.simulate(hc.minc_known(world.problem), world, contexts, start=4, episodes=2)
+    >>> len(run.rows()), [len(episode.actions) for episode in run.episodes], run.total == run.service + run.movement
+    (20, [10, 10], True)
+    """
+    problem = world.problem
+    if policy.problem.n != problem.n:
+        raise InvalidInput(f"the policy has {policy.problem.n} actions but the world {problem.n}")
+    rows = check_contexts(contexts, None)
+    rows.setflags(write=False)
+    lengths = _checked_lengths(episodes, len(rows))
+    starts = _checked_starts(start, len(lengths), problem)
+    seed = checked_seed(seed)
+    pilot = Pilot(policy, int(starts[0]), seed)
+    actions = np.empty(len(rows), dtype=np.int64)
+    probabilities, service, measurements = (np.empty(len(rows)) for _ in range(3))
+    t = 0
+    for episode, length in enumerate(lengths.tolist()):
+        if episode > 0:
+            pilot.new_episode(int(starts[episode]))
+        questions = (Question(context) for context in rows[t : t + length])
+        for costs, choice, measurement in run_rounds(pilot, world, questions, seed, t):
+            action = actions[t] = choice.action
+            probabilities[t], service[t], measurements[t] = choice.probabilities[action], costs[action], measurement
+            t += 1
+    pilot.model.new_episode()  # the last one has ended too: its data belong to what was learned
+    return Run(
+        policy=policy.name,
+        world=world,
+        seed=seed,
+        starts=starts,
+        lengths=lengths,
+        contexts=rows,
+        actions=actions,
+        probabilities=probabilities,
+        service_costs=service,
+        movement_costs=problem.move_costs(previous_actions(actions, starts, lengths), actions),
+        measurements=measurements,
+        learned=_learned(pilot.model),
+    )
+
+
+def measurement_noise(seed: int, round: int) -> float:  # noqa: A002
+    """The standard normal number of a round's measurement; in another lane of the stream than the rule's draw.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.measurement_noise(seed=0, round=3) == hc.measurement_noise(seed=0, round=3)
+    True
+    """
+    # Half a step up: the stream's 0 has no finite quantile.
+    return NORMAL.inv_cdf(rules.uniform(checked_seed(seed), int(round), lane=1) + 2.0**-54)
+
+
+def shown_costs(model: CostModel, costs: Array) -> Array | None:
+    """What a model that knows the costs is shown: gains, if it maximises."""
+    if not model.needs_costs:
+        return None
+    return -costs if maximises(model) else costs
+
+
+def _learned(model: CostModel) -> LearningSummary | None:
+    if not isinstance(model, LowerBound):
+        return None
+    prior = model.posterior.prior
+    return LearningSummary(float(model.posterior.information_gain), prior.noise_std, prior.noise_variance)
+
+
+def _checked_lengths(episodes: int | Sequence[int], rounds: int) -> Indices:
+    if is_whole(episodes):
+        if episodes < 1 or rounds % episodes:
+            raise InvalidInput(f"{rounds} rounds cannot be split into {episodes} equal episodes; give their lengths")
+        return np.full(episodes, rounds // episodes, dtype=np.int64)
+    lengths = np.asarray(episodes)
+    if lengths.ndim != 1 or lengths.size == 0 or not np.issubdtype(lengths.dtype, np.integer) or lengths.min() < 0:
+        raise InvalidInput(f"episodes must be their number or a list of their lengths, got {episodes!r}")
+    if lengths.sum() != rounds:
+        raise InvalidInput(f"the episodes have {lengths.sum()} rounds together, but there are {rounds} contexts")
+    return lengths.astype(np.int64)
+
+
+def _checked_starts(start: int | Sequence[int] | Indices, episodes: int, problem: Problem) -> Indices:
+    given = np.asarray(start).reshape(-1).tolist()
+    for action in given:
+        problem.check_action(action)
+    if np.ndim(start) > 0 and len(given) != episodes:
+        raise InvalidInput(f"start must be one action, or one for each of the {episodes} episodes, got {len(given)}")
+    return np.array(given if len(given) == episodes else given * episodes, dtype=np.int64)

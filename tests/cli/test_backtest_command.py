@@ -1,0 +1,235 @@
+"""`holdcourse backtest` and `holdcourse demo`, as a user runs them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from holdcourse.cli import backtest
+from holdcourse.cli.root import app
+from holdcourse.errors import HoldcourseError, MissingExtra
+from holdcourse.wind.backtest.result import Line
+from holdcourse.wind.backtest.run import Plan
+from holdcourse.wind.files import load
+from holdcourse.wind.report.tables import screen_tables
+
+POLICIES = ("--policies", "fixed,cgp-lcb", "--what-if", "none", "--count", "4")
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, width=100):
+        monkeypatch.setenv("COLUMNS", str(width))
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    return run
+
+
+@pytest.fixture
+def wind(tmp_path):
+    """Two small files of one layout: `west.csv` and `east.csv`, sixty days each."""
+    for seed, name in enumerate(("west", "east")):
+        random = np.random.default_rng(seed)
+        times = np.datetime64("2020-01-01T00", "s") + np.arange(1440) * np.timedelta64(3600, "s")
+        speeds = random.uniform(4, 13, (1440, 2))
+        rows = [f"{time}Z,{low:.2f},{high:.2f}" for time, (low, high) in zip(times, speeds, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["time,ws_50m,ws_300m", *rows]) + "\n")
+    return tmp_path
+
+
+def lines_of(output, names):
+    return {name: next(line for line in output.splitlines() if line.startswith(name)) for name in names}
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table_lines_up(run, wind, width):
+    shown = run("backtest", "west.csv", *POLICIES, "--price", "0.1", "--no-pictures", width=width).stdout
+    assert all(len(line.rstrip()) <= width for line in shown.splitlines() if not line.startswith("report"))
+    assert "…" not in shown
+    rows = lines_of(shown, ("clairvoyant *", "fixed", "best-fixed *", "cgp-lcb"))
+    ends = [{match.end() for match in re.finditer(r"[\d,.]+(?: %)?", row)} for row in rows.values()]
+    assert len(set.intersection(*ends)) >= 5  # net, gross, lost, moves, of hindsight end in the same columns
+    assert "worth" in shown
+    assert "would have made" in shown
+    assert "first quarter of the data" in shown
+    assert "report: backtest-report/report.html" in shown
+    assert (wind / "backtest-report" / "report.html").is_file()
+
+
+def test_the_demos_rows_fit_80_columns():
+    """Of the numbers that half a year makes; where they are larger, what was made gross is left out."""
+    rows = [
+        Line("clairvoyant", 192352, 197869, 5517, 1.04, 100.0, 4.6, 3.0, 6.5),
+        Line("fixed", 183918, 183963, 44, 0.01, 95.6, 0.0, np.nan, np.nan),
+        Line("minc-known", 46455, 211668, 165212, 10.97, 24.2, -74.7, -92.1, -59.6),
+    ]
+    for factor, gross in ((1, True), (1000, False)):
+        large = [
+            replace(row, net=factor * row.net, gross=factor * row.gross, moving=factor * row.moving) for row in rows
+        ]
+        found = SimpleNamespace(lines=large, judged=large[0])
+        result = SimpleNamespace(site="North Sea", period="2010", plan=Plan(), backtest=found)
+        console = Console(width=80, record=True, file=io.StringIO())
+        (table,) = screen_tables([result], 80)
+        console.print(table)
+        shown = console.export_text().splitlines()
+        assert len([line for line in shown if line.strip()]) == 4 + 1 + len(rows) - 1  # one line each, none broken
+        assert ("gross" in "".join(shown)) == gross
+        assert "-92.1..-59.6" in shown[-1]
+        assert max(map(len, shown)) <= 80
+
+
+def test_json(run, wind):
+    done = run(
+        "backtest", "west.csv", *POLICIES, "--from", "2020-01-20", "--to", "2020-02-20", "--json", "--price", 0.2
+    )
+    found = json.loads(done.stdout)
+    site = found["sites"][0]
+    assert (site["from"], site["rounds"], site["pieces"]) == ("2020-01-20T00:00:00", 31 * 24, 1)
+    assert site["verdict"] == "too few"
+    assert "31.0 days" in site["warnings"][0]
+    policies = {row["policy"]: row for row in site["policies"]}
+    assert policies["fixed"]["gain_low"] is None
+    assert policies["cgp-lcb"]["worth"] == pytest.approx(0.2 * policies["cgp-lcb"]["net"])
+    assert "report" not in found
+    assert not (wind / "backtest-report").exists()
+    again = run("backtest", "west.csv", *POLICIES, "--json", "--out", "there", "--no-pictures")
+    assert json.loads(again.stdout)["files"] == ["there/report.html", "there/summary.csv", "there/decisions.csv"]
+
+
+def test_several_sites_in_one_table(run, wind):
+    done = run("backtest", "west.csv", "east.csv", "--each", *POLICIES, "--no-pictures", "--out", "sites", width=80)
+    assert "2 sites" in done.stdout
+    assert done.stdout.count("cgp-lcb would have made") == 2
+    assert "west: cgp-lcb" in done.stdout
+    named = run("backtest", "*st.csv", "--each", *POLICIES, "--json", "--name", "B", "--name", "A")
+    assert [site["site"] for site in json.loads(named.stdout)["sites"]] == ["B", "A"]
+    paired = run("backtest", "west.csv", "--each", "--history", "east.csv", *POLICIES, "--json", "--from", "2020-02-01")
+    assert "left out" in " ".join(json.loads(paired.stdout)["sites"][0]["notes"])
+
+
+def test_a_machine_of_ones_own(run, wind):
+    (wind / "machine.csv").write_text("speed,power\n3,0\n8,50\n11,50\n12,0\n")
+    options = (
+        "--curve",
+        "machine.csv",
+        "--climb",
+        "0.02",
+        "--sink",
+        "0.005",
+        "--low",
+        60,
+        "--high",
+        290,
+        "--start",
+        60,
+    )
+    site = json.loads(run("backtest", "west.csv", *POLICIES, *options, "--json").stdout)["sites"][0]
+    assert (site["climb_kwh_per_m"], site["sink_kwh_per_m"]) == (0.02, 0.005)
+    assert site["altitudes_m"][0] == 60
+    assert all(row["gross"] <= 50 * site["rounds"] for row in site["policies"])
+    plain = json.loads(run("backtest", "west.csv", *POLICIES, "--movement", "0.01", "--json").stdout)["sites"][0]
+    assert plain["climb_kwh_per_m"] == plain["sink_kwh_per_m"] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("nowhere.csv",), "no file matches 'nowhere.csv'"),
+        (("west.csv", "--policies", "magic"), "policy 'magic' is not known"),
+        (("west.csv", "--climb", "1"), "--climb and --sink go together"),
+        (("west.csv", "--climb", "1", "--sink", "1", "--movement", "physical"), "replace --movement"),
+        (("west.csv", "--movement", "cheap"), "movement 'cheap' is not known"),
+        (("west.csv", "--what-if", "1;2"), "--what-if takes numbers"),
+        (("west.csv", "--lat", "50"), "every site needs --lat and --lon"),
+        (("west.csv", "--name", "a", "--name", "b"), "2 names for 1 sites"),
+        (("west.csv", "east.csv", "--each", "--history", "west.csv"), "one to one with the files"),
+        (("west.csv", "--from", "2031-01-01"), "no time from 2031-01-01 on: the data cover 2020-01-01T00:00:00 to"),
+        (("west.csv", "--to", "2019-01-01"), "no time before 2019-01-01: the data cover"),
+        (("west.csv", "--from", "soon"), "is not a time"),
+        (("west.csv", "--curve", "west.csv"), "is not a speed and a power"),
+        (("west.csv", "--curve", "m.csv", "--rated-speed", "9"), "leave out --rated-speed"),
+        (("west.csv", "--curve", "nowhere.csv"), "cannot read nowhere.csv: No such file or directory"),
+        (("west.csv", "--what-if", "-1,2"), "--what-if takes numbers above 0"),
+        (("west.csv", "--what-if", "nan"), "--what-if takes numbers above 0"),
+        (("west.csv", "--start", "5"), "the start altitude of 5 m lies outside the altitudes 50..300 m"),
+        (("west.csv", "--start", "nan"), "the start altitude of nan m lies outside"),
+        (("west.csv", "--rho", "0"), "rho must be positive"),
+        (("west.csv", "--price", "nan"), "price of a kWh must be a number"),
+        (("west.csv", "--low", "5"), "--low 5 lies outside the heights 50.0 to 300.0 m"),
+        (("west.csv", "--low", "5"), "use --low 50, or another altitude in between"),
+        (("west.csv", "--high", "301"), "use --high 300, or another altitude in between"),
+        (("west.csv", "--timezone", "Oslo"), "timezone 'Oslo' is not known"),  # also where times carry their zone
+        (("west.csv", "--max-gap", "-1"), "max_gap"),
+    ],
+)
+def test_mistakes_are_one_line_with_the_remedy(run, wind, options, message):
+    with pytest.raises(HoldcourseError, match=re.escape(message)) as caught:
+        run("backtest", *options)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_out_that_cannot_be_written_is_refused_before_the_flights(run, wind, monkeypatch):
+    monkeypatch.setattr(backtest, "run_backtest", None)
+    for out in ("west.csv", "west.csv/below"):
+        with pytest.raises(HoldcourseError, match=r"cannot write to .*: west\.csv is a file; choose another --out"):
+            run("backtest", "west.csv", *POLICIES, "--out", out)
+    with pytest.raises(HoldcourseError, match="choose another --out"):
+        run("demo", "--out", "west.csv")
+
+
+def test_bad_usage_is_code_two(run, wind):
+    assert run("backtest").exit_code == 2
+    assert run("backtest", "west.csv", "--context", "moon").exit_code == 2
+
+
+def test_help_has_examples_and_every_default(run):
+    shown = run("backtest", "--help", width=120).stdout
+    assert "holdcourse backtest lidar.csv" in shown
+    assert "backtest-report" in shown
+    assert "--hyperparameters" in shown
+    assert "Altitude before the first hour, m; default middle." in " ".join(shown.split())
+
+
+def test_a_zone_that_is_not_needed_is_said(run, wind):
+    done = run("backtest", "west.csv", *POLICIES, "--timezone", "Europe/Oslo", "--json")
+    assert "times carry their zone (--timezone Europe/Oslo was not needed); shown in UTC" in done.stdout
+
+
+def test_without_matplotlib(run, wind, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'holdcourse\[plot\]'"):
+        run("backtest", "west.csv", *POLICIES, "--pictures")
+    done = run("backtest", "west.csv", *POLICIES)
+    assert "no PNG files: pictures need matplotlib" in done.stderr
+    assert (wind / "backtest-report" / "report.html").is_file()
+
+
+def test_progress_is_quiet_when_nobody_watches(run, wind):
+    assert run("backtest", "west.csv", *POLICIES, "--no-pictures").stderr == ""
+
+
+def test_demo(run, tmp_path, monkeypatch):
+    """The demo's path through the code, on two weeks of its data; the whole of it runs in the slow tests."""
+    short = {"test": load("test").between(None, "2010-07-15"), "history": load("history").between("2010-06-01")}
+    monkeypatch.setattr(backtest, "bundled", short.get)
+    done = run("demo", "--out", "here", width=80)
+    assert "North Sea" in done.stdout
+    assert "2 weeks are too few to conclude anything" in " ".join(done.stdout.split())
+    assert "Based on data from MET Norway" in done.stdout
+    assert "report: here/report.html" in done.stdout
+    assert (tmp_path / "here" / "altitudes.png").is_file()

@@ -1,0 +1,186 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, RationalQuadratic
+
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import History
+from holdcourse.learning.kernels import Kernel, KernelSum, zscore
+from holdcourse.movement.problem import Problem
+
+GRID = Problem(np.array([(a, b) for a in (0.0, 1.0, 2.0) for b in (5.0, 7.0)]))
+EXAMPLES = [
+    Kernel(RBF(0.2)),
+    Kernel(RBF([0.2, 0.3], length_scale_bounds="fixed"), Matern(1.5, nu=2.5), variance=3.7),
+    Kernel(Matern([0.1, 2.0], nu=np.inf), RationalQuadratic(0.3, 0.7), action_shift=[1, 2], action_scale=[0.1, 3]),
+    Kernel(ConstantKernel(2.0) * RBF(0.1) + DotProduct(0.5), ExpSineSquared(1.0, 24.0), context_shift=11.5),
+    Kernel(RBF(np.array([0.2, 1 / 3])) ** 2, RBF(0.1), context_scale=6.9),
+    Kernel(np.eye(6) + 1 / 3, RBF(0.5)),
+    Kernel(RBF(0.2), RBF(1.0)) + Kernel(np.eye(6)) + Kernel(RBF(1.0), Matern(2.0)),
+]
+
+
+@pytest.mark.parametrize("kernel", EXAMPLES, ids=repr)
+def test_json_round_trip_changes_no_bit(kernel):
+    again = Kernel.from_json(kernel.to_json())
+    assert again == kernel
+    assert type(again) is type(kernel)
+    actions, contexts = np.array([0, 3, 5, 3]), np.array([[0.1], [2.0], [2.0], [-1.0]])
+    np.testing.assert_array_equal(again.covariance(GRID, actions, contexts), kernel.covariance(GRID, actions, contexts))
+
+
+def test_kernels_that_differ_are_not_equal():
+    assert Kernel(RBF(0.2)) != Kernel(RBF(0.3))
+    assert Kernel(RBF(0.2)) != Kernel(RBF(0.2), variance=2.0)
+    assert Kernel(RBF(0.2)) != Kernel(RBF(0.2)) + Kernel(RBF(0.2))
+    assert Kernel(np.eye(2)) != Kernel(RBF(0.2))
+
+
+def test_covariance_is_the_product_over_scaled_inputs():
+    kernel = Kernel(
+        RBF(0.5), Matern(2.0), 3.0, action_shift=[1, 6], action_scale=[2, 4], context_shift=10, context_scale=5
+    )
+    actions, contexts = np.array([0, 3, 5]), np.array([[1.0], [9.0], [30.0]])
+    scaled = (GRID.actions[actions] - [1, 6]) / [2, 4]
+    expected = 3.0 * RBF(0.5)(scaled) * Matern(2.0)((contexts - 10) / 5)
+    np.testing.assert_allclose(kernel.covariance(GRID, actions, contexts), expected, rtol=1e-14)
+    np.testing.assert_allclose(np.diag(expected), kernel.variances(GRID, contexts)[range(3), actions])
+
+
+def test_sum_adds_and_keeps_its_parts():
+    a, b = Kernel(RBF(0.5), RBF(1.0), 2.0), Kernel(np.eye(6))
+    total = a + b + a
+    assert total.parts == (a, b, a)
+    actions, contexts = np.array([0, 3]), np.array([[1.0], [1.5]])
+    expected = 2 * a.covariance(GRID, actions, contexts) + b.covariance(GRID, actions, contexts)
+    np.testing.assert_allclose(total.covariance(GRID, actions, contexts), expected)
+    np.testing.assert_allclose(total.variances(GRID, contexts), np.full((2, 6), 5.0))
+
+
+def test_zscore_matches_its_name():
+    values = np.random.default_rng(0).normal(3.0, 5.0, size=(50, 2))
+    shift, scale = zscore(values)
+    scaled = (values - shift) / scale
+    np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-14)
+    np.testing.assert_allclose(scaled.std(axis=0), 1.0)
+    assert zscore([2.0, 2.0])[1] == 1.0
+
+
+def test_context_dimension_is_known_where_the_kernel_fixes_it():
+    assert Kernel(RBF(0.1), RBF(0.1)).context_dimension is None
+    assert Kernel(RBF(0.1), RBF([0.1, 0.2, 0.3])).context_dimension == 3
+    assert Kernel(RBF(0.1), RBF(0.1), context_scale=[1, 2]).context_dimension == 2
+    assert (Kernel(RBF(0.1)) + Kernel(RBF(0.1), RBF([1, 2]))).context_dimension == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"action": "rbf"}, "scikit-learn kernel"),
+        ({"action": RBF}, "scikit-learn kernel"),
+        ({"action": np.ones((2, 3))}, "(n, n)"),
+        ({"action": np.array([[1.0, 2.0], [2.0, 1.0]])}, "positive semidefinite"),
+        ({"action": np.array([[1.0, 0.5], [0.2, 1.0]])}, "symmetric"),
+        ({"action": np.array([[1.0, np.nan], [0.2, 1.0]])}, "finite"),
+        ({"action": np.zeros((2, 2))}, "variances"),
+        ({"action": RBF(1.0) + sk.WhiteKernel(0.1)}, "noise_std"),
+        ({"action": RBF(1.0), "context": 3.0}, "scikit-learn kernel"),
+        ({"action": RBF(1.0), "variance": 0.0}, "variance"),
+        ({"action": RBF(1.0), "variance": np.inf}, "variance"),
+        ({"action": RBF(1.0), "context_scale": 0.0}, "context_scale"),
+        ({"action": RBF(1.0), "action_shift": [np.nan]}, "action_shift"),
+        ({"action": RBF(1.0), "variance": "large"}, "variance must be a positive number, got 'large'"),
+        ({"action": RBF(1.0), "action_scale": "large"}, "action_scale must be numbers"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(arguments, message):
+    with pytest.raises(InvalidInput) as caught:
+        Kernel(**arguments)
+    assert message in str(caught.value)
+
+
+def test_wrong_numbers_of_axes_are_named():
+    with pytest.raises(InvalidInput, match="3 length scales"):
+        Kernel(RBF([1.0, 2.0, 3.0])).action_covariance(GRID)
+    with pytest.raises(InvalidInput, match="action_scale has 3"):
+        Kernel(RBF(1.0), action_scale=[1, 2, 3]).action_covariance(GRID)
+    with pytest.raises(InvalidInput, match="4 actions"):
+        Kernel(np.eye(4)).action_covariance(GRID)
+
+
+def test_json_refuses_classes_that_are_not_listed():
+    with pytest.raises(InvalidInput, match="PairwiseKernel"):
+        Kernel(sk.PairwiseKernel()).to_json()
+
+    class RBF(sk.RBF):  # the name alone is not enough
+        pass
+
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        Kernel(RBF(1.0)).to_json()
+    with pytest.raises(InvalidInput, match="not known"):
+        Kernel.from_json('{"parts": [{"action": {"kernel": "Kernel"}}]}')
+    for text in ("{}", "[]", "nonsense", None, '{"parts": [{"verb": 1}]}', '{"parts": [{"action": {"float": "x"}}]}'):
+        with pytest.raises(InvalidInput, match="to_json"):
+            Kernel.from_json(text)
+
+
+def test_importing_kernels_does_not_import_sklearn():
+    code = "import sys, holdcourse.learning.kernels, holdcourse.learning.posteriors; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_sum_is_of_kernels():
+    both = KernelSum([Kernel(RBF(1.0)), Kernel(RBF(2.0))])
+    assert (both + Kernel(RBF(3.0))).parts[2] == Kernel(RBF(3.0))
+    for terms in ((), (RBF(1.0),)):
+        with pytest.raises(InvalidInput, match="a sum of kernels needs one Kernel or more"):
+            KernelSum(terms)
+    with pytest.raises(InvalidInput, match="a sum of kernels needs"):
+        Kernel.from_json('{"parts": []}')
+
+
+def test_scaling_multiplies_every_variance():
+    assert Kernel(RBF(1.0), variance=2.0).scaled(3.0) == Kernel(RBF(1.0), variance=6.0)
+    both = Kernel(RBF(1.0)) + Kernel(RBF(2.0), RBF(0.5), variance=0.5)
+    assert [part.variance for part in both.scaled(4.0).parts] == [4.0, 2.0]
+
+
+def test_zscore_of_nothing():
+    for values in ([], [1.0, np.nan], 3.0, ["a"]):
+        with pytest.raises(InvalidInput):
+            zscore(values)
+
+
+def test_history_checks_its_records():
+    past = History.from_triples([(0, 0.1, 3.0), (2, [0.7], 4.0)])
+    assert past.contexts.tolist() == [[0.1], [0.7]]
+    assert len(History.from_triples([])) == 0
+    assert History.from_triples([(0, None, 3.0), (1, None, 2.0)]).contexts.shape == (2, 0)
+    assert History.of(past) is past
+    assert len(History.of([(0, 0.1, 3.0)])) == 1
+    with pytest.raises(InvalidInput, match=r"measurement 1 of the history must be \(action, context, measurement\)"):
+        History.from_triples([(0, 0.1, 3.0), (0, 0.1)])
+    with pytest.raises(InvalidInput, match="measurement 0 of the history must be"):
+        History.of([3, 4])
+    with pytest.raises(InvalidInput, match="a context must be"):
+        History.from_triples([(0, 0.1, 3.0), (0, [0.1, 0.2], 3.0)])
+    for actions, contexts, measurements in [
+        ([0, 1], [0.1], [1.0, 2.0]),
+        ([0.5], [0.1], [1.0]),
+        ([0], [np.nan], [1.0]),
+        ([0], [0.1], [np.inf]),
+        ([0], [[[0.1]]], [1.0]),
+        ([0], [0.1], 1.0),
+        ([0], [0.1], ["high"]),
+    ]:
+        with pytest.raises(InvalidInput):
+            History(actions, contexts, measurements)
+    with pytest.raises(InvalidInput, match="action 6"):
+        History([6], [0.1], [1.0]).check(GRID, None)
+    with pytest.raises(InvalidInput, match="expected 2"):
+        History([0], [0.1], [1.0]).check(GRID, 2)
+    with pytest.raises(ValueError, match="read-only"):
+        past.measurements[0] = 0.0

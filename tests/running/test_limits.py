@@ -1,0 +1,215 @@
+"""Limits: each by itself, which one yields to which, and an obvious twin over the whole past."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from helpers.spaces import problems
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles.limits import right_action, violations
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.running.limits import Limits, Whereabouts, nearest_permitted
+
+LINE = hc.Problem([0.0, 1.0, 2.0, 4.0, 8.0])
+ALL = np.ones(5, dtype=bool)
+
+
+def at(action, *arrivals):
+    """A machine that began at `action`, then moved as told by (round, action) pairs."""
+    return Whereabouts(((-1, action), *arrivals))
+
+
+def only(*actions):
+    return np.isin(np.arange(5), actions)
+
+
+def played(limits, where, wanted, allowed=ALL, round_number=10):
+    return nearest_permitted(LINE, limits, where, wanted, allowed, round_number)
+
+
+def test_without_limits_the_wish_is_played():
+    for wanted in range(5):
+        assert played(Limits(), at(0, (9, 2)), wanted) == (wanted, None)
+
+
+def test_allowed_is_never_left_and_the_nearest_is_taken():
+    assert played(Limits(), at(0), 3, only(0, 2, 4)) == (2, "allowed")
+    assert played(Limits(), at(0), 1, only(0, 2)) == (0, "allowed")  # a tie: stay
+    assert played(Limits(), at(4), 1, only(0, 2)) == (0, "allowed")  # a tie elsewhere: the lowest index
+    assert played(Limits(), at(1), 1, only(4)) == (4, "allowed")
+
+
+def test_max_step_goes_as_far_as_it_may():
+    assert played(Limits(max_step=2.0), at(0), 4) == (2, "max_step")
+    assert played(Limits(max_step=2.0), at(2), 3) == (3, None)
+    assert played(Limits(max_step=0.0), at(2), 3) == (2, "max_step")
+    assert played(Limits(max_step=0.5), at(2), 2) == (2, None)
+
+
+def test_max_step_is_measured_in_the_direction_of_the_move():
+    uphill = hc.Problem(metric=[[0, 5, 5], [1, 0, 5], [1, 1, 0]], directed=True)
+    allowed = np.ones(3, dtype=bool)
+    limits = Limits(max_step=2.0)
+    assert nearest_permitted(uphill, limits, at(0), 2, allowed, 0) == (0, "max_step")
+    assert nearest_permitted(uphill, limits, at(2), 0, allowed, 0) == (0, None)
+
+
+def test_min_dwell_counts_the_round_of_the_move():
+    limits = Limits(min_dwell=3)
+    where = at(0, (8, 2))
+    assert played(limits, where, 4, round_number=9) == (2, "min_dwell")
+    assert played(limits, where, 4, round_number=10) == (2, "min_dwell")
+    assert played(limits, where, 4, round_number=11) == (4, None)
+    assert played(limits, where, 2, round_number=9) == (2, None)
+
+
+def test_the_start_has_no_dwell():
+    assert played(Limits(min_dwell=100), at(0), 4, round_number=0) == (4, None)
+
+
+def test_max_moves_within_a_window():
+    limits = Limits(max_moves=2, window=4)
+    where = at(0, (7, 1), (8, 2))
+    assert played(limits, where, 3, round_number=9) == (2, "max_moves")
+    assert played(limits, where, 3, round_number=10) == (2, "max_moves")
+    assert played(limits, where, 3, round_number=11) == (3, None)  # round 7 has left the window
+    assert played(Limits(max_moves=0, window=1), at(0), 3) == (0, "max_moves")
+
+
+def test_dwell_is_named_before_moves():
+    assert played(Limits(min_dwell=5, max_moves=0, window=5), at(0, (9, 2)), 3) == (2, "min_dwell")
+
+
+@pytest.mark.parametrize("limits", [Limits(min_dwell=9), Limits(max_moves=0, window=9)])
+def test_what_says_stay_yields_where_staying_is_not_allowed(limits):
+    where = at(0, (9, 2))
+    assert played(limits, where, 4, only(0, 4)) == (4, None)
+    assert played(limits, where, 2, only(0, 4)) == (0, "allowed")
+
+
+def test_step_does_not_yield():
+    with pytest.raises(NoActionLeft, match=r"max_step=3 of action 0 \(0\.0\).*the nearest allowed costs 4\)"):
+        played(Limits(max_step=3.0, min_dwell=9), at(0), 4, only(3, 4))
+
+
+def test_step_and_dwell_together():
+    limits = Limits(max_step=2.0, min_dwell=3)
+    assert played(limits, at(0, (9, 1)), 4) == (1, "min_dwell")
+    assert played(limits, at(0, (9, 1)), 4, only(0, 2, 4)) == (2, "max_step")  # leave 1, but not far
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_dwell": 0}, "min_dwell must be a whole number, 1 or more, got 0"),
+        ({"min_dwell": 2.5}, "min_dwell must be a whole number"),
+        ({"min_dwell": None}, "min_dwell must be a whole number"),
+        ({"min_dwell": float("nan")}, "min_dwell must be a whole number"),
+        ({"max_step": -1.0}, "max_step must be 0 or more, got -1.0"),
+        ({"max_step": float("nan")}, "max_step must be 0 or more, got nan"),
+        ({"max_step": "far"}, "max_step must be 0 or more, got 'far'"),
+        ({"max_step": [1.0]}, r"max_step must be 0 or more, got \[1\.0\]"),
+        ({"max_moves": 3}, "max_moves and window go together"),
+        ({"window": 3}, "max_moves and window go together"),
+        ({"max_moves": -1, "window": 3}, "max_moves must be a whole number, 0 or more, got -1"),
+        ({"max_moves": 1, "window": 0}, "window must be a whole number, 1 or more, got 0"),
+        ({"max_moves": True, "window": 2}, "max_moves must be a whole number"),
+    ],
+)
+def test_wrong_limits(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        Limits(**options)
+
+
+def test_limits_of_numpy_numbers_can_be_written_as_json():
+    limits = Limits(np.int64(2), np.float32(1.5), np.int32(3), np.int64(4))
+    assert Limits(**json.loads(json.dumps(limits.describe()))) == limits == Limits(2, 1.5, 3, 4)
+
+
+# -- whereabouts -------------------------------------------------------------------------------------------------------
+
+
+def test_staying_is_no_move():
+    where = at(3)
+    assert where.after(3, 0, Limits()) == where
+    assert where.moves == ()
+    assert where.after(1, 4, Limits()).moves == (4,)
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=60),
+    st.lists(st.tuples(st.integers(0, 59), st.integers(0, 4)), max_size=6),
+    st.integers(1, 9),
+    st.integers(1, 12),
+)
+def test_whereabouts_know_every_move_that_a_limit_may_ask_for(path, corrections, min_dwell, window):
+    """Also after corrections of rounds long past, against the whole past kept as a plain list."""
+    limits = Limits(min_dwell=min_dwell, max_moves=1, window=window)
+    where, real = at(0), [0]
+    for t, action in enumerate(path):
+        where, real = where.after(action, t, limits), [*real, action]
+        for when, other in corrections:
+            if when % len(path) <= t and (when + other) % 3 == t % 3:
+                where = where.corrected(other, when % len(path), t)
+                real[when % len(path) + 1] = other
+        assert where.action == real[-1]
+        reach = max(min_dwell, window)
+        asked = range(max(0, t + 2 - reach), t + 1)  # what the decision of round t + 1 may look at
+        assert [r for r in where.moves if r in asked] == [r for r in asked if real[r + 1] != real[r]]
+
+
+def test_whereabouts_do_not_grow():
+    limits = Limits(min_dwell=3, max_moves=5, window=7)
+    where = at(0)
+    for t in range(10_000):
+        where = where.after(t % 5, t, limits)
+    assert len(where.arrivals) <= 9
+
+
+# -- against the twin --------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def limits_on(draw, problem):
+    moves = draw(st.none() | st.integers(0, 4))
+    distances = sorted({float(d) for d in problem.distances.ravel()})
+    return Limits(
+        min_dwell=draw(st.integers(1, 6)),
+        max_step=draw(st.none() | st.sampled_from(distances)),
+        max_moves=moves,
+        window=None if moves is None else draw(st.integers(1, 8)),
+    )
+
+
+@st.composite
+def cases(draw):
+    problem = draw(problems(max_actions=7, scales=(1.0,)))
+    action = st.integers(0, problem.n - 1)
+    mask = st.lists(st.booleans(), min_size=problem.n, max_size=problem.n).filter(any)
+    rounds = draw(st.lists(st.tuples(action, mask, st.none() | action), min_size=1, max_size=25))
+    return problem, draw(limits_on(problem)), draw(action), rounds
+
+
+@given(cases())
+def test_twin(case):
+    problem, limits, start, rounds = case
+    where, real = at(start), [start]
+    for t, (wanted, mask, override) in enumerate(rounds):
+        expected = right_action(real, limits, problem.distances, wanted, mask)
+        try:
+            found = nearest_permitted(problem, limits, where, wanted, np.array(mask), t)
+        except NoActionLeft:
+            assert expected is None
+            found = (real[-1], None)  # the operator decides
+        else:
+            assert found == expected
+            assert violations(real, limits, problem.distances, found[0], mask) == []
+        where = where.after(found[0], t, limits)
+        if override is not None:
+            where = where.corrected(override, t, t)
+        real.append(found[0] if override is None else override)

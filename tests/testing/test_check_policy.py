@@ -1,0 +1,137 @@
+"""Every public policy passes `check_policy`, and broken ones do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+import holdcourse as hc
+from holdcourse.deciding.rules import Choice, Greedy, RuleState, WorkFunction
+from holdcourse.learning.costs import KnownCosts
+
+PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 9))
+CONTEXTS = np.linspace(0.0, 2.0, 30)
+LEARNING = {"kernel": hc.Kernel(RBF(0.3), RBF(0.5)), "noise_std": 0.1, "prior_mean": 0.5}
+PAST = hc.History([0, 3, 3, 8], [0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.2, 0.9])
+
+POLICIES = {
+    "gp_md": lambda: hc.gp_md(PROBLEM, **LEARNING),
+    "gp_md, flat": lambda: hc.gp_md(PROBLEM, **LEARNING, context_bounds=(0, 2)),
+    "gp_md, temporal": lambda: hc.gp_md(
+        PROBLEM, kernel=hc.Kernel(RBF(0.3), Matern(0.5, nu=1.5)), noise_std=0.1, method="temporal"
+    ),
+    "gp_md, auto": lambda: hc.gp_md(PROBLEM),
+    "gp_md, frozen in episodes": lambda: hc.gp_md(PROBLEM, **LEARNING, every="episode"),
+    "gp_md, history and guard": lambda: hc.gp_md(
+        PROBLEM, **LEARNING, history=PAST, guard=hc.OutlierGuard(3.0), maximise=True
+    ),
+    "gp_md, theory": lambda: hc.gp_md(PROBLEM, **LEARNING, width=hc.TheoryWidth(1.0)),
+    "cgp_lcb": lambda: hc.cgp_lcb(PROBLEM, **LEARNING),
+    "proximal_lcb": lambda: hc.proximal_lcb(PROBLEM, **LEARNING, weight=0.5),
+    "md_known": lambda: hc.md_known(PROBLEM),
+    "minc_known": lambda: hc.minc_known(PROBLEM),
+    "stationary": lambda: hc.stationary(PROBLEM),
+    "fixed": lambda: hc.fixed(PROBLEM, PAST),
+    "work function": lambda: hc.Policy("WFA", WorkFunction(PROBLEM), KnownCosts(PROBLEM), PROBLEM),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_public_policy_passes(name):
+    hc.testing.check_policy(POLICIES[name], CONTEXTS, start=4, seed=3)
+
+
+@dataclass(frozen=True, eq=False)
+class Forgetful(Greedy):
+    """Decides by a coin that nobody saves."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        action = int(np.random.default_rng().choice(np.flatnonzero(view.allowed)))
+        p = np.zeros(self.problem.n)
+        p[action] = 1.0
+        return Choice(replace(choice.state, action=action), p)
+
+
+@dataclass(frozen=True, eq=False)
+class Deaf(Greedy):
+    """Does not hear what is allowed."""
+
+    def step(self, state, view):
+        p = np.zeros(self.problem.n)
+        p[2] = 1.0
+        return Choice(replace(state, action=2, round=state.round + 1), p)
+
+
+@dataclass(frozen=True, eq=False)
+class Hoarder(Greedy):
+    """Keeps everything it ever saw, many times over."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        kept = state.arrays.get("kept", np.zeros(1000))
+        return Choice(
+            replace(choice.state, arrays={"kept": np.concatenate([kept, kept[: 10**6]])}), choice.probabilities
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Improbable(Greedy):
+    """Its probabilities sum to 2."""
+
+    def step(self, state, view):
+        choice = super().step(state, view)
+        return Choice(choice.state, 2 * choice.probabilities)
+
+
+class Stateful(Greedy):
+    """Remembers in itself instead of in its state."""
+
+    def step(self, state: RuleState, view):
+        object.__setattr__(self, "count", getattr(self, "count", 0) + 1)
+        allowed = np.flatnonzero(view.allowed)
+        action = int(allowed[self.count % len(allowed)])
+        p = np.zeros(self.problem.n)
+        p[action] = 1.0
+        return Choice(replace(state, action=action, round=state.round + 1), p)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (Forgetful, "differs"),
+        (Deaf, "are allowed"),
+        (Hoarder, "keep it bounded"),
+        (Improbable, "must be a distribution"),
+        (Stateful, "resumed at round"),
+    ],
+)
+def test_broken_policies_are_caught(rule, message):
+    def factory():
+        return hc.Policy("broken", rule(PROBLEM), KnownCosts(PROBLEM), PROBLEM)
+
+    with pytest.raises(AssertionError, match=message):
+        hc.testing.check_policy(factory, CONTEXTS[:14] if rule is Hoarder else CONTEXTS, seed=3)
+
+
+def test_a_description_that_varies_is_caught():
+    class Varying(Greedy):
+        def describe(self):
+            return {"rule": str(id(self))}
+
+    kept = []
+
+    def factory():
+        kept.append(hc.Policy("varying", Varying(PROBLEM), KnownCosts(PROBLEM), PROBLEM))
+        return kept[-1]
+
+    with pytest.raises(AssertionError, match="different fingerprints"):
+        hc.testing.check_policy(factory, CONTEXTS)
+
+
+def test_too_few_contexts():
+    with pytest.raises(AssertionError, match="at least 12 contexts, got 3"):
+        hc.testing.check_policy(POLICIES["stationary"], [0.0, 1.0, 2.0])
