@@ -19,7 +19,7 @@ from benchmarks import posterior as learning
 from benchmarks.decision import projected_gradient
 from benchmarks.timing import Row, best_of
 from holdcourse.wind.backtest.run import Plan, backtest, run_backtest
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled
 from holdcourse.wind.physics import WindWorld, wind_world
 from holdcourse.wind.policy.policies import Past, Setting
 from holdcourse.wind.report.page import write_report
@@ -38,7 +38,7 @@ def measure() -> list[Row]:
     whole = extrapolated(at, seconds)
     begin = time.perf_counter()
     plan = Plan(begin="2009-01-01", end="2010-01-01")
-    result = run_backtest(load("history"), plan=plan)
+    result = run_backtest(bundled("history"), plan=plan)
     everything = time.perf_counter() - begin
     with tempfile.TemporaryDirectory() as folder:
         written = best_of(lambda: write_report([result], folder), repeats=2)
@@ -51,7 +51,7 @@ def measure() -> list[Row]:
 
 
 def year() -> WindWorld:
-    record = load("history").between("2009-01-01", "2010-01-01")
+    record = bundled("history").between("2009-01-01", "2010-01-01")
     altitudes = np.linspace(10.0, 750.0, 25)
     return wind_world(record.time, altitudes, record.onto(altitudes).speed)
 

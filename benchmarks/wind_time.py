@@ -23,7 +23,7 @@ import holdcourse as hc
 from benchmarks.timing import Row
 from holdcourse.wind.backtest.period import past_of
 from holdcourse.wind.backtest.run import backtest
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled, load
 from holdcourse.wind.files.record import WindData
 from holdcourse.wind.physics import WindWorld, wind_world
 from holdcourse.wind.policy.policies import Past, Setting, contexts_of, policy_of
@@ -39,8 +39,8 @@ HALF_YEAR_SECONDS = 5.0  # that one flight may take
 def measure() -> list[Row]:
     """How long one flight of half a year takes, the replay of the history included."""
     altitudes = np.linspace(10.0, 750.0, 25)
-    record = load("test").onto(altitudes)
-    past = past_of(load("history"), altitudes)
+    record = bundled("test").onto(altitudes)
+    past = past_of(bundled("history"), altitudes)
     setting = Setting(wind_world(record.time, altitudes, record.speed), past)
     backtest(setting, ["wind-planner"])  # compiles
     begin = time.perf_counter()
@@ -88,12 +88,12 @@ def _end(record: WindData, row: int) -> np.datetime64 | None:
 def next_half_year() -> tuple[list[WindData], Past]:
     """The half year after the bundled history."""
     altitudes = np.linspace(10.0, 750.0, 25)
-    return windows(load("test").onto(altitudes)), past_of(load("history"), altitudes)
+    return windows(bundled("test").onto(altitudes)), past_of(bundled("history"), altitudes)
 
 
 def other_year() -> tuple[list[WindData], Past]:
     """The second half of 2008, with what came after it as history."""
-    altitudes, record = np.linspace(10.0, 750.0, 25), load("history")
+    altitudes, record = np.linspace(10.0, 750.0, 25), bundled("history")
     flown = record.between("2008-07-01", "2009-01-01").onto(altitudes)
     return windows(flown), past_of(record.between("2009-01-01", None), altitudes)
 

@@ -21,7 +21,7 @@ import argparse
 import numpy as np
 
 import holdcourse as hc
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled
 from holdcourse.wind.physics import paper_curve
 
 ALTITUDES = np.array([50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0])
@@ -32,7 +32,7 @@ START = 2  # which altitude it is at before the first decision
 
 def energy_of(part: str) -> np.ndarray:
     """What each altitude makes in each hour, (t, n), in kWh."""
-    made: np.ndarray = paper_curve().power(load(part).onto(ALTITUDES).speed)
+    made: np.ndarray = paper_curve().power(bundled(part).onto(ALTITUDES).speed)
     return made
 
 

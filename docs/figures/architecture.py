@@ -11,17 +11,17 @@ GROUNDS = {"given": "#fdf1d6", "learn": "#dcebf7", "decide": "#e3f2e6", "run": "
 
 # kind, x, y, width, title, modules
 BOXES = [
-    ("given", 20, 20, 220, "actions, movement costs", "problem  metric"),
-    ("given", 740, 20, 220, "measurements so far", "history"),
-    ("decide", 20, 140, 220, "tree for the metric", "tree"),
-    ("learn", 740, 140, 220, "belief about the cost", "kernels  fitting  gp"),
-    ("decide", 285, 140, 195, "action", "rules  planning|mirror  coupling|hedge"),
-    ("learn", 500, 140, 195, "one cost per action", "costs|confidence"),
-    ("decide", 270, 340, 440, "each round: look, decide, accept, learn", "pilot.Pilot"),
-    ("run", 120, 460, 340, "the real world: ask, tell", "controller  session  limits  decision|log  archive  audit"),
-    ("run", 520, 460, 340, "a world of ours: rows, bills", "simulation  worlds  wind|regret  offline"),
+    ("given", 20, 20, 220, "actions, movement costs", "movement/problem  metric"),
+    ("given", 740, 20, 220, "measurements so far", "learning/history"),
+    ("decide", 20, 140, 220, "tree for the metric", "movement/tree"),
+    ("learn", 740, 140, 220, "belief about the cost", "learning/kernels|fitting  posteriors"),
+    ("decide", 285, 140, 195, "action", "deciding/rules|planning  hedge"),
+    ("learn", 500, 140, 195, "one cost per action", "learning/costs|confidence"),
+    ("decide", 270, 340, 440, "each round: look, decide, accept, learn", "deciding/pilot"),
+    ("run", 120, 460, 340, "the real world: ask, tell", "running/controller  session  limits|events  log  audit"),
+    ("run", 520, 460, 340, "a world of ours: rows, bills", "worlds/simulation  regret|wind  movement/offline"),
     ("show", 120, 600, 340, "over HTTP, for people and machines", "service  client"),
-    ("show", 520, 600, 340, "sweeps, figures, reports", "experiments  wind"),
+    ("show", 520, 600, 340, "sweeps, figures, reports", "experiments  backtest  wind"),
 ]
 ARROWS = [
     ("M130 86 V140", "", 0, 0),
@@ -29,9 +29,9 @@ ARROWS = [
     ("M240 173 H285", "", 0, 0),
     ("M740 173 H695", "", 0, 0),
     ("M500 173 H480", "", 0, 0),
-    ("M382 246 V340", "", 0, 0),
+    ("M382 226 V340", "", 0, 0),
     ("M597 340 V226", "context", 606, 328),
-    ("M710 373 H850 V206", "measurement", 730, 364),
+    ("M710 373 H850 V226", "measurement", 730, 364),
     ("M350 406 V460", "action", 358, 440),
     ("M430 460 V406", "", 0, 0),
     ("M600 406 V460", "", 0, 0),
@@ -39,7 +39,7 @@ ARROWS = [
     ("M290 546 V600", "", 0, 0),
     ("M690 546 V600", "", 0, 0),
 ]
-FRAME = (270, 100, 440, 168, "policy, recipe, recommendation: a rule on a cost model")
+FRAME = (270, 100, 440, 168, "deciding/policy, registry: a rule on a cost model")
 
 
 def box(kind: str, x: int, y: int, width: int, title: str, modules: str) -> str:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.cli.root import app, main
 from holdcourse.errors import HoldcourseError
-from holdcourse.wind.files import load
+from holdcourse.wind import load
 from holdcourse.wind.physics import read_curve
 
 LOG = ["backtest", "--context", "load", "--action", "setting", "--cost", "kwh", "--log"]

@@ -19,7 +19,7 @@ from holdcourse.cli.root import app
 from holdcourse.errors import HoldcourseError, MissingExtra
 from holdcourse.wind.backtest.result import Line
 from holdcourse.wind.backtest.run import Plan
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled
 from holdcourse.wind.report.tables import screen_tables
 
 POLICIES = ("--policies", "fixed,cgp-lcb", "--what-if", "none", "--count", "4")
@@ -225,7 +225,7 @@ def test_progress_is_quiet_when_nobody_watches(run, wind):
 
 def test_demo(run, tmp_path, monkeypatch):
     """The demo's path through the code, on two weeks of its data; the whole of it runs in the slow tests."""
-    short = {"test": load("test").between(None, "2010-07-15"), "history": load("history").between("2010-06-01")}
+    short = {"test": bundled("test").between(None, "2010-07-15"), "history": bundled("history").between("2010-06-01")}
     monkeypatch.setattr(backtest, "bundled", short.get)
     done = run("demo", "--out", "here", width=80)
     assert "North Sea" in done.stdout

@@ -21,7 +21,7 @@ from service.running import KERNEL, QUICK, Client, Process, served, wait_for
 import holdcourse as hc
 from holdcourse.errors import Conflict, InvalidInput, ServiceError
 from holdcourse.service.core import tokens
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled
 from holdcourse.wind.physics import paper_curve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -445,7 +445,7 @@ def turbine(url, hours, name="turbine-1"):
 
 def bundled_energy(hours):
     """What staying at 150 m makes."""
-    return paper_curve().power(load("test").onto([150.0]).speed)[:hours, 0]
+    return paper_curve().power(bundled("test").onto([150.0]).speed)[:hours, 0]
 
 
 def test_the_turbine_goes_on_where_it_was(url):

@@ -77,11 +77,11 @@ def test_figures_1_3_and_the_appendix(results):
 
 
 def test_prior_mean_is_that_of_the_past():
-    from holdcourse.wind.files import load
+    from holdcourse.wind import bundled
 
     run = SMALL.sweep().runs[0]
     policy = run.world.policy(run.policy, run, run.world.scene(run))
-    past = load("history").at(run.world.altitudes).mean()
+    past = bundled("history").at(run.world.altitudes).mean()
     np.testing.assert_allclose(policy.costs.posterior.predict(7.0)[0], past)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from helpers.wind_files import csv_text, mutated, new_cds, old_cds
 
 from holdcourse.errors import HoldcourseError
-from holdcourse.wind.files import load
+from holdcourse.wind import load
 
 LONGEST = 5.0  # seconds; a good file takes a hundredth of one
 

@@ -15,7 +15,7 @@ from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest.result import Backtest, Flight
 from holdcourse.wind.backtest.run import Plan, backtest, run_backtest
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled
 from holdcourse.wind.files.record import WindData
 from holdcourse.wind.physics import paper_curve, wind_world
 from holdcourse.wind.policy.policies import VARIANCE, Past, Setting, flown_by_default, policy_of
@@ -43,7 +43,7 @@ def past_of(world, seed=1):
 
 @pytest.fixture(scope="module")
 def north_sea():
-    record = load("test")
+    record = bundled("test")
     return record.time[:960], record.onto(ALTITUDES).speed[:960]
 
 

@@ -15,7 +15,8 @@ import pytest
 from helpers.wind_files import csv_text
 
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
-from holdcourse.wind.files import csv_table, load
+from holdcourse.wind import load
+from holdcourse.wind.files import csv_table
 
 MEGABYTE = 1 << 20
 ROW = b"2020-01-01T00:00,5\n"

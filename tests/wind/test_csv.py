@@ -8,7 +8,7 @@ import pytest
 from helpers.wind_files import csv_text
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled, load
 
 
 def written(folder: Path, text: str, name: str = "wind.csv") -> Path:
@@ -235,22 +235,22 @@ def test_compressed_csv(tmp_path: Path) -> None:
 
 def test_bundled_data_are_the_csv_to_the_digit(shared_data: Path) -> None:
     for part, name, count in (("test", "2010H2", 4416), ("history", "2008_2010H1", 21888)):
-        record = load(part)  # type: ignore[arg-type]
+        record = bundled(part)  # type: ignore[arg-type]
         lines = (shared_data / "wind" / f"nora3_northsea_{name}.csv").read_text().splitlines()[1:]
         assert record.heights.tolist() == [10, 20, 50, 100, 250, 500, 750]
         assert len(record) == count == len(lines)
         assert not record.gaps
         assert [f"{time}Z" for time in record.time] == [line.split(",")[0] for line in lines]
         np.testing.assert_array_equal(record.speed, [[float(cell) for cell in line.split(",")[1:]] for line in lines])
-    assert load("history").time[-1] + 3600 == load("test").time[0]
+    assert bundled("history").time[-1] + 3600 == bundled("test").time[0]
 
 
 def test_bundled_data_carry_their_credit() -> None:
-    record = load()
+    record = bundled()
     assert "Based on data from MET Norway" in record.notes[0]
     assert (record.site.latitude, record.site.longitude) == (53.32, 1.32)
     with pytest.raises(InvalidInput, match="'test' or 'history'"):
-        load("future")  # type: ignore[arg-type]
+        bundled("future")  # type: ignore[arg-type]
 
 
 def test_ten_minute_model_output(shared_data: Path) -> None:

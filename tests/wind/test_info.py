@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from holdcourse.cli.root import app
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled
 from holdcourse.wind.files.info import describe, draw, strips
 from holdcourse.wind.files.record import WindData
 
 
 def test_the_figures_are_those_of_the_record() -> None:
-    record = load("test")
+    record = bundled("test")
     found = describe(record)
     assert json.loads(json.dumps(found)) == found
     assert (found["start"], found["end"]) == ("2010-07-01T00:00:00Z", "2010-12-31T23:00:00Z")
@@ -47,14 +47,14 @@ def test_the_strip_shows_faster_wind_taller_and_gaps_as_points() -> None:
     times = np.datetime64("2020-01-01T00", "s") + 3600 * kept
     lines = strips(WindData(times, [10.0, 100.0], np.outer(kept, [0.5, 1.0])), width=40)
     assert lines == [" 100 m  ▁▂▃··▅▆▇█", "  10 m   ▁▁··▃▃▄▄"]
-    assert len(strips(load("test"), width=30)[0]) == 37
+    assert len(strips(bundled("test"), width=30)[0]) == 37
     with pytest.raises(InvalidInput, match="width"):
-        strips(load("test"), width=0)
+        strips(bundled("test"), width=0)
 
 
 def test_the_picture_is_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra: pip install 'holdcourse[plot]'")
-    path = draw(load("test"), tmp_path / "new" / "wind.png")
+    path = draw(bundled("test"), tmp_path / "new" / "wind.png")
     assert path.read_bytes().startswith(b"\x89PNG")
     one = WindData(np.array(["2020-01-01"], "datetime64[s]"), [10.0], [[3.0]])
     assert draw(one, tmp_path / "one.png").stat().st_size > 1000

@@ -13,7 +13,7 @@ from helpers import wind_files
 from helpers.wind_files import GRAVITY, LEVELS, new_cds, old_cds, pressure_fields, write_grib, write_netcdf4
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, MissingExtra
-from holdcourse.wind.files import load
+from holdcourse.wind import load
 from holdcourse.wind.files.era5 import ICAO_HEIGHTS, hydrostatic_heights
 from holdcourse.wind.files.grid import broken_heap
 

@@ -18,7 +18,7 @@ from holdcourse.backtest.verdict import Verdict
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.wind.backtest.run import Plan, run_backtest
-from holdcourse.wind.files import load
+from holdcourse.wind import bundled
 from holdcourse.wind.report import page as page_module
 from holdcourse.wind.report.page import page, write_report
 from holdcourse.wind.report.tables import look, worth_showing
@@ -29,7 +29,7 @@ LIGHT, DARK = "#ffffff", "#12171c"  # the backgrounds of the page
 @pytest.fixture(scope="module")
 def result():
     plan = Plan(count=6, end="2010-08-20", what_if=(4.0,), price=0.1)
-    return run_backtest(load("test"), load("history"), plan)
+    return run_backtest(bundled("test"), bundled("history"), plan)
 
 
 @pytest.fixture(scope="module")
