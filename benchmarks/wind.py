@@ -18,8 +18,8 @@ import holdcourse as hc
 from benchmarks import posterior as learning
 from benchmarks.decision import projected_gradient
 from benchmarks.timing import Row, best_of
-from holdcourse.wind.backtest.run import Plan, backtest, run_backtest
 from holdcourse.wind import bundled
+from holdcourse.wind.backtest.run import Plan, backtest, run_backtest
 from holdcourse.wind.physics import WindWorld, wind_world
 from holdcourse.wind.policy.policies import Past, Setting
 from holdcourse.wind.report.page import write_report

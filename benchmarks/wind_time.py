@@ -21,9 +21,9 @@ from rich.table import Table
 
 import holdcourse as hc
 from benchmarks.timing import Row
+from holdcourse.wind import bundled, load
 from holdcourse.wind.backtest.period import past_of
 from holdcourse.wind.backtest.run import backtest
-from holdcourse.wind import bundled, load
 from holdcourse.wind.files.record import WindData
 from holdcourse.wind.physics import WindWorld, wind_world
 from holdcourse.wind.policy.policies import Past, Setting, contexts_of, policy_of

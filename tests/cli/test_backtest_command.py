@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from holdcourse.cli import backtest
 from holdcourse.cli.root import app
 from holdcourse.errors import HoldcourseError, MissingExtra
+from holdcourse.wind import bundled
 from holdcourse.wind.backtest.result import Line
 from holdcourse.wind.backtest.run import Plan
-from holdcourse.wind import bundled
 from holdcourse.wind.report.tables import screen_tables
 
 POLICIES = ("--policies", "fixed,cgp-lcb", "--what-if", "none", "--count", "4")

@@ -46,8 +46,9 @@ def test_loading_the_table_loads_no_numbers():
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
     assert [name for name in loaded if name.startswith("holdcourse")] == [
         "holdcourse",
-        "holdcourse.errors",
+        "holdcourse.deciding",
         "holdcourse.deciding.registry",
+        "holdcourse.errors",
     ]
     assert "numpy" not in loaded
 

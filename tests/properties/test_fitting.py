@@ -87,7 +87,7 @@ def test_refitter_keeps_what_it_promises_wherever_it_is_stopped(capacity, points
         resumed.add(t % 2, t, float(t))
         if t == stop:
             resumed = Refitter(problem, capacity=capacity, first=10**6).restore(first.state())
-    kept = straight.records.measurements
+    kept = straight.kept.measurements
     assert len(kept) == len(set(kept)) == min(points, capacity)
     assert set(range(max(0, points - capacity // 2), points)) <= set(kept)
-    assert kept.tolist() == resumed.records.measurements.tolist()
+    assert kept.tolist() == resumed.kept.measurements.tolist()

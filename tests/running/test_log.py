@@ -535,6 +535,7 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
     assert "comes out as 0" in caplog.text
 
 
+HERE = Path(__file__).parent
 READ_ONLY = """
 import os, sys
 from pathlib import Path
@@ -560,7 +561,7 @@ for name in ("record", "new"):
 def test_a_read_only_file_or_folder_is_a_clear_error():
     folder = Path(tempfile.mkdtemp())
     try:
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}"}
         script = [sys.executable, "-c", READ_ONLY, str(folder)]
         run = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stderr

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import holdcourse as hc
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
+from holdcourse.wind import bundled
 from holdcourse.wind.backtest.result import Backtest, Flight
 from holdcourse.wind.backtest.run import Plan, backtest, run_backtest
-from holdcourse.wind import bundled
 from holdcourse.wind.files.record import WindData
 from holdcourse.wind.physics import paper_curve, wind_world
 from holdcourse.wind.policy.policies import VARIANCE, Past, Setting, flown_by_default, policy_of
