@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from .client import RemoteController, RemoteDecision, Service, connect
     from .deciding import registry, rules
     from .deciding.hedge import hedged
-    from .deciding.planning import Lookahead, Outlook, planner, planner_known
+    from .deciding.planning import Lookahead, planner, planner_known
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .deciding.recommended import recommended
     from .learning import costs
     from .learning.confidence import OutlierGuard, TheoryWidth
+    from .learning.costs import Outlook
     from .learning.fitting import Fit, FitWarning, fit_kernel
     from .learning.history import History
     from .learning.kernels import Kernel, KernelSum, zscore
@@ -132,7 +133,7 @@ _HOME = {
     "Limits": "running.limits",
     "Lookahead": "deciding.planning",
     "OutlierGuard": "learning.confidence",
-    "Outlook": "deciding.planning",
+    "Outlook": "learning.costs",
     "Policy": "deciding.policy",
     "Posterior": "learning.posteriors",
     "PricedPath": "movement.offline",

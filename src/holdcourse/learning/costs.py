@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,9 +55,6 @@ from holdcourse.learning.history import (
 from holdcourse.learning.posteriors.protocol import Posterior
 from holdcourse.movement.problem import Problem
 
-if TYPE_CHECKING:
-    from holdcourse.deciding.planning.lookahead import Outlook
-
 __all__ = [
     "REPORTED_OUTLIERS",
     "Arrays",
@@ -74,6 +71,7 @@ __all__ = [
     "Mapped",
     "OptimisticCosts",
     "OutlierGuard",
+    "Outlook",
     "TheoryWidth",
     "costs_with_optimism",
     "maximises",
@@ -118,6 +116,38 @@ class OptimisticCosts(Costs, Protocol):
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
         """Costs with `optimism` times the usual hope, (k, n): 1 gives those of `costs_at`, 0 expected costs."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What forecasts say about k times, and what they said about the past.
+
+    Attributes
+    ----------
+    values
+        Forecast of every action's measurement at each of the times, (k, n); NaN where nothing was said.
+    leads
+        How many rounds before its time each was said, (k,); 0 where nothing was said.
+    std
+        The forecaster's own deviation, (k,); NaN where none was given.
+    said
+        One row per past round, newest first: its time, the action chosen, and what had been forecast for that action
+        1, 2, ... rounds before; (rounds, 2 + leads), NaN where nothing was.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> import numpy as np
+    >>> speeds, deviation = np.array([[7.0, 9.0]]), np.array([0.5])  # of two actions at one time to come
+    >>> outlook = hc.Outlook(values=speeds, leads=np.array([3]), std=deviation, said=np.empty((0, 26)))
+    >>> outlook.values.shape, int(outlook.leads[0])  # said three rounds before
+    ((1, 2), 3)
+    """
+
+    values: Array
+    leads: NDArray[np.int64]
+    std: Array
+    said: Array
 
 
 @runtime_checkable

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from holdcourse.deciding.planning.lookahead import LEADS, Outlook
-from holdcourse.learning.costs import CostModel, ForecastCosts, OptimisticCosts
+from holdcourse.deciding.planning.lookahead import LEADS
+from holdcourse.learning.costs import CostModel, ForecastCosts, OptimisticCosts, Outlook
 from holdcourse.learning.history import check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree

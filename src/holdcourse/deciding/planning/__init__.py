@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdcourse.deciding.planning.lookahead import Lookahead, Outlook
+from holdcourse.deciding.planning.lookahead import Lookahead
 from holdcourse.deciding.planning.plan import Plan, planner, planner_known
 
-__all__ = ["Lookahead", "Outlook", "Plan", "planner", "planner_known"]
+__all__ = ["Lookahead", "Plan", "planner", "planner_known"]

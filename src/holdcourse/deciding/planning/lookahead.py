@@ -39,7 +39,7 @@ from holdcourse._numeric import minplus
 from holdcourse.checks import whole_number
 from holdcourse.deciding.rules import Choice, RuleState, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
-from holdcourse.learning.costs import ForecastCosts, OptimisticCosts
+from holdcourse.learning.costs import ForecastCosts, OptimisticCosts, Outlook
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement import offline
 from holdcourse.movement.problem import Problem
@@ -114,38 +114,6 @@ def out_of_plan(available: Array) -> Mask | None:
 LEADS = 24  # rounds ahead that a forecast is used for
 REMEMBERED = 72  # rounds whose forecasts are kept to be compared with what was measured
 NAMES = ("outlook.issued", "outlook.heard", "outlook.said")
-
-
-@dataclass(frozen=True, eq=False)
-class Outlook:
-    """What forecasts say about k times, and what they said about the past.
-
-    Attributes
-    ----------
-    values
-        Forecast of every action's measurement at each of the times, (k, n); NaN where nothing was said.
-    leads
-        How many rounds before its time each was said, (k,); 0 where nothing was said.
-    std
-        The forecaster's own deviation, (k,); NaN where none was given.
-    said
-        One row per past round, newest first: its time, the action chosen, and what had been forecast for that action
-        1, 2, ... rounds before; (REMEMBERED, 2 + LEADS), NaN where nothing was.
-
-    Examples
-    --------
-    >>> import holdcourse as hc
-    >>> import numpy as np
-    >>> speeds, deviation = np.array([[7.0, 9.0]]), np.array([0.5])  # of two actions at one time to come
-    >>> outlook = hc.Outlook(values=speeds, leads=np.array([3]), std=deviation, said=np.empty((0, 26)))
-    >>> outlook.values.shape, int(outlook.leads[0])  # said three rounds before
-    ((1, 2), 3)
-    """
-
-    values: Array
-    leads: NDArray[np.int64]
-    std: Array
-    said: Array
 
 
 @dataclass(frozen=True, eq=False)
