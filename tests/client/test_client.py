@@ -382,7 +382,7 @@ def test_no_patience_is_one_try():
 def test_a_connection_that_was_hung_up_while_idle_costs_no_patience(tmp_path):
     with served(tmp_path) as url, hc.connect(url, patience=0.0) as service:
         service.create(QUICK | {"id": "a"})
-        (connection,) = service._sender._idle
+        (connection,) = service._sender._idle  # cut as a network cuts it
         connection.sock.shutdown(socket.SHUT_RDWR)  # as the server does after a few seconds
         assert service.controller("a").ask(0.5).round == 0
 

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.driving import operation_of
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
@@ -153,7 +154,7 @@ def test_forecasts_are_heard_and_scored():
     for t in range(12):
         decision = controller.ask(t % 3 / 3, forecast=[(t + k) % 3 / 3 for k in range(1, 5)])
         controller.tell(decision.id, float(cost(decision.action, t % 3 / 3)))
-    state = controller._operation.session.pilot.state
+    state = operation_of(controller).session.pilot.state
     weight, forecast, chain = state.arrays["0.closeness"][0]  # the planner's, one round ahead
     assert forecast == pytest.approx(weight)  # they were all true
     assert chain < forecast

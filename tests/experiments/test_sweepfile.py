@@ -175,7 +175,7 @@ def test_table_costs_are_billed_as_written(load):
     scene = run.world.scene(run)
     assert scene.world.costs(0, [1.0]).tolist() == [8.0, 2.0, 0.0]
     assert scene.world.noise_std == pytest.approx(0.2)  # added after the weight
-    knows = run.world._knows(scene.world)
+    knows = run.world._knows(scene.world)  # what a learner is given has no public name
     assert knows["kernel"].variance == pytest.approx(16.0)
     assert knows["prior_mean"] == pytest.approx(4.0)
 

@@ -84,9 +84,14 @@ def seen(decision):
     )
 
 
+def operation_of(controller):
+    """What stands behind a controller and what the service works on: private, programs do not need it."""
+    return controller._operation
+
+
 def state_of(controller):
     """Everything that a controller carries, as bytes."""
-    return archive.pack(*controller._operation.session.snapshot())
+    return archive.pack(*operation_of(controller).session.snapshot())
 
 
 def half_rounds(controller, name, upto, episode_every=7):

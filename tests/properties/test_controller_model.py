@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from helpers.driving import KERNEL, LINE, crash_copy, seen, state_of
+from helpers.driving import KERNEL, LINE, crash_copy, operation_of, seen, state_of
 from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -232,7 +232,7 @@ class ControllerMachine(RuleBasedStateMachine):
             assert controller.round == self.next_round
             assert controller.action == self.played[-1]
             assert [seen(decision) for decision in controller.pending] == [self.decided[t] for t in self.pending]
-            history = controller._operation.session.pilot.model.posterior.history
+            history = operation_of(controller).session.pilot.model.posterior.history
             columns = (history.actions, history.contexts.reshape(-1), history.measurements)
             assert list(zip(*(column.tolist() for column in columns), strict=True)) == self.learned
 

@@ -14,7 +14,7 @@ import holdcourse as hc
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.running import audit
 from holdcourse.running.events import ModeSet
-from holdcourse.running.log import Log, _link
+from holdcourse.running.log import Log, _link  # a forger would use it
 
 PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 7))
 LEARNING = {"kernel": hc.Kernel(RBF(0.3), RBF(0.5)), "noise_std": 0.1, "context_bounds": (0, 1)}

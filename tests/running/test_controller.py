@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from helpers.driving import HISTORY, KERNEL, LINE, POLICIES, half_rounds, question, seen, state_of
+from helpers.driving import HISTORY, KERNEL, LINE, POLICIES, half_rounds, operation_of, question, seen, state_of
 
 import holdcourse as hc
 from holdcourse import archive
@@ -42,7 +42,7 @@ def mask(*actions):
 
 def learned(controller):
     """What an exact posterior has been told, as (action, context, measurement)."""
-    history = controller._operation.session.pilot.model.posterior.history
+    history = operation_of(controller).session.pilot.model.posterior.history
     columns = (history.actions, history.contexts.reshape(-1), history.measurements)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -172,7 +172,7 @@ def test_an_override_is_learned_where_it_was_applied_and_the_rule_begins_again_t
     controller.tell("r0", 1.5, applied=np.int64(other))
     assert learned(controller) == [(other, 0.5, 1.5)]
     assert controller.action == other
-    pilot = controller._operation.session.pilot
+    pilot = operation_of(controller).session.pilot
     assert (pilot.state.action, pilot.state.round) == (other, 1)
     assert pilot.state.arrays["q"].tobytes() == hc.mirror.start(pilot.rule.tree, other).tobytes()
 
@@ -181,7 +181,7 @@ def test_an_override_without_a_measurement_still_moves_the_machine():
     controller = learner()
     controller.ask(0.5)
     controller.tell("r0", None, applied=5)
-    assert controller.action == controller._operation.session.pilot.state.action == 5
+    assert controller.action == operation_of(controller).session.pilot.state.action == 5
     assert learned(controller) == []
 
 
@@ -191,7 +191,7 @@ def test_applying_what_was_decided_is_no_override():
         controller.ask(0.5)
     one.tell("r0", 1.5)
     two.tell("r0", 1.5, applied=two.action)
-    states = [controller._operation.session.pilot.state for controller in (one, two)]
+    states = [operation_of(controller).session.pilot.state for controller in (one, two)]
     assert states[0].arrays["q"].tobytes() == states[1].arrays["q"].tobytes()
     assert one.ask(0.3).probabilities.tobytes() == two.ask(0.3).probabilities.tobytes()
 
@@ -281,10 +281,10 @@ def test_a_late_override_does_not_move_the_machine_or_the_rule():
     controller = learner(max_pending=2)
     controller.ask(0.1, round=0)
     newest = controller.ask(0.2, round=1)
-    rule = controller._operation.session.pilot.state
+    rule = operation_of(controller).session.pilot.state
     controller.tell("r0", 1.0, applied=(newest.action + 1) % LINE.n)
     assert controller.action == newest.action
-    assert controller._operation.session.pilot.state is rule
+    assert operation_of(controller).session.pilot.state is rule
 
 
 def test_a_late_override_counts_for_the_limits():
@@ -314,7 +314,7 @@ def test_memory_is_bounded_and_old_decisions_say_so():
     for t in range(1, 3 * KEPT_RECORDS):
         controller.ask(costs=COSTS, round=t)
         controller.tell(f"r{t}", 1.0)
-    assert len(controller._operation.session.records) <= KEPT_RECORDS + 2
+    assert len(operation_of(controller).session.records) <= KEPT_RECORDS + 2
     assert [d.id for d in controller.pending] == ["r0"]
     controller.tell(forgotten.id, 7.0)  # pending ones are never let go
     with pytest.raises(InvalidInput, match=f"r1 was told long ago; the newest {KEPT_RECORDS} decisions are kept"):
@@ -564,7 +564,7 @@ def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
 def test_verify_finds_what_no_limit_permitted(tmp_path, event, found):
     """Events as a program without these limits would have written them."""
     with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
-        _, record = controller._operation.session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
+        _, record = operation_of(controller).session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
         order = record.order if event is not None else Order(5, 5)
         controller.log.append(dataclasses.replace(asked(record), order=order))
         if isinstance(event, Episode):
@@ -1002,7 +1002,7 @@ def test_a_model_may_go_on_using_the_arrays_it_showed():
 def test_what_belongs_into_a_record_changes_nothing_without_one():
     controller = hc.Controller(hc.gp_md(LINE, kernel=KERNEL))
     with pytest.raises(InvalidInput, match="this controller keeps no record"):
-        controller._operation.learn_earlier("r0", 1, 0.3, 2.0, None)
+        operation_of(controller).learn_earlier("r0", 1, 0.3, 2.0, None)
     assert controller.model.posterior.observations == 0
 
 

@@ -16,7 +16,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.driving import HISTORY, KERNEL, LINE, POLICIES, crash_copy, half_rounds, question, seen, state_of
+from helpers.driving import (
+    HISTORY,
+    KERNEL,
+    LINE,
+    POLICIES,
+    crash_copy,
+    half_rounds,
+    operation_of,
+    question,
+    seen,
+    state_of,
+)
 
 import holdcourse as hc
 from holdcourse import archive
@@ -133,7 +144,7 @@ def test_limits_guard_and_several_pending_come_back(tmp_path, often):
             if t % 5 == 2:
                 controller.tell(f"r{t - 2}", 0.5, applied=t % 6)
         live = state_of(controller)
-        assert controller._operation.session.cool_until > 0
+        assert operation_of(controller).session.cool_until > 0
     with logged(tmp_path / "record", "minc_known", **options) as again:
         assert state_of(again) == live
 
@@ -149,7 +160,7 @@ def test_after_a_crash_nothing_is_missing(tmp_path, often):
 
 def test_every_event_is_on_the_disk_before_it_is_acknowledged(tmp_path):
     with logged(tmp_path / "record") as controller:
-        connection = controller.log._connection
+        connection = controller.log._connection  # its settings are what is tested
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # full
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         controller.ask(0.5)
@@ -185,7 +196,7 @@ def test_events_alone_say_everything(tmp_path, often):
 def test_a_snapshot_that_cannot_be_written_is_only_a_warning(tmp_path, often, caplog):
     with logged(tmp_path / "record") as controller:
         change(tmp_path / "record", "UPDATE about SET value = value")  # the file can be written by others meanwhile
-        controller.log._connection.execute(
+        controller.log._connection.execute(  # as somebody with an editor of databases would
             "CREATE TRIGGER full BEFORE INSERT ON snapshots BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
         decided = drive(controller, 20)
@@ -438,7 +449,7 @@ def test_what_could_not_be_recorded_has_not_happened(call, tmp_path):
     if call == "tell":
         controller.ask(**question(NAME, 10))
     before, log = state_of(controller), controller.log
-    real = log._connection
+    real = log._connection  # replaced by one that fails: SQLite has no such switch
     log._connection = Failing(real, sqlite3.OperationalError("disk I/O error"), committed=False)
     for _ in range(2):
         with pytest.raises(LogError, match=r"cannot write to .*disk I/O error; nothing was changed"):
@@ -461,7 +472,7 @@ def test_an_interrupt_leaves_memory_and_record_agreed(call, committed, tmp_path)
     if call == "tell":
         controller.ask(**question(NAME, 10))
     before, log = state_of(controller), controller.log
-    real = log._connection
+    real = log._connection  # as above
     log._connection = Failing(real, KeyboardInterrupt(), committed)
     with pytest.raises(KeyboardInterrupt):
         CALLS[call](controller)
@@ -481,7 +492,7 @@ def test_when_the_record_can_neither_be_written_nor_read_the_state_is_read_back_
     drive(controller, 10)
     controller.ask(**question(NAME, 10))
     before, log = state_of(controller), controller.log
-    real = log._connection
+    real = log._connection  # as above
 
     def unreadable(at_most=None):
         raise LogError("cannot read: disk I/O error")
@@ -525,8 +536,8 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
 
     monkeypatch.setattr(Session, "decide", otherwise)
     with caplog.at_level(logging.WARNING), logged(tmp_path / "record") as controller:
-        replayed = [record.decision for record in controller._operation.session.records.values()]
-        before = [record.before for record in controller._operation.session.records.values()]
+        replayed = [record.decision for record in operation_of(controller).session.records.values()]
+        before = [record.before for record in operation_of(controller).session.records.values()]
     assert [decision.action for decision in replayed] == recorded
     assert recorded != [0] * len(recorded)
     assert [d.movement for d in replayed] == [LINE.distance(b, d.action) for b, d in zip(before, replayed, strict=True)]
@@ -598,14 +609,14 @@ def with_extras(path, rounds=12):
     """A record whose events say more than the controller needs."""
     controller = logged(path)
     controller.log.index()
-    controller._operation.note(ModeSet("act", "a test"))
+    operation_of(controller).note(ModeSet("act", "a test"))
     for t in range(rounds):
-        decision = controller._operation.ask(
+        decision = operation_of(controller).ask(
             **question(NAME, t),
             details=lambda record, t=t: dataclasses.replace(ASKED, before=record.before, key=f"k{t}"),
         )
         notes = [AlarmRaised("sensor", "frozen")] if t % 5 == 0 else []
-        controller._operation.tell(decision.id, 1.0, None, dataclasses.replace(TOLD, key=f"t{t}"), notes)
+        operation_of(controller).tell(decision.id, 1.0, None, dataclasses.replace(TOLD, key=f"t{t}"), notes)
     return controller
 
 
@@ -658,9 +669,9 @@ def test_several_events_are_written_together_or_not_at_all(tmp_path):
     with logged(tmp_path / "record") as controller:
         before = (controller.log.last, controller.log.chain)
         with pytest.raises(TypeError):
-            controller._operation.note(ModeSet("act", "fine"), ModeSet("act", object()))
+            operation_of(controller).note(ModeSet("act", "fine"), ModeSet("act", object()))
         assert (controller.log.last, controller.log.chain) == before
-        first, second = controller._operation.note(ModeSet("act", "one"), ModeSet("act", "two"))
+        first, second = operation_of(controller).note(ModeSet("act", "one"), ModeSet("act", "two"))
         assert (first.number, second.number, first.at) == (1, 2, second.at)
     assert [event.body.reason for event in Log.read(tmp_path / "record").events()] == ["one", "two"]
 

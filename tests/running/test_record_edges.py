@@ -173,7 +173,7 @@ def test_a_write_ahead_log_taken_away_during_a_commit_is_noticed(tmp_path, monke
     """It is compared again after the commit: what went nowhere is not acknowledged."""
     controller = logged(tmp_path / "record")
     drive(controller, 5)
-    place = controller.log._place
+    place = controller.log._place  # between its two looks the file is taken away
     before = place.check
 
     def check():

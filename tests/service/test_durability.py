@@ -147,6 +147,7 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
             pages = reader.execute("PRAGMA page_count").fetchone()[0]
         reader.close()
         hosted = _hosted(folder)
+        # A full disk, without filling one.
         hosted.controller.log._connection.execute(f"PRAGMA max_page_count = {pages}")
         for t in range(200):
             question = {"context": 0.5, "round": t + 1, "forecast": [0.1 * t] * 300}
