@@ -124,9 +124,8 @@ def outlook_of(values, lead=3, std=np.nan, errors=(), model=None):
     """An outlook on one hour, after past forecasts that were off by `errors`, newest first."""
     said = np.full((REMEMBERED, 2 + LEADS), np.nan)
     if model is not None:
-        for k, (error, (time, action, speed)) in enumerate(
-            zip(errors, model._told, strict=False)
-        ):  # what was told has no public name
+        # What was told has no public name.
+        for k, (error, (time, action, speed)) in enumerate(zip(errors, model._told, strict=False)):
             said[k, :2], said[k, 2:] = (time, action), speed + error
     return Outlook(np.atleast_2d(values), np.array([lead]), np.array([std]), said)
 
