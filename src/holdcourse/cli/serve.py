@@ -64,7 +64,7 @@ def serve(
         )
     if proxy and token_file is None:
         raise InvalidInput(
-            f"behind the proxy {proxy[0]} everybody looks as if he sat there: give --token-file (see: holdcourse token "
+            f"behind the proxy {proxy[0]} every caller seems to be on this machine: give --token-file (see: holdcourse token "
             "make)"
         )
     for address in proxy or ():

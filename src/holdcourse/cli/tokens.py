@@ -96,7 +96,7 @@ def list_tokens(token_file: TokenFile, as_json: Json = False) -> None:
     table = Table("id", "name", "scopes", "controllers", Column("made", no_wrap=True), Column("expires", no_wrap=True))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     for token in known:
-        ends = "never" if not token.expires else f"{token.expires[:10]}{' (over)' if token.expires <= now else ''}"
+        ends = "never" if not token.expires else f"{token.expires[:10]}{' (expired)' if token.expires <= now else ''}"
         scopes, controllers = ", ".join(token.scopes), ", ".join(token.controllers)
         table.add_row(token.id, token.name, scopes, controllers, token.made[:10], ends)
     Console().print(table)

@@ -214,7 +214,7 @@ def moment(given: str, now: datetime) -> str:
         at = datetime.fromisoformat(given)
     except ValueError:
         raise InvalidInput(
-            f"{given!r} is no time; write a date (2027-01-31) or how long (30m, 24h, 90d, 12w)"
+            f"{given!r} is neither a date nor a length of time; write 2027-01-31, or 30m, 24h, 90d, 12w"
         ) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     if at <= now:

@@ -67,7 +67,7 @@ class Gateway:
 
     Without tokens it also turns away requests that a foreign web page sends through the operator's own browser: they
     name another host, or say that they come from another site. And those that came through a proxy: behind it everybody
-    would look as if he sat at this machine.
+    would seem to be on this machine.
     """
 
     def __init__(self, app: ASGIApp, *, only_local: bool) -> None:
@@ -133,7 +133,7 @@ def _foreign(headers: Headers) -> str | None:
     if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
         return f"without a token file other web sites may not send requests; {START_WITH_TOKENS}"
     forwarded = [name for name in FORWARDED if name in headers]
-    if forwarded:  # whoever the proxy lets in would look as if he sat here
+    if forwarded:  # whoever the proxy lets in would seem to be on this machine
         return (
             f"without a token file nothing is taken from a proxy, and this came through one (header {forwarded[0]}); "
             f"{START_WITH_TOKENS}, or call the service without the proxy"
