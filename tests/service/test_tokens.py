@@ -229,7 +229,13 @@ def test_expiry_and_rotation_on_the_command_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [("soon", "is no time"), ("90", "is no time"), ("0d", "is no time"), ("2020-01-01", "is over")]
+    ("given", "words"),
+    [
+        ("soon", "is neither a date"),
+        ("90", "is neither a date"),
+        ("0d", "is neither a date"),
+        ("2020-01-01", "is over"),
+    ],
 )
 def test_a_wrong_time_is_refused_and_changes_nothing(tmp_path, given, words):
     file = tmp_path / "tokens.json"
