@@ -31,8 +31,8 @@ from holdcourse.experiments.runs import (
     WorldConfig,
     digest,
 )
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.load import bundled, load
-from holdcourse.wind.files.record import WindData
 from holdcourse.wind.physics import WindWorld, wind_world
 from holdcourse.wind.policy.policies import FALLBACK_MEAN, Setting
 from holdcourse.worlds.synthetic import SyntheticWorld

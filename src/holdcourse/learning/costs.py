@@ -488,6 +488,6 @@ def Mapped(  # noqa: N802 - it reads as what it makes
 
 
 def _columns(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Arrays:
-    """Records (action, context, numbers) as one array per field."""
+    """Rows (action, context, numbers) as one array per field."""
     types = (np.int64, *(np.float64 for _ in names[1:]))
     return {name: np.array([row[k] for row in rows], dtype=types[k]) for k, name in enumerate(names)}

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra
+from holdcourse.wind.files.data import Array, Site, Times
 from holdcourse.wind.files.paths import WindFile
-from holdcourse.wind.files.record import Array, Site, Times
 from holdcourse.wind.files.times import METRES_PER_SECOND, speed_unit
 
 
