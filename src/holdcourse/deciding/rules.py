@@ -126,13 +126,13 @@ class Choice:
 
     @property
     def action(self) -> int:
-        """What was chosen."""
+        """The action that was chosen, by its index."""
         return self.state.action
 
 
 @runtime_checkable
 class Rule(Protocol):
-    """Decides, round by round. See the module's docstring."""
+    """Decides round by round, by pure functions: from a state and what the round shows to an action and a new state."""
 
     @property
     def problem(self) -> Problem:

@@ -147,7 +147,7 @@ class Gains(Protocol):
 
     @property
     def maximise(self) -> bool:
-        """Whether they are gains."""
+        """Whether measurements and costs shown are gains, of which more is better."""
         ...
 
 

@@ -105,7 +105,7 @@ def out_of_plan(available: Array) -> Mask | None:
 
 LEADS = 24  # rounds ahead that a forecast is used for
 REMEMBERED = 72  # rounds whose forecasts are kept to be compared with what was measured
-NAMES = ("outlook.issued", "outlook.heard", "outlook.said")
+NAMES = ("outlook.issued", "outlook.forecasts", "outlook.said")
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class IssuedForecasts:
 
 @dataclass(frozen=True, eq=False)
 class Lookahead:
-    """Plan over predicted costs. See the module's docstring.
+    """Plan a few rounds ahead over predicted costs, and take the first step; for contexts that are time.
 
     Parameters
     ----------

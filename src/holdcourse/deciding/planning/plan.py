@@ -59,7 +59,7 @@ CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a repres
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Plan on a learned chain of contexts. See the module's docstring.
+    """Plan on a learned chain of contexts, by two sweeps of value iteration each round.
 
     Parameters
     ----------
