@@ -37,7 +37,7 @@ def measure() -> list[Row]:
 def controller_after(
     problem: hc.Problem, kernel: hc.Kernel, noise_std: float, declared: dict[str, Any], t: int
 ) -> hc.Controller:
-    past = learning.record_of(problem, declared, t)
+    past = learning.history_of(problem, declared, t)
     policy = hc.gp_md(problem, kernel=kernel, noise_std=noise_std, history=past, **declared)
     return hc.Controller(policy, start=0, seed=1)
 
@@ -55,7 +55,7 @@ def against_the_papers_way(
     controller = controller_after(problem, kernel, noise_std, declared, t)
     ours = best_of(lambda: rounds(controller, declared, 20), repeats=5) / 20
 
-    past = learning.record_of(problem, declared, t)
+    past = learning.history_of(problem, declared, t)
     inputs = np.concatenate(
         [
             learning.scaled_actions(problem, kernel)[past.actions],

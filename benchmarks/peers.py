@@ -55,12 +55,12 @@ class PeerModel:
     def __init__(self, problem: hc.Problem, name: str, acquisition: Acquisition, known: Mapping[str, Any]) -> None:
         self.problem, self.name, self.acquisition, self.known = problem, name, acquisition, known
         self.covariance = covariance(known["kernel"], problem.actions.shape[1] + 1)
-        self.records: list[tuple[int, tuple[float, ...], float]] = []
+        self.measurements: list[tuple[int, tuple[float, ...], float]] = []
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Minus the acquisition at every action in this context."""
         candidates = inputs(self.problem, range(self.problem.n), [np.atleast_1d(context)] * self.problem.n)
-        if not self.records:  # BoTorch needs data before it says anything: all actions are alike
+        if not self.measurements:  # BoTorch needs data before it says anything: all actions are alike
             costs = np.zeros(self.problem.n)
             return Estimate(costs, np.full(self.problem.n, float(self.known["prior_mean"])))
         with torch.no_grad(), botorch.settings.validate_input_scaling(False):
@@ -71,7 +71,7 @@ class PeerModel:
 
     def model(self) -> SingleTaskGP:
         """A model of the gain, minus the cost, with known hyperparameters."""
-        actions, contexts, measured = zip(*self.records, strict=True)
+        actions, contexts, measured = zip(*self.measurements, strict=True)
         y = -torch.tensor(measured, dtype=torch.float64)[:, None]
         noise = torch.full_like(y, self.known["noise_std"] ** 2)
         x = inputs(self.problem, actions, contexts)
@@ -85,7 +85,7 @@ class PeerModel:
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """Keep it; the model is built anew each round."""
-        self.records.append((int(action), tuple(np.atleast_1d(context).tolist()), float(measurement)))
+        self.measurements.append((int(action), tuple(np.atleast_1d(context).tolist()), float(measurement)))
         return 1.0
 
     def new_episode(self) -> None:
@@ -94,16 +94,16 @@ class PeerModel:
     def copy(self) -> PeerModel:
         """Make an independent twin."""
         twin = PeerModel(self.problem, self.name, self.acquisition, self.known)
-        twin.records = list(self.records)
+        twin.measurements = list(self.measurements)
         return twin
 
     def state(self) -> dict[str, Array]:
         """The measurements."""
-        return {"records": np.array([(a, *c, y) for a, c, y in self.records])}
+        return {"measurements": np.array([(a, *c, y) for a, c, y in self.measurements])}
 
     def restore(self, arrays: Mapping[str, Array]) -> PeerModel:
         """Take over what `state` gave."""
-        self.records = [(int(row[0]), tuple(row[1:-1].tolist()), float(row[-1])) for row in arrays["records"]]
+        self.measurements = [(int(row[0]), tuple(row[1:-1].tolist()), float(row[-1])) for row in arrays["measurements"]]
         return self
 
     def describe(self) -> dict[str, Any]:

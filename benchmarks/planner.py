@@ -31,7 +31,7 @@ def setting() -> tuple[hc.SyntheticWorld, np.ndarray]:
 
 
 def pilot_after(rounds: int) -> Pilot:
-    """A planner that has seen all contexts and, besides, learned a record of this many measurements."""
+    """A planner that has seen all contexts and, besides, learned this many measurements."""
     world, contexts = setting()
     random = np.random.default_rng(0)
     which = random.integers(len(contexts), size=rounds)

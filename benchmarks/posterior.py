@@ -46,7 +46,7 @@ def wind() -> tuple[Problem, Kernel, float, dict[str, Any]]:
     return Problem(altitudes), kernel, float(np.sqrt(2.73)), {"contexts": hours}
 
 
-def record_of(problem: Problem, declared: dict[str, Any], t: int) -> History:
+def history_of(problem: Problem, declared: dict[str, Any], t: int) -> History:
     rng = np.random.default_rng(0)
     actions = rng.integers(problem.n, size=t)
     contexts = rng.choice(declared["contexts"], size=t) if "contexts" in declared else rng.uniform(size=t)
@@ -55,7 +55,7 @@ def record_of(problem: Problem, declared: dict[str, Any], t: int) -> History:
 
 def seconds_per_round(post: Any, problem: Problem, declared: dict[str, Any]) -> float:
     """Fastest of several stretches of rounds, each with a context not asked about before where that is possible."""
-    fresh = record_of(problem, declared, ROUNDS * (REPEATS + 1))
+    fresh = history_of(problem, declared, ROUNDS * (REPEATS + 1))
     rounds = iter(zip(fresh.actions.tolist(), fresh.contexts, fresh.measurements, strict=True))
 
     def stretch() -> None:
@@ -70,7 +70,7 @@ def seconds_per_round(post: Any, problem: Problem, declared: dict[str, Any]) -> 
 def against_peers(
     name: str, problem: Problem, kernel: Kernel, noise_std: float, declared: dict[str, Any], t: int, bar: float
 ) -> list[Row]:
-    past = record_of(problem, declared, t)
+    past = history_of(problem, declared, t)
     ours = seconds_per_round(posterior(problem, kernel, noise_std, **declared, history=past), problem, declared)
     inputs = np.concatenate(
         [scaled_actions(problem, kernel)[past.actions], scaled_contexts(kernel, past.contexts)], axis=1
@@ -176,11 +176,11 @@ def long_run() -> Row:
     """One round after 100,000 measurements against one after 1,000; the two take turns."""
     problem, kernel, noise_std, declared = wind()
     young, old = (
-        posterior(problem, kernel, noise_std, **declared, history=record_of(problem, declared, t))
+        posterior(problem, kernel, noise_std, **declared, history=history_of(problem, declared, t))
         for t in (1_000, 100_000)
     )
     best = {young: float("inf"), old: float("inf")}
-    more = record_of(problem, declared, 400)
+    more = history_of(problem, declared, 400)
     for _ in range(10):
         for post in best:
             begin = time.perf_counter()

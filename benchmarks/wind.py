@@ -1,6 +1,6 @@
 """A year of wind: a backtest of GP-MD over 8760 hours, the same loop the paper's way, and the writing of the report.
 
-The paper's way is measured at a few rounds and extrapolated: it refits the whole record every hour, so a year of it
+The paper's way is measured at a few rounds and extrapolated: it refits all measurements every hour, so a year of it
 would take hours or days.
 """
 
@@ -51,9 +51,9 @@ def measure() -> list[Row]:
 
 
 def year() -> WindWorld:
-    record = bundled("history").between("2009-01-01", "2010-01-01")
+    data = bundled("history").between("2009-01-01", "2010-01-01")
     altitudes = np.linspace(10.0, 750.0, 25)
-    return wind_world(record.time, altitudes, record.onto(altitudes).speed)
+    return wind_world(data.time, altitudes, data.onto(altitudes).speed)
 
 
 def papers_way(world: WindWorld) -> tuple[np.ndarray, np.ndarray, str]:
@@ -68,7 +68,7 @@ def papers_way(world: WindWorld) -> tuple[np.ndarray, np.ndarray, str]:
     p = hc.mirror.leaf_probabilities(tree, q)
     seconds = []
     for t in SAMPLED:
-        past = learning.record_of(problem, declared, t)
+        past = learning.history_of(problem, declared, t)
         places = learning.scaled_actions(problem, kernel)
         hours = learning.scaled_contexts(kernel, past.contexts)
         inputs = np.concatenate([places[past.actions], hours], axis=1)

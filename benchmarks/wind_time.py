@@ -2,7 +2,7 @@
 
     python -m benchmarks.wind_time                     the half year after the bundled history
     python -m benchmarks.wind_time --other-year        learned on 2009 and the first half of 2010, flown in 2008
-    python -m benchmarks.wind_time --other-site FILE   two weeks of a record learned, the rest flown
+    python -m benchmarks.wind_time --other-site FILE   two weeks of wind data learned, the rest flown
 
 The half years are flown in 4 windows of 960 hours, from 3 starts. docs/theory/wind-in-time.md says what had been seen
 of them when the numbers in the package were chosen.
@@ -24,7 +24,7 @@ from benchmarks.timing import Row
 from holdcourse.wind import bundled, load
 from holdcourse.wind.backtest.period import past_of
 from holdcourse.wind.backtest.run import backtest
-from holdcourse.wind.files.record import WindData
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.physics import WindWorld, wind_world
 from holdcourse.wind.policy.policies import Past, Setting, contexts_of, policy_of
 
@@ -39,9 +39,9 @@ HALF_YEAR_SECONDS = 5.0  # that one flight may take
 def measure() -> list[Row]:
     """How long one flight of half a year takes, the replay of the history included."""
     altitudes = np.linspace(10.0, 750.0, 25)
-    record = bundled("test").onto(altitudes)
+    data = bundled("test").onto(altitudes)
     past = past_of(bundled("history"), altitudes)
-    setting = Setting(wind_world(record.time, altitudes, record.speed), past)
+    setting = Setting(wind_world(data.time, altitudes, data.speed), past)
     backtest(setting, ["wind-planner"])  # compiles
     begin = time.perf_counter()
     backtest(setting, ["wind-planner"])
@@ -56,8 +56,8 @@ def shares(
     found: dict[str, list[float]] = {name: [] for name in (*policies, "best fixed in hindsight")}
     for rho, movement in COLUMNS:
         made: dict[str, list[float]] = {name: [] for name in found}
-        for record in world_of:
-            world = wind_world(record.time, record.heights, record.speed, rho=rho, movement=movement)
+        for data in world_of:
+            world = wind_world(data.time, data.heights, data.speed, rho=rho, movement=movement)
             flown = {name: policy_of(name)(Setting(world, past)) for name in policies}
             for start in starts:
                 best = net(world, hc.optimal_path(world.service, world.problem, start).total)
@@ -76,13 +76,13 @@ def net(world: WindWorld, cost: float) -> float:
     return float(world.energy.max(axis=1).sum()) - cost
 
 
-def windows(record: WindData, count: int = WINDOWS, rounds: int = HOURS) -> list[WindData]:
-    """Stretches of a record, one after the other."""
-    return [record.between(record.time[k * rounds], _end(record, (k + 1) * rounds)) for k in range(count)]
+def windows(data: WindData, count: int = WINDOWS, rounds: int = HOURS) -> list[WindData]:
+    """Stretches of wind data, one after the other."""
+    return [data.between(data.time[k * rounds], _end(data, (k + 1) * rounds)) for k in range(count)]
 
 
-def _end(record: WindData, row: int) -> np.datetime64 | None:
-    return record.time[row] if row < len(record) else None
+def _end(data: WindData, row: int) -> np.datetime64 | None:
+    return data.time[row] if row < len(data) else None
 
 
 def next_half_year() -> tuple[list[WindData], Past]:
@@ -93,17 +93,17 @@ def next_half_year() -> tuple[list[WindData], Past]:
 
 def other_year() -> tuple[list[WindData], Past]:
     """The second half of 2008, with what came after it as history."""
-    altitudes, record = np.linspace(10.0, 750.0, 25), bundled("history")
-    flown = record.between("2008-07-01", "2009-01-01").onto(altitudes)
-    return windows(flown), past_of(record.between("2009-01-01", None), altitudes)
+    altitudes, data = np.linspace(10.0, 750.0, 25), bundled("history")
+    flown = data.between("2008-07-01", "2009-01-01").onto(altitudes)
+    return windows(flown), past_of(data.between("2009-01-01", None), altitudes)
 
 
 def other_site(path: str) -> tuple[list[WindData], Past]:
-    """All but the first two weeks of a record, hourly, with those as history."""
-    record = load(path).hourly()
-    altitudes = np.linspace(record.heights[0], record.heights[-1], 25)
-    cut = record.time[0] + np.timedelta64(14, "D")
-    return [record.between(cut, None).onto(altitudes)], past_of(record.between(None, cut), altitudes)
+    """All but the first two weeks of wind data, hourly, with those as history."""
+    data = load(path).hourly()
+    altitudes = np.linspace(data.heights[0], data.heights[-1], 25)
+    cut = data.time[0] + np.timedelta64(14, "D")
+    return [data.between(cut, None).onto(altitudes)], past_of(data.between(None, cut), altitudes)
 
 
 def main() -> None:

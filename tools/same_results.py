@@ -794,7 +794,7 @@ def wind_backtest(folder: Path) -> Parts:
 
 
 def plant_backtest(folder: Path) -> Parts:
-    """A plant's own record."""
+    """A plant's own readings."""
     with (folder / "plant.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["when", "load", "setting", "kwh"])

@@ -203,7 +203,7 @@ def check_writable(folder: Path) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """The file's content."""
+    """Read a whole file of ours as bytes; raise where it cannot be read or is larger than any of ours."""
     try:
         size = path.stat().st_size
         if size > LARGEST:

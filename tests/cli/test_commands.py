@@ -215,4 +215,4 @@ def test_a_file_in_the_way_of_the_figures(run, tmp_path):
         run("reproduce", "synthetic", *SMALL, "--policies", "stationary", "--out", "results")
 
 
-# -- a plant's own record ---------------------------------------------------------------------------------------------
+# -- a plant's own readings -------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /* Stands between a process and its disk (LD_PRELOAD): writes down what is done to the files below one folder, and lets
- * a chosen call fail. tests/disk/tracing.py builds it and reads what it writes.
+ * a chosen call fail. tests/disk/promises.py builds it, tests/disk/power_cut.py reads what it writes.
  *
- * A record of the trace: struct head, then the two paths, then the data. Everything is recorded after it has happened.
+ * An entry of the trace: struct head, then the two paths, then the data. Everything is written after it has happened.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

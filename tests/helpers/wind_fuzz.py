@@ -50,10 +50,10 @@ def fuzz(folder: Path, numbers: Iterable[int]) -> Counter[str]:
 def _outcome(path: Path) -> str:
     """Either "read" or "refused", or what went wrong."""
     try:
-        record = load(path)
+        found = load(path)
     except HoldcourseError as error:
         good = path.name in str(error) and "\n" not in str(error)
         return "refused" if good else f"not one line that names the file: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return "read" if np.isfinite(record.speed).any() else "no speed at all"
+    return "read" if np.isfinite(found.speed).any() else "no speed at all"

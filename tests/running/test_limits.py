@@ -13,7 +13,7 @@ from oracles.limits import right_action, violations
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, NoActionLeft
-from holdcourse.running.limits import Limits, Whereabouts, nearest_permitted
+from holdcourse.running.limits import Limits, Position, nearest_permitted
 
 LINE = hc.Problem([0.0, 1.0, 2.0, 4.0, 8.0])
 ALL = np.ones(5, dtype=bool)
@@ -21,7 +21,7 @@ ALL = np.ones(5, dtype=bool)
 
 def at(action, *arrivals):
     """A machine that began at `action`, then moved as told by (round, action) pairs."""
-    return Whereabouts(((-1, action), *arrivals))
+    return Position(((-1, action), *arrivals))
 
 
 def only(*actions):
@@ -131,7 +131,7 @@ def test_limits_of_numpy_numbers_can_be_written_as_json():
     assert Limits(**json.loads(json.dumps(limits.describe()))) == limits == Limits(2, 1.5, 3, 4)
 
 
-# -- whereabouts -------------------------------------------------------------------------------------------------------
+# -- position ----------------------------------------------------------------------------------------------------------
 
 
 def test_staying_is_no_move():
@@ -147,7 +147,7 @@ def test_staying_is_no_move():
     st.integers(1, 9),
     st.integers(1, 12),
 )
-def test_whereabouts_know_every_move_that_a_limit_may_ask_for(path, corrections, min_dwell, window):
+def test_position_knows_every_move_that_a_limit_may_ask_for(path, corrections, min_dwell, window):
     """Also after corrections of rounds long past, against the whole past kept as a plain list."""
     limits = Limits(min_dwell=min_dwell, max_moves=1, window=window)
     where, real = at(0), [0]
@@ -163,7 +163,7 @@ def test_whereabouts_know_every_move_that_a_limit_may_ask_for(path, corrections,
         assert [r for r in where.moves if r in asked] == [r for r in asked if real[r + 1] != real[r]]
 
 
-def test_whereabouts_do_not_grow():
+def test_position_does_not_grow():
     limits = Limits(min_dwell=3, max_moves=5, window=7)
     where = at(0)
     for t in range(10_000):

@@ -1,4 +1,4 @@
-"""A controller stopped, killed, cut short and limited, with the full counts; see tests/test_durability.py."""
+"""A controller stopped, killed, cut short and limited, with the full counts; see tests/running/test_durability.py."""
 
 from __future__ import annotations
 

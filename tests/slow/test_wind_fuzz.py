@@ -1,4 +1,4 @@
-"""Two thousand broken CSV and NetCDF files: a record or one line of ours, no traceback, no hang."""
+"""Two thousand broken CSV and NetCDF files: wind data or one line of ours, no traceback, no hang."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ MEGABYTES = 400
 SCRIPT = r"""
 import re, sys
 from holdcourse import wind
-record = wind.load(sys.argv[1], lat=55, lon=5, surface_height=0)
-assert record.speed.shape == (8760, 8)
+data = wind.load(sys.argv[1], lat=55, lon=5, surface_height=0)
+assert data.speed.shape == (8760, 8)
 # Not getrusage: its peak includes that of the process which started this one.
 print(int(re.search(r"VmHWM:\s+(\d+) kB", open("/proc/self/status").read())[1]) / 1024)
 """

@@ -16,7 +16,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.wind import bundled
 from holdcourse.wind.backtest.result import Backtest, Flight
 from holdcourse.wind.backtest.run import Plan, backtest, run_backtest
-from holdcourse.wind.files.record import WindData
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.physics import paper_curve, wind_world
 from holdcourse.wind.policy.policies import VARIANCE, Past, Setting, flown_by_default, policy_of
 
@@ -43,8 +43,8 @@ def past_of(world, seed=1):
 
 @pytest.fixture(scope="module")
 def north_sea():
-    record = bundled("test")
-    return record.time[:960], record.onto(ALTITUDES).speed[:960]
+    data = bundled("test")
+    return data.time[:960], data.onto(ALTITUDES).speed[:960]
 
 
 @pytest.mark.parametrize("rho", PROTOTYPE)
@@ -299,10 +299,10 @@ def test_conclusions_without_a_comparison():
     assert "a difference in percent says nothing" in fickle.conclusion
 
 
-# ---- from records to results
+# ---- from wind data to results
 
 
-def record(hours=24 * 60, begin="2020-01-01", heights=(20.0, 100.0, 300.0), seed=0):
+def wind_data(hours=24 * 60, begin="2020-01-01", heights=(20.0, 100.0, 300.0), seed=0):
     random = np.random.default_rng(seed)
     time = np.datetime64(begin, "s") + np.arange(hours) * np.timedelta64(3600, "s")
     return WindData(time, heights, random.uniform(3, 14, (hours, len(heights))))
@@ -314,25 +314,25 @@ QUICK = Plan(count=4, policies=("fixed", "cgp-lcb"), what_if=())
 @pytest.mark.parametrize("start", [20.0, 300.0])
 def test_in_wind_that_nothing_can_be_predicted_of_the_wind_planner_stays(start):
     plan = replace(QUICK, policies=("fixed", "wind-planner"), start_altitude=start)
-    found = run_backtest(record(hours=24 * 90), plan=plan)
+    found = run_backtest(wind_data(hours=24 * 90), plan=plan)
     assert found.notes[-1].endswith("so it stays.")
     assert found.backtest.verdict == "stayed"
     assert "found nothing worth a move and stayed at 20 m" in found.backtest.conclusion
 
 
 def test_altitudes_that_few_machines_reach_are_warned_of():
-    high = record(heights=(100.0, 2830.0))
+    high = wind_data(heights=(100.0, 2830.0))
     warned = [text for text in run_backtest(high, plan=QUICK).warnings if "high=1000" in text]
     assert len(warned) == 1
     assert "go up to 2830 m, as the data do" in warned[0]
     chosen = run_backtest(high, plan=replace(QUICK, high=2000.0))
     assert not any("--high" in text for text in chosen.warnings)  # who says it, means it
-    assert not any("--high" in text for text in run_backtest(record(), plan=QUICK).warnings)
+    assert not any("--high" in text for text in run_backtest(wind_data(), plan=QUICK).warnings)
 
 
 def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
     """With the past that they were made from; a record of one is verified from Python."""
-    found = run_backtest(record(), plan=replace(QUICK, policies=("fixed", "wind-planner")))
+    found = run_backtest(wind_data(), plan=replace(QUICK, policies=("fixed", "wind-planner")))
     policy = found.policy("wind-planner")
     flown = found.backtest.flights["wind-planner"]
     assert policy.explanation == flown.explanation
@@ -346,7 +346,7 @@ def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
         InvalidInput, match=r"only Python can make it again\); make it there .*audit\.verify\(path, policy"
     ):
         hc.audit.verify(path)
-    again = run_backtest(record(), plan=QUICK).policy("wind-planner")  # as another program would
+    again = run_backtest(wind_data(), plan=QUICK).policy("wind-planner")  # as another program would
     verified = hc.audit.verify(path, again)
     assert (verified.decisions, verified.differences) == (24, ())
     with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, wind-planner"):
@@ -354,21 +354,21 @@ def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
 
 
 def test_history_is_the_first_quarter_unless_given():
-    found = run_backtest(record(), plan=QUICK)
+    found = run_backtest(wind_data(), plan=QUICK)
     assert str(found.backtest.world.time[0]) == "2020-01-16T00:00:00"
     assert any("first quarter" in note for note in found.notes)
-    later = run_backtest(record(), plan=replace(QUICK, begin="2020-01-21", end="2020-02-01"))
+    later = run_backtest(wind_data(), plan=replace(QUICK, begin="2020-01-21", end="2020-02-01"))
     assert found.site == "site not stated"
     assert later.period == "2020-01-21 to 2020-01-31"
     assert any("before the test period, 2020-01-01 to 2020-01-20" in note for note in later.notes)
     assert any("history covers 20.0 days" in warning for warning in later.warnings)
-    given = run_backtest(record(), record(begin="2019-06-01"), QUICK)
+    given = run_backtest(wind_data(), wind_data(begin="2019-06-01"), QUICK)
     assert given.period == "2020-01-01 to 2020-02-29"
 
 
 def test_no_policy_sees_the_wind_to_come():
     """A history that reaches into the test period is cut; the fixed altitude does not depend on the wind flown."""
-    both = record(24 * 90, begin="2019-12-02")
+    both = wind_data(24 * 90, begin="2019-12-02")
     test = both.between("2020-01-01", None)
     cut = run_backtest(test, both, QUICK)
     assert any("left out" in note for note in cut.notes)
@@ -379,28 +379,28 @@ def test_no_policy_sees_the_wind_to_come():
 
 
 def test_altitudes_are_those_that_all_records_cover():
-    found = run_backtest(record(), record(begin="2019-01-01", heights=(50.0, 100.0, 250.0)), QUICK)
+    found = run_backtest(wind_data(), wind_data(begin="2019-01-01", heights=(50.0, 100.0, 250.0)), QUICK)
     assert found.backtest.world.altitudes == pytest.approx(np.linspace(50, 250, 4))
-    chosen = run_backtest(record(), plan=replace(QUICK, low=60, high=120, count=3, start_altitude=115))
+    chosen = run_backtest(wind_data(), plan=replace(QUICK, low=60, high=120, count=3, start_altitude=115))
     assert chosen.backtest.world.altitudes.tolist() == [60, 90, 120]
     assert chosen.backtest.start == 2
     for bad in (replace(QUICK, low=300), replace(QUICK, count=1), replace(QUICK, high=1000)):
         with pytest.raises(InvalidInput):
-            run_backtest(record(), plan=bad)
+            run_backtest(wind_data(), plan=bad)
 
 
 def test_gaps_make_pieces_and_scraps_are_left_out():
-    whole = record()
+    whole = wind_data()
     hours = np.arange(len(whole))
     kept = ~(((hours > 700) & (hours < 800)) | ((hours > 810) & (hours < 900)) | (hours == 1000))
     holed = WindData(whole.time[kept], whole.heights, whole.speed[kept])
-    found = run_backtest(holed, record(begin="2019-06-01"), QUICK)
+    found = run_backtest(holed, wind_data(begin="2019-06-01"), QUICK)
     assert found.backtest.lengths == (701, 540)  # the missing hour is filled, the eleven hours between gaps dropped
     assert any("1 stretches shorter than a day, 11 times" in note for note in found.notes)
 
 
 def test_what_if_moving_were_cheaper():
-    found = run_backtest(record(), plan=replace(QUICK, what_if=(4.0, 0.5), movement="physical"))
+    found = run_backtest(wind_data(), plan=replace(QUICK, what_if=(4.0, 0.5), movement="physical"))
     assert list(found.what_if) == [0.5, 1.0, 4.0]
     assert found.what_if[1.0] == found.backtest.lines
     names = {line.policy for line in found.what_if[4.0]}
@@ -408,14 +408,14 @@ def test_what_if_moving_were_cheaper():
     gains = [next(line.gain for line in lines if line.policy == "clairvoyant") for lines in found.what_if.values()]
     assert gains == sorted(gains)  # hindsight gains most where moving is cheap
     told = []
-    run_backtest(record(), plan=replace(QUICK, what_if=(4.0,)), progress=lambda *what: told.append(what))
+    run_backtest(wind_data(), plan=replace(QUICK, what_if=(4.0,)), progress=lambda *what: told.append(what))
     assert [done for _, done, _ in told] == list(range(8))
     assert {total for _, _, total in told} == {8}
 
 
 def test_fitted_hyperparameters_and_periodic_hours():
     plan = replace(QUICK, hyperparameters="fitted", context="periodic", policies=("fixed", "gp-md"))
-    found = run_backtest(record(24 * 10), plan=plan)
+    found = run_backtest(wind_data(24 * 10), plan=plan)
     assert found.backtest.verdict == "too few"
     assert np.isfinite(found.backtest.line("gp-md").net)
     with pytest.raises(InvalidInput, match="needs history"):
@@ -423,10 +423,10 @@ def test_fitted_hyperparameters_and_periodic_hours():
 
 
 def test_finer_steps_count_their_share_of_an_hour():
-    whole = record(24 * 40)
+    whole = wind_data(24 * 40)
     fine_time = np.repeat(whole.time, 2) + np.tile([0, 1800], len(whole)).astype("timedelta64[s]")
     fine = WindData(fine_time, whole.heights, np.repeat(whole.speed, 2, axis=0))
-    history = record(begin="2019-06-01")
+    history = wind_data(begin="2019-06-01")
     coarse, halved = (run_backtest(wind, history, QUICK).backtest for wind in (whole, fine))
     assert halved.world.step_hours == 0.5
     assert halved.line("best-fixed").gross == pytest.approx(coarse.line("best-fixed").gross)

@@ -37,18 +37,18 @@ def table(header: str, row: str = "{time},5,6", count: int = 4, step: int = 60, 
     ],
 )
 def test_names_of_columns(tmp_path: Path, header: str) -> None:
-    record = load(written(tmp_path, table(header)))
-    assert record.heights.tolist() == [10.0, 100.0]
-    np.testing.assert_array_equal(record.speed, [[5.0, 6.0]] * 4)
-    assert record.time[0] == np.datetime64("2020-06-01T00:00")
-    assert record.step == 1.0
+    data = load(written(tmp_path, table(header)))
+    assert data.heights.tolist() == [10.0, 100.0]
+    np.testing.assert_array_equal(data.speed, [[5.0, 6.0]] * 4)
+    assert data.time[0] == np.datetime64("2020-06-01T00:00")
+    assert data.step == 1.0
 
 
 def test_other_quantities_are_not_speeds(tmp_path: Path) -> None:
     header = "time,ws_100m,wind_direction_100m,wind_speed_std_100m,ws_10m,wd_10m,temperature_100m,gust_speed_10m"
-    record = load(written(tmp_path, table(header, "{time},9,180,1.1,7,181,12.5,11")))
-    assert record.heights.tolist() == [10.0, 100.0]
-    assert record.speed[0].tolist() == [7.0, 9.0]
+    data = load(written(tmp_path, table(header, "{time},9,180,1.1,7,181,12.5,11")))
+    assert data.heights.tolist() == [10.0, 100.0]
+    assert data.speed[0].tolist() == [7.0, 9.0]
 
 
 def test_nora3_of_metocean_api(tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_nora3_of_metocean_api(tmp_path: Path) -> None:
         "time,wind_speed_10m,wind_speed_750m,wind_direction_10m,wind_direction_750m\n"
         "2010-07-01 00:00:00,5.0,2.37,10,20\n2010-07-01 01:00:00,5.57,3.24,11,21\n"
     )
-    record = load(written(tmp_path, text))
-    assert record.heights.tolist() == [10.0, 750.0]
-    assert record.speed.tolist() == [[5.0, 2.37], [5.57, 3.24]]
-    assert (record.site.latitude, record.site.longitude) == (53.324, 1.32)
-    assert "NORA3_wind_sub" in record.source
-    assert "times are UTC, as the file says" in record.notes
-    assert "speeds are in m/s, as the file says" in record.notes
+    data = load(written(tmp_path, text))
+    assert data.heights.tolist() == [10.0, 750.0]
+    assert data.speed.tolist() == [[5.0, 2.37], [5.57, 3.24]]
+    assert (data.site.latitude, data.site.longitude) == (53.324, 1.32)
+    assert "NORA3_wind_sub" in data.source
+    assert "times are UTC, as the file says" in data.notes
+    assert "speeds are in m/s, as the file says" in data.notes
 
 
 def test_units_are_converted_or_asked_for(tmp_path: Path) -> None:
@@ -141,40 +141,40 @@ def test_ways_to_write_a_time(tmp_path: Path) -> None:
 def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
     cells = ("00:00;5,25;6,5", "01:00;NaN;-999", "02:00;5;6", "03:00;5;6")
     text = "time;ws_10m;ws_100m\n" + "".join(f"2020-06-01 {row}\n" for row in cells)
-    record = load(written(tmp_path, text), max_missing=0.5)
-    assert record.speed.tolist() == [[5.25, 6.5], [5.0, 6.0], [5.0, 6.0]]  # the empty hour is a gap
-    assert [gap.hours for gap in record.gaps] == [1.0]
+    data = load(written(tmp_path, text), max_missing=0.5)
+    assert data.speed.tolist() == [[5.25, 6.5], [5.0, 6.0], [5.0, 6.0]]  # the empty hour is a gap
+    assert [gap.hours for gap in data.gaps] == [1.0]
 
 
 def test_tidy_rows(tmp_path: Path) -> None:
     text = "time,height,speed\n" + "".join(
         f"2020-06-01T0{hour}:00Z,{height},{hour + height / 100}\n" for hour in (1, 0, 2) for height in (100, 10, 50)
     )
-    record = load(written(tmp_path, text))
-    assert record.heights.tolist() == [10.0, 50.0, 100.0]
-    np.testing.assert_allclose(record.speed, [[h + 0.1, h + 0.5, h + 1.0] for h in range(3)])
-    assert "tidy" in record.source
+    data = load(written(tmp_path, text))
+    assert data.heights.tolist() == [10.0, 50.0, 100.0]
+    np.testing.assert_allclose(data.speed, [[h + 0.1, h + 0.5, h + 1.0] for h in range(3)])
+    assert "tidy" in data.source
 
 
 def test_tidy_rows_with_moving_heights(shared_data: Path) -> None:
     path = shared_data / "wind" / "ifs_macehead_20190517_hourly.csv"
-    record = load(path)
+    data = load(path)
     rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
-    assert record.speed.shape == (25, 25)
-    assert record.level_heights is not None
+    assert data.speed.shape == (25, 25)
+    assert data.level_heights is not None
     for number, row in enumerate(rows):
         t = number // 25
-        at = np.flatnonzero(record.level_heights[t] == float(row[2]))
-        assert record.speed[t, at] == float(row[3])
-        assert str(record.time[t]) + "Z" == row[0]
+        at = np.flatnonzero(data.level_heights[t] == float(row[2]))
+        assert data.speed[t, at] == float(row[3])
+        assert str(data.time[t]) + "Z" == row[0]
 
 
 def test_sorted_each_time_once_and_joined(tmp_path: Path) -> None:
     one = written(tmp_path, "time,ws_10m\n2020-01-01T02:00Z,3\n2020-01-01T00:00Z,1\n2020-01-01T00:00Z,9\n", "a.csv")
     two = written(tmp_path, "time,ws_10m\n2020-01-01T02:00Z,7\n2020-01-01T03:00Z,8\n", "b.csv")
-    record = load([two, one])
-    assert record.speed[:, 0].tolist() == [1.0, 7.0, 8.0]
-    assert any("2 repeated times dropped" in note for note in record.notes)
+    data = load([two, one])
+    assert data.speed[:, 0].tolist() == [1.0, 7.0, 8.0]
+    assert any("2 repeated times dropped" in note for note in data.notes)
     assert len(load(str(tmp_path / "*.csv"))) == 3
     with pytest.raises(InvalidInput, match="no file matches"):
         load(tmp_path / "c*.csv")
@@ -185,10 +185,10 @@ def test_sorted_each_time_once_and_joined(tmp_path: Path) -> None:
 def test_files_with_other_heights_leave_holes(tmp_path: Path) -> None:
     one = written(tmp_path, table("time,ws_10m,ws_100m"), "a.csv")
     two = written(tmp_path, table("time,ws_10m,ws_200m", start="2020-06-01T04:00"), "b.csv")
-    record = load([one, two], max_missing=0.5)
-    assert record.heights.tolist() == [10.0, 100.0, 200.0]
-    assert np.isnan(record.speed[:4, 2]).all()
-    assert np.isnan(record.speed[4:, 1]).all()
+    data = load([one, two], max_missing=0.5)
+    assert data.heights.tolist() == [10.0, 100.0, 200.0]
+    assert np.isnan(data.speed[:4, 2]).all()
+    assert np.isnan(data.speed[4:, 1]).all()
 
 
 def test_broken_files_say_so_in_one_line(tmp_path: Path) -> None:
@@ -235,27 +235,27 @@ def test_compressed_csv(tmp_path: Path) -> None:
 
 def test_bundled_data_are_the_csv_to_the_digit(shared_data: Path) -> None:
     for part, name, count in (("test", "2010H2", 4416), ("history", "2008_2010H1", 21888)):
-        record = bundled(part)  # type: ignore[arg-type]
+        data = bundled(part)  # type: ignore[arg-type]
         lines = (shared_data / "wind" / f"nora3_northsea_{name}.csv").read_text().splitlines()[1:]
-        assert record.heights.tolist() == [10, 20, 50, 100, 250, 500, 750]
-        assert len(record) == count == len(lines)
-        assert not record.gaps
-        assert [f"{time}Z" for time in record.time] == [line.split(",")[0] for line in lines]
-        np.testing.assert_array_equal(record.speed, [[float(cell) for cell in line.split(",")[1:]] for line in lines])
+        assert data.heights.tolist() == [10, 20, 50, 100, 250, 500, 750]
+        assert len(data) == count == len(lines)
+        assert not data.gaps
+        assert [f"{time}Z" for time in data.time] == [line.split(",")[0] for line in lines]
+        np.testing.assert_array_equal(data.speed, [[float(cell) for cell in line.split(",")[1:]] for line in lines])
     assert bundled("history").time[-1] + 3600 == bundled("test").time[0]
 
 
 def test_bundled_data_carry_their_credit() -> None:
-    record = bundled()
-    assert "Based on data from MET Norway" in record.notes[0]
-    assert (record.site.latitude, record.site.longitude) == (53.32, 1.32)
+    data = bundled()
+    assert "Based on data from MET Norway" in data.notes[0]
+    assert (data.site.latitude, data.site.longitude) == (53.32, 1.32)
     with pytest.raises(InvalidInput, match="'test' or 'history'"):
         bundled("future")  # type: ignore[arg-type]
 
 
 def test_ten_minute_model_output(shared_data: Path) -> None:
-    record = load(shared_data / "wind" / "wrf_foxes_200901_10min.csv")
-    assert record.heights.tolist() == [50, 75, 90, 100, 150, 200, 250, 500]
-    hourly = record.hourly()
+    data = load(shared_data / "wind" / "wrf_foxes_200901_10min.csv")
+    assert data.heights.tolist() == [50, 75, 90, 100, 150, 200, 250, 500]
+    hourly = data.hourly()
     assert len(hourly) == 744
-    np.testing.assert_allclose(hourly.speed, record.speed.reshape(744, 6, 8).mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(hourly.speed, data.speed.reshape(744, 6, 8).mean(axis=1), rtol=1e-12)

@@ -34,8 +34,8 @@ def model_of(wind=CLIMATE):
     return ExpectedEnergy(wind, PROBLEM, paper_curve(), 1.0)
 
 
-def told(model, records=TOLD):
-    for action, hour, speed in records:
+def told(model, measurements=TOLD):
+    for action, hour, speed in measurements:
         model.learn(action, hour, speed)
     return model
 

@@ -1,4 +1,4 @@
-"""Broken files give a record or one line of ours; the full count runs in tests/slow."""
+"""Broken files give wind data or one line of ours; the full count runs in tests/slow."""
 
 from __future__ import annotations
 

@@ -12,18 +12,18 @@ from typer.testing import CliRunner
 from holdcourse.cli.root import app
 from holdcourse.errors import InvalidInput
 from holdcourse.wind import bundled
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.info import describe, draw, strips
-from holdcourse.wind.files.record import WindData
 
 
 def test_the_figures_are_those_of_the_record() -> None:
-    record = bundled("test")
-    found = describe(record)
+    data = bundled("test")
+    found = describe(data)
     assert json.loads(json.dumps(found)) == found
     assert (found["start"], found["end"]) == ("2010-07-01T00:00:00Z", "2010-12-31T23:00:00Z")
     assert (found["times"], found["step_hours"], found["gap_count"], found["segments"]) == (4416, 1.0, 0, 1)
     assert [row["height"] for row in found["heights"]] == [10, 20, 50, 100, 250, 500, 750]
-    for row, column in zip(found["heights"], record.speed.T, strict=True):
+    for row, column in zip(found["heights"], data.speed.T, strict=True):
         assert (row["min"], row["max"]) == (column.min(), column.max())
         assert row["mean"] == pytest.approx(sum(column.tolist()) / 4416)
         assert row["missing_share"] == 0.0

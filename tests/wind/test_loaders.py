@@ -43,41 +43,41 @@ def hdf(path: Path) -> dict[str, np.ndarray]:
         return {name: np.array(file[name][()], dtype=np.float64) for name in names}
 
 
-def assert_levels(record: Any, heights: np.ndarray, speed: np.ndarray) -> None:
-    """The record holds exactly these (t, k) heights and speeds of the levels up to 3000 m, whatever their order."""
-    assert record.level_heights is not None
+def assert_levels(data: Any, heights: np.ndarray, speed: np.ndarray) -> None:
+    """The data hold exactly these (t, k) heights and speeds of the levels up to 3000 m, whatever their order."""
+    assert data.level_heights is not None
     low = np.nanmedian(heights, axis=0) <= 3000.0
     order = np.argsort(np.nanmedian(heights[:, low], axis=0))
-    np.testing.assert_allclose(record.level_heights, heights[:, low][:, order], rtol=1e-6, atol=1e-3)
-    np.testing.assert_allclose(record.speed, speed[:, low][:, order], rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(record.heights, np.nanmedian(record.level_heights, axis=0))
-    assert (np.diff(record.heights) > 0).all()
+    np.testing.assert_allclose(data.level_heights, heights[:, low][:, order], rtol=1e-6, atol=1e-3)
+    np.testing.assert_allclose(data.speed, speed[:, low][:, order], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(data.heights, np.nanmedian(data.level_heights, axis=0))
+    assert (np.diff(data.heights) > 0).all()
 
 
 def test_legacy_store(shared_data: Path) -> None:
     path = shared_data / "formats" / "euroc_2023_all_windows.nc"
     raw = classic(path)
-    record = load(path, lat=39.3, lon=-8.8, surface_height=20.0)
+    data = load(path, lat=39.3, lon=-8.8, surface_height=20.0)
     i, j = raw["latitude"].tolist().index(39.25), raw["longitude"].tolist().index(-8.75)
     heights = raw["z"][:, :, i, j] / 9.80665 - 20.0
     assert (heights > 10).all()
-    assert_levels(record, heights, np.hypot(raw["u"], raw["v"])[:, :, i, j])
+    assert_levels(data, heights, np.hypot(raw["u"], raw["v"])[:, :, i, j])
     expected = [datetime(1900, 1, 1) + timedelta(hours=int(hour)) for hour in raw["time"]]
-    assert record.time.tolist() == expected
-    assert (record.site.latitude, record.site.longitude) == (39.25, -8.75)
-    assert any(note.startswith("grid point 39.25 N, 8.75 W: nearest of 5 x 9") for note in record.notes)
-    assert [gap.hours for gap in record.gaps] == [13.0, 13.0, 13.0]
-    assert [len(part) for part in record.segments()] == [11, 11, 11, 11]
-    assert record.source == "ERA5 pressure levels"
+    assert data.time.tolist() == expected
+    assert (data.site.latitude, data.site.longitude) == (39.25, -8.75)
+    assert any(note.startswith("grid point 39.25 N, 8.75 W: nearest of 5 x 9") for note in data.notes)
+    assert [gap.hours for gap in data.gaps] == [13.0, 13.0, 13.0]
+    assert [len(part) for part in data.segments()] == [11, 11, 11, 11]
+    assert data.source == "ERA5 pressure levels"
 
 
 def test_new_store(shared_data: Path) -> None:
     path = shared_data / "formats" / "euroc_2022_all_windows.nc"
     raw = hdf(path)
-    record = load(path, lat=39.0, lon=352.0, surface_height=0.0)  # longitudes may be counted to 360
+    data = load(path, lat=39.0, lon=352.0, surface_height=0.0)  # longitudes may be counted to 360
     i, j = raw["latitude"].tolist().index(39.0), raw["longitude"].tolist().index(-8.0)
-    assert_levels(record, raw["z"][:, :, i, j] / 9.80665, np.hypot(raw["u"], raw["v"])[:, :, i, j])
-    assert record.time.astype(np.int64).tolist() == raw["valid_time"].tolist()
+    assert_levels(data, raw["z"][:, :, i, j] / 9.80665, np.hypot(raw["u"], raw["v"])[:, :, i, j])
+    assert data.time.astype(np.int64).tolist() == raw["valid_time"].tolist()
 
 
 def test_levels_below_ground_are_never_used(shared_data: Path) -> None:
@@ -86,7 +86,7 @@ def test_levels_below_ground_are_never_used(shared_data: Path) -> None:
         hdf(folder / "era5_pl_newcds_walnut_gulch_48h.nc"),
         hdf(folder / "era5_sfc_newcds_walnut_gulch_48h.nc"),
     )
-    record = load(str(folder / "era5_*_newcds_walnut_gulch_48h.nc"), lat=31.744, lon=-110.0525)
+    data = load(str(folder / "era5_*_newcds_walnut_gulch_48h.nc"), lat=31.744, lon=-110.0525)
     sp, z = ground["sp"][:, 1, 1], levels["z"][:, :, 1, 1] / 9.80665
     pressure = levels["pressure_level"]
     above = pressure[None, :] * 100 < sp[:, None]
@@ -98,16 +98,16 @@ def test_levels_below_ground_are_never_used(shared_data: Path) -> None:
     speed = np.where(np.isfinite(heights), np.hypot(levels["u"], levels["v"])[:, :, 1, 1], np.nan)
     ten = np.hypot(ground["u10"], ground["v10"])[:, 1, 1]
     assert_levels(
-        record,
+        data,
         np.concatenate([np.full((48, 1), 10.0), heights[:, used]], axis=1),
         np.concatenate([ten[:, None], speed[:, used]], axis=1),
     )
-    assert any("1000..875 hPa" in note for note in record.notes)
+    assert any("1000..875 hPa" in note for note in data.notes)
     assert 1370 < np.median(at_ground) < 1374  # the ground in the model
-    assert (record.site.latitude, record.site.longitude) == (31.744, pytest.approx(-110.0525))
+    assert (data.site.latitude, data.site.longitude) == (31.744, pytest.approx(-110.0525))
     # Each wind used is that of a level above ground, or the 10 m wind: none is that of a level below.
     below = np.hypot(levels["u"], levels["v"])[:, :6, 1, 1]
-    assert not np.isin(record.speed.astype(np.float32), below.astype(np.float32)).any()
+    assert not np.isin(data.speed.astype(np.float32), below.astype(np.float32)).any()
 
 
 def test_pressure_levels_alone_ask_for_the_ground(shared_data: Path) -> None:
@@ -126,22 +126,22 @@ def test_pressure_levels_alone_ask_for_the_ground(shared_data: Path) -> None:
 def test_single_levels_alone(shared_data: Path) -> None:
     path = shared_data / "formats" / "era5_sfc_newcds_walnut_gulch_48h.nc"
     raw = hdf(path)
-    record = load(path, lat=32.0, lon=-110.3)
-    assert record.heights.tolist() == [10.0]
-    np.testing.assert_allclose(record.speed[:, 0], np.hypot(raw["u10"], raw["v10"])[:, 0, 0], rtol=1e-6)
+    data = load(path, lat=32.0, lon=-110.3)
+    assert data.heights.tolist() == [10.0]
+    np.testing.assert_allclose(data.speed[:, 0], np.hypot(raw["u10"], raw["v10"])[:, 0, 0], rtol=1e-6)
 
 
 def test_cloudnet(shared_data: Path) -> None:
     path = shared_data / "formats" / "cloudnet_20190517_mace-head_ecmwf.nc"
     raw = classic(path)
-    record = load(path)
-    assert_levels(record, raw["height"], np.hypot(raw["uwind"], raw["vwind"]))
+    data = load(path)
+    assert_levels(data, raw["height"], np.hypot(raw["uwind"], raw["vwind"]))
     expected = np.datetime64("2019-05-17T00:00", "s") + (raw["time"] * 3600).astype(int)
-    np.testing.assert_array_equal(record.time, expected)
-    assert (record.site.latitude, record.site.longitude, record.site.name) == (53.32, -9.92, "Mace-Head")
+    np.testing.assert_array_equal(data.time, expected)
+    assert (data.site.latitude, data.site.longitude, data.site.name) == (53.32, -9.92, "Mace-Head")
     # The same day, taken from the file by others.
     lines = (shared_data / "wind" / "ifs_macehead_20190517_hourly.csv").read_text().splitlines()[1:]
-    np.testing.assert_allclose(record.speed[:, :25].ravel(), [float(line.split(",")[3]) for line in lines], atol=6e-4)
+    np.testing.assert_allclose(data.speed[:, :25].ravel(), [float(line.split(",")[3]) for line in lines], atol=6e-4)
 
 
 def test_packed_numbers_missing_values_and_descending_axes(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_packed_numbers_missing_values_and_descending_axes(tmp_path: Path) -> No
     path = wind_files.write_netcdf3(
         tmp_path / "packed.nc", {"time": 5, "level": 8, "latitude": 3, "longitude": 4}, variables
     )
-    record = load(path, lat=54.0, lon=0.05)
-    assert (record.site.latitude, record.site.longitude) == (54.0, 0.0)
+    data = load(path, lat=54.0, lon=0.05)
+    assert (data.site.latitude, data.site.longitude) == (54.0, 0.0)
     ground = np.median(
         [
             np.interp(np.log(1013.25), np.log(LEVELS[::-1]), row[::-1])
@@ -173,10 +173,10 @@ def test_packed_numbers_missing_values_and_descending_axes(tmp_path: Path) -> No
         ]
     )
     heights = fields["z"][:, :, 0, 2] / GRAVITY - ground
-    assert record.level_heights is not None
-    np.testing.assert_allclose(record.level_heights, heights, atol=0.02)
-    np.testing.assert_allclose(record.speed, np.hypot(fields["u"], fields["v"])[:, :, 0, 2], rtol=1e-6)
-    assert np.isnan(record.speed[2, 3])
+    assert data.level_heights is not None
+    np.testing.assert_allclose(data.level_heights, heights, atol=0.02)
+    np.testing.assert_allclose(data.speed, np.hypot(fields["u"], fields["v"])[:, :, 0, 2], rtol=1e-6)
+    assert np.isnan(data.speed[2, 3])
 
 
 def test_preliminary_months_are_merged(tmp_path: Path) -> None:
@@ -194,10 +194,10 @@ def test_preliminary_months_are_merged(tmp_path: Path) -> None:
         both[:4, 0], both[4:, 1] = values[:4], values[4:]
         variables[name] = (axes, both, {})
     dims = {"time": 6, "expver": 2, "level": 8, "latitude": 1, "longitude": 1}
-    record = load(write_netcdf4(tmp_path / "expver.nc", dims, variables), surface_height=0.0)
-    assert len(record) == 6
-    np.testing.assert_allclose(record.speed, np.hypot(fields["u"], fields["v"])[:, :, 0, 0], rtol=1e-5)
-    assert not np.isnan(record.speed).any()
+    data = load(write_netcdf4(tmp_path / "expver.nc", dims, variables), surface_height=0.0)
+    assert len(data) == 6
+    np.testing.assert_allclose(data.speed, np.hypot(fields["u"], fields["v"])[:, :, 0, 0], rtol=1e-5)
+    assert not np.isnan(data.speed).any()
 
 
 def model_level_file(path: Path, times: int = 3, first: int = 100, **extra: np.ndarray) -> dict[str, np.ndarray]:
@@ -222,14 +222,14 @@ def model_level_file(path: Path, times: int = 3, first: int = 100, **extra: np.n
 
 def test_the_papers_archive_has_fixed_heights(tmp_path: Path) -> None:
     fields = model_level_file(tmp_path / "ml_2010_06.netcdf", first=70)
-    record = load(tmp_path / "ml_2010_06.netcdf", lat=53.0, lon=-10.0)
-    assert record.heights.tolist() == list(ICAO_HEIGHTS)
-    assert record.level_heights is None
+    data = load(tmp_path / "ml_2010_06.netcdf", lat=53.0, lon=-10.0)
+    assert data.heights.tolist() == list(ICAO_HEIGHTS)
+    assert data.level_heights is None
     speed = np.hypot(fields["u"], fields["v"])[:, :, 0, 0]
-    np.testing.assert_allclose(record.speed[:, 0], speed[:, -1], rtol=1e-5)  # level 137 is the lowest
-    np.testing.assert_allclose(record.speed, speed[:, ::-1][:, :25], rtol=1e-5)
-    assert record.time[0] == np.datetime64("2009-07-08T00:00")
-    assert any("standard atmosphere" in note for note in record.notes)
+    np.testing.assert_allclose(data.speed[:, 0], speed[:, -1], rtol=1e-5)  # level 137 is the lowest
+    np.testing.assert_allclose(data.speed, speed[:, ::-1][:, :25], rtol=1e-5)
+    assert data.time[0] == np.datetime64("2009-07-08T00:00")
+    assert any("standard atmosphere" in note for note in data.notes)
     ground = {"z": (("latitude", "longitude"), np.zeros((2, 2), "f4"), {})}
     axes = {"longitude": (("longitude",), [-10.0, -9.75], {}), "latitude": (("latitude",), [53.0, 52.75], {})}
     write_netcdf4(tmp_path / "geopotential.netcdf", {"longitude": 2, "latitude": 2}, axes | ground)
@@ -241,11 +241,11 @@ def test_the_papers_archive_has_fixed_heights(tmp_path: Path) -> None:
 def test_months_are_joined(tmp_path: Path) -> None:
     for number in range(3):
         new_cds(tmp_path / f"{number}.nc", times=24, seed=number, hours_from=24 * number - 2 * (number == 2))
-    record = load([tmp_path / "2.nc", tmp_path / "0.nc", tmp_path / "1.nc"])
-    assert len(record) == 70  # two hours overlap
-    np.testing.assert_array_equal(np.diff(record.time).astype(int), 3600)
+    data = load([tmp_path / "2.nc", tmp_path / "0.nc", tmp_path / "1.nc"])
+    assert len(data) == 70  # two hours overlap
+    np.testing.assert_array_equal(np.diff(data.time).astype(int), 3600)
     later = pressure_fields(24, 2, 1, 1)
-    np.testing.assert_allclose(record.speed[46], np.hypot(later["u"], later["v"])[0, :, 0, 0], rtol=1e-5)
+    np.testing.assert_allclose(data.speed[46], np.hypot(later["u"], later["v"])[0, :, 0, 0], rtol=1e-5)
 
 
 def test_heights_of_model_levels_from_temperature_and_pressure(shared_data: Path, tmp_path: Path) -> None:
@@ -262,14 +262,14 @@ def test_heights_of_model_levels_from_temperature_and_pressure(shared_data: Path
         q=raw["q"][:, low][:, ::-1, None, None] * grid,
         sp=raw["sfc_pressure"][:, None, None] * grid[0],
     )
-    record = load(tmp_path / "full.nc", lat=53.0, lon=-10.0)
+    data = load(tmp_path / "full.nc", lat=53.0, lon=-10.0)
     speed = np.hypot(fields["u"], fields["v"])[:, :, 0, 0][:, ::-1]
-    assert_levels(record, heights, speed)
+    assert_levels(data, heights, speed)
     del fields["sp"]
     fields["lnsp"] = np.full((25, 38, 2, 2), np.nan)
     fields["lnsp"][:, 0] = np.log(raw["sfc_pressure"])[:, None, None]
     model_level_file(tmp_path / "log.nc", times=25, **fields)
-    np.testing.assert_allclose(load(tmp_path / "log.nc", lat=53.0, lon=-10.0).heights, record.heights, rtol=1e-5)
+    np.testing.assert_allclose(load(tmp_path / "log.nc", lat=53.0, lon=-10.0).heights, data.heights, rtol=1e-5)
 
 
 def test_hydrostatic_heights_of_the_standard_atmosphere_are_the_fixed_ones() -> None:
@@ -297,17 +297,17 @@ def test_grib(tmp_path: Path) -> None:
     pytest.importorskip("cfgrib", reason="needs cfgrib and eccodes: pip install 'holdcourse[wind]'")
     messages, fields = grib_messages()
     path = write_grib(tmp_path / "download", messages, [54.0, 53.75, 53.5], [1.0, 1.25])
-    record = load(path, lat=53.8, lon=1.2)
-    assert (record.site.latitude, record.site.longitude) == (53.75, 1.25)
-    np.testing.assert_array_equal(record.time, np.datetime64("2020-01-01T00:00", "s") + 3600 * np.arange(4))
+    data = load(path, lat=53.8, lon=1.2)
+    assert (data.site.latitude, data.site.longitude) == (53.75, 1.25)
+    np.testing.assert_array_equal(data.time, np.datetime64("2020-01-01T00:00", "s") + 3600 * np.arange(4))
     z = fields["z"][:, :, 1, 1] / GRAVITY
     ground = np.median(z[:, 0] - (z[:, 1] - z[:, 0]) * np.log(1.013) / np.log(1000 / 975))
     heights = np.concatenate([np.full((4, 1), 10.0), z - ground], axis=1)
     speed = np.concatenate([np.full((4, 1), 5.0), np.hypot(fields["u"], fields["v"])[:, :, 1, 1]], axis=1)
     low = np.median(heights, axis=0) <= 3000
-    assert record.level_heights is not None
-    np.testing.assert_allclose(record.level_heights, heights[:, low], atol=0.01)
-    np.testing.assert_allclose(record.speed, speed[:, low], atol=1e-4)
+    assert data.level_heights is not None
+    np.testing.assert_allclose(data.level_heights, heights[:, low], atol=0.01)
+    np.testing.assert_allclose(data.speed, speed[:, low], atol=1e-4)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["download"]  # no index file is left behind
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DamagedFile, match="download cannot be read"):
@@ -321,10 +321,10 @@ def test_zip_of_the_store(shared_data: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name in names:
             packed.write(folder / name, f"../{name}")
-    record = load(archive, lat=31.744, lon=-110.0525)
+    data = load(archive, lat=31.744, lon=-110.0525)
     plain = load([folder / name for name in names], lat=31.744, lon=-110.0525)
-    np.testing.assert_array_equal(record.speed, plain.speed)
-    np.testing.assert_array_equal(record.heights, plain.heights)
+    np.testing.assert_array_equal(data.speed, plain.speed)
+    np.testing.assert_array_equal(data.heights, plain.heights)
     archive.write_bytes(archive.read_bytes()[:-50])
     with pytest.raises(DamagedFile, match="cannot be unpacked"):
         load(archive)

@@ -1,35 +1,17 @@
-r"""An exact Kalman filter for Matérn processes over time.
+r"""The temporal posterior's inner loops: an exact Kalman filter for Matérn processes over time, for steps of any size.
 
-Matérn processes over one step of time: transition and process noise, exact for steps of any size.
-
-=========  ===========================================================================================  ===========
+=========  ===========================================================================================  ============
 symbol     meaning                                                                                      shape
-=========  ===========================================================================================  ===========
-K          processes, the parts of the kernel
-d          derivatives that a part carries: 1 (static, nu = 1/2), 2 (nu = 3/2), 3 (nu = 5/2)
-layout     per part: d and where its states are, see `kalman`                                           (K, 4)
-rates      per part: sqrt(2 nu) / length scale in units of time (0: static), stationary variance        (K, 2)
-F, Q       transition and process noise (at stationary variance 1) of every part over one step          (K, 3, 3)
-a          rate times step: the step in units of the process' own time
-E          Erlang probabilities                                                                         (6,)
-=========  ===========================================================================================  ===========
-
-Derivative j is stored divided by rate^j. In units of a, with :math:`g(s) = s^j e^{-s} / j!` the response to an
-impulse, :math:`Q = q \int_0^a g^{(k)} g^{(l)}`; all entries are sums of the Erlang probabilities of `_erlang`, which
-are computed without cancellation: they keep their relative accuracy for steps of any size.
-
-Inner loops of the temporal posterior: an exact Kalman filter for Matérn processes over time.
-
-=========  ===========================================================================================  ===========
-symbol     meaning                                                                                      shape
-=========  ===========================================================================================  ===========
+=========  ===========================================================================================  ============
 K          parts of the kernel (independent processes that are added up)
 d          derivatives that a part carries: 1 (static, nu = 1/2), 2 (nu = 3/2), 3 (nu = 5/2)
 r          action features of a part
 m, D       sum over parts of d r; sum over parts of d
 layout     per part: d, r, first state, first feature                                                   (K, 4)
 rates      per part: sqrt(2 nu) / length scale in units of time (0: static), stationary variance        (K, 2)
-F, Q       transition and process noise (at stationary variance 1) of every part; see `matern`          (K, 3, 3)
+F, Q       transition and process noise (at stationary variance 1) of every part over one step          (K, 3, 3)
+a          rate times step: the step in units of the process' own time
+E          Erlang probabilities                                                                         (6,)
 w, P       mean and covariance of the state: part, then derivative, then feature                        (m,), (m, m)
 phi        action features: the process of a part at action x is phi[x] . state                         (n, R)
 mu, M      mean and covariance of the derivatives of all parts at each action, phi w and phi P phi^T    (D, n),
@@ -37,11 +19,15 @@ mu, M      mean and covariance of the derivatives of all parts at each action, p
 spread     per part: prior variance of each action                                                      (K, n)
 g, G       covariance of the state with a measurement; of the derivatives at each action, phi g         (m,), (D, n)
 totals     measurements; sum of surprise^2 / variance; sum of log variance                              (3,)
-=========  ===========================================================================================  ===========
+=========  ===========================================================================================  ============
 
 Derivative j is stored divided by rate^j, so that every state has a variance of the order of the process'. A step
 then acts on derivatives only, the same way for every feature. That is why mu and M can be carried along with the
 state: predicting n actions costs O(n D^2), whatever the number of features, and never touches P.
+
+In units of a, with :math:`g(s) = s^j e^{-s} / j!` the response to an impulse, :math:`Q = q \int_0^a g^{(k)} g^{(l)}`;
+all entries are sums of the Erlang probabilities of `_erlang`, which are computed without cancellation: they keep their
+relative accuracy for steps of any size.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Min-plus steps, backward and forward: the cheapest way into every action, and out of it.
 
-Min-plus steps: the cheapest way into every action after one move.
-
 ======== ========= ==============================================================================
 symbol   shape     meaning
 ======== ========= ==============================================================================
 V        (n,)      value of standing at each action; +inf where it is forbidden
 D        (n, n)    cost of a move from row to column
-U        (n,)      U[x] = min over y of V[y] + D[y, x]: the value after one move (or none)
-nearest  (n,)      cheapest move away from each action
+U        (n,)      looking back: U[x] = min over y of V[y] + D[y, x], the value after one move (or none)
+nearest  (n,)      cheapest move away from each action (looking back) or into it (looking forward)
 C        (T, n)    service costs
 lowest   (T,)      smallest service cost of each round
 W        (T, n)    cost to go: what the rounds t..T-1 cost, their `lowest` left out, if round t is served at x
@@ -18,27 +16,19 @@ shape    (d,)      number of positions along each axis
 gaps     (sum of   cost of each step along each axis, one axis after the other
          shape-1,)
 points   (d, n)    coordinates of the actions, in units of movement cost
-======== ========= ==============================================================================
-
-All values are sums of non-negative terms, so rounding stays relative: after T rounds a value is off by about T
-times the machine precision, whatever the scale, and a relative tolerance can tell ties from differences.
-
-Bellman backups for many contexts at once: the cheapest move out of every action.
-
-======== ========= ==============================================================================
-symbol   shape     meaning
-======== ========= ==============================================================================
 Q        (k, n)    value of serving at each action and going on from there, per context
 D_into   (n, n)    D_into[y, x]: cost of a move from x to y (the transpose of the movement costs);
                    +inf where the move is too far
-nearest  (n,)      cheapest move into each action
-U        (k, n)    U[i, x] = min over y of D_into[y, x] + Q[i, y]
+U        (k, n)    looking forward: U[i, x] = min over y of D_into[y, x] + Q[i, y]
 N, A     (k, k)    transition counts; closeness of contexts, 1 on the diagonal
 P        (k, k)    transition probabilities, from row to column
 ======== ========= ==============================================================================
 
-`minplus` looks back (the cheapest way into x), a plan looks forward (the cheapest way out of x); it is the same step
-with the transposed costs.
+The optimum in hindsight looks back (the cheapest way into x), a plan looks forward (the cheapest way out of x, in a
+Bellman backup for many contexts at once); it is the same step with the transposed costs.
+
+All values are sums of non-negative terms, so rounding stays relative: after T rounds a value is off by about T
+times the machine precision, whatever the scale, and a relative tolerance can tell ties from differences.
 """
 
 from __future__ import annotations
@@ -302,7 +292,7 @@ def backup_matrix(Q: Array, D_into: Array, nearest: Array, pruned: bool, U: Arra
 
 @njit(cache=True)
 def backup_grid(Q: Array, order: Indices, shape: Indices, gaps: Array, fixed: float, U: Array) -> None:
-    """U from Q on a full grid whose distance is a sum over the axes; see `minplus.relax_grid`."""
+    """U from Q on a full grid whose distance is a sum over the axes; see `relax_grid`."""
     for i in range(Q.shape[0]):
         relax_grid(Q[i], order, shape, gaps, fixed, U[i])
 

@@ -40,7 +40,7 @@ def distribution_error(p: Array) -> float:
 
 @njit(cache=True, error_model="numpy")
 def below(p: Array, parent: Ints) -> Array:
-    """z: the probability below each vertex."""
+    """Add up the probabilities p of the leaves into z, the probability of all leaves below each vertex."""
     z = np.zeros(parent.size)
     z[: p.size] = p
     for v in range(parent.size - 1):

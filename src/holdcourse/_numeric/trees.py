@@ -1,8 +1,4 @@
-"""Metrics and trees: checks, cheapest routes, FRT clustering, tight weights, tree distances.
-
-Checks on a matrix of movement costs, and the cheapest routes through one.
-
-Trees: FRT clustering, tight weights, tree distances.
+"""Metrics and trees: checks of movement costs, cheapest routes, FRT clustering, tight weights, tree distances.
 
 Notation
 --------

@@ -1,4 +1,4 @@
-"""The commands `holdcourse backtest`, on wind or on a plant's own record, and `holdcourse demo`."""
+"""The commands `holdcourse backtest`, on wind data or on a plant's own readings, and `holdcourse demo`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ plant_app = typer.Typer(
 )
 
 
-# -- a plant's own record ---------------------------------------------------------------------------------------------
+# -- a plant's own readings -------------------------------------------------------------------------------------------
 
 
 def _csv(path: Path) -> Path:
@@ -59,7 +59,7 @@ def _csv(path: Path) -> Path:
 def backtest_log(
     log: Annotated[
         Path,
-        typer.Option(callback=_csv, help="CSV of the plant's record: a row per measurement, with a header."),
+        typer.Option(callback=_csv, help="CSV of the plant's readings: a row per measurement, with a header."),
     ],
     action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
     cost: Annotated[str, typer.Option(help="Column of what was measured.")],
@@ -79,9 +79,9 @@ def backtest_log(
     out: Annotated[Path | None, typer.Option(help="Folder for backtest.json.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Would it have paid off at your plant? Policies on its own record.
+    """Would it have paid off at your plant? Policies on its own readings.
 
-    Every number is by a model of the record, and says so.
+    Every number is by a model of the readings, and says so.
 
     Example:
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
@@ -123,28 +123,28 @@ def backtest_log(
     Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
 
 
-class WindOrRecord(TyperCommand):
-    """`backtest FILE...` flies a wind record; `backtest --log` replays a plant's own, which takes other options."""
+class WindOrReadings(TyperCommand):
+    """`backtest FILE...` flies on wind data; `backtest --log` runs on a plant's readings, which takes other options."""
 
     @property
     def others(self) -> tuple[Any, ...]:
         """The command that it hands over to."""
-        return (PLANT_RECORD,)
+        return (PLANT_COMMAND,)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Hand over to the other command where a plant's record is given."""
+        """Hand over to the other command where a plant's readings are given."""
         if any(word == "--log" or word.startswith("--log=") for word in args):
-            return PLANT_RECORD.make_context(info_name, args, parent, **extra)
+            return PLANT_COMMAND.make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
-PLANT_RECORD = typer.main.get_command(plant_app)
+PLANT_COMMAND = typer.main.get_command(plant_app)
 
 
 # -- wind -------------------------------------------------------------------------------------------------------------
 
 
-@app.command(cls=WindOrRecord, epilog="For a plant's own record: holdcourse backtest --log plant.csv --help")
+@app.command(cls=WindOrReadings, epilog="For a plant's own readings: holdcourse backtest --log plant.csv --help")
 def backtest(
     files: Annotated[list[str], typer.Argument(help="Wind of one site: files or patterns (NetCDF, GRIB, CSV, ZIP).")],
     history: Annotated[
@@ -224,7 +224,7 @@ def backtest(
 ) -> None:
     """Would altitude control have paid off? Every policy on your wind.
 
-    Without other history, the first quarter of the record is taken for it.
+    Without other history, the first quarter of the wind data is taken for it.
 
     Example: [bold]holdcourse backtest lidar.csv[/]
 

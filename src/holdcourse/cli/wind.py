@@ -16,9 +16,9 @@ from holdcourse.archive import writing
 from holdcourse.cli.arguments import Json, check_out
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.errors import MissingExtra
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.info import describe, draw, strips
 from holdcourse.wind.files.load import load
-from holdcourse.wind.files.record import WindData
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Wind data: what a file holds."
@@ -67,7 +67,7 @@ def info(
     Example: [bold]holdcourse wind info 'lidar/*.csv' --timezone UTC --out report[/]
     """
     check_out(out)
-    record = load(
+    data = load(
         files,
         lat=lat,
         lon=lon,
@@ -78,7 +78,7 @@ def info(
         ceiling=ceiling,
         max_missing=max_missing,
     )
-    found, options = describe(record, max_gap=max_gap), options_of(typer.main.get_command(app))
+    found, options = describe(data, max_gap=max_gap), options_of(typer.main.get_command(app))
     found["notes"] = [with_options(note, options) for note in found["notes"]]
     written: list[Path] = []
     if out is not None:
@@ -86,18 +86,18 @@ def info(
             (out / "wind.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
             written.append(out / "wind.json")
             try:
-                written.append(draw(record, out / "wind.png"))
+                written.append(draw(data, out / "wind.png"))
             except MissingExtra as error:
                 typer.echo(f"note: no wind.png: {error}", err=True)
     if as_json:
         typer.echo(json.dumps(found))
         return
-    _show(record, found, max_gap)
+    _show(data, found, max_gap)
     for path in written:
         typer.echo(f"wrote {path}")
 
 
-def _show(record: WindData, found: dict[str, Any], max_gap: float) -> None:
+def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
     console = Console(highlight=False)
     step = found["step_hours"]
     console.print(f"[bold]{escape(found['layout'])}[/], {escape(found['site'])}")
@@ -118,7 +118,7 @@ def _show(record: WindData, found: dict[str, Any], max_gap: float) -> None:
     console.print(table)
     width = max(20, min(100, shutil.get_terminal_size().columns) - 8)
     console.print("Wind over time (taller is faster):")
-    for line in strips(record, width):
+    for line in strips(data, width):
         console.print(line, markup=False, soft_wrap=True)
     for note in found["notes"]:
         console.print(f"- {escape(note)}", soft_wrap=True)

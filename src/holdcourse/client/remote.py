@@ -40,7 +40,7 @@ class Sender:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections that no request uses; the next request opens a new one."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -283,7 +283,7 @@ class Service:
         return self._sender.request(method, path, body, key, is_long=is_long)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections to the service; a later request opens one again."""
         self._sender.close()
 
     def __enter__(self) -> Service:

@@ -7,6 +7,10 @@ ask the view's `model` about other contexts, as the protocols in `holdcourse.lea
 A `Rule` is what a policy holds, or a `RuleMaker` where it depends on the run's seed. A rule that keeps what it knows
 when it is moved is a `ResumableRule`; one that cannot work with every cost model says so as a `DemandingRule`.
 
+Random numbers belong to a round: each is the first one of Philox(key=seed, counter=[0, round, lane, 0]), the same as
+numpy's generator of that name gives, without the 40 microseconds that making one takes. Nothing has to be remembered
+between rounds, so a run can be resumed anywhere.
+
 Examples
 --------
 >>> import holdcourse as hc
@@ -16,11 +20,6 @@ Examples
 >>> view = hc.rules.View(costs=np.array([1.0, 0.8, 0.1]), context=None, allowed=np.ones(3, dtype=bool))
 >>> rule.step(state, view).action  # 0.1 there and 1.0 for the way, against 1.0 here
 0
-
-Random numbers that belong to a round: the first one of Philox(key=seed, counter=[0, round, lane, 0]).
-
-The same numbers as numpy's generator of that name gives, without the 40 microseconds that making one takes. Nothing has
-to be remembered between rounds, so a run can be resumed anywhere.
 """
 
 from __future__ import annotations
@@ -127,13 +126,13 @@ class Choice:
 
     @property
     def action(self) -> int:
-        """What was chosen."""
+        """The action that was chosen, by its index."""
         return self.state.action
 
 
 @runtime_checkable
 class Rule(Protocol):
-    """Decides, round by round. See the module's docstring."""
+    """Decides round by round, by pure functions: from a state and what the round shows to an action and a new state."""
 
     @property
     def problem(self) -> Problem:

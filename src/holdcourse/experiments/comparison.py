@@ -1,11 +1,8 @@
-"""Policies side by side on the cells of our benchmark: worlds, runs, and what they say.
+"""Policies side by side on the cells of our benchmark, as `holdcourse compare` shows them: worlds, runs, what they say.
 
-The worlds of `holdcourse compare`: a landscape on a 14 x 14 grid, 40 contexts, and a process that they follow.
-
-A cell is such a process and a weight rho of the service cost. Everything about a run follows from its seed, which is
-the number of its landscape: all policies meet the same landscapes, contexts, starts and noise.
-
-Policies side by side on the cells of our benchmark: the runs, and what they say.
+A world is a landscape on a 14 x 14 grid, 40 contexts, and a process that they follow. A cell is such a process and a
+weight rho of the service cost. Everything about a run follows from its seed, which is the number of its landscape: all
+policies meet the same landscapes, contexts, starts and noise.
 
 A ratio is what a policy paid over what the clairvoyant optimum would have paid on the same landscape and contexts.
 Standard errors are over landscapes. Differences are paired by landscape; the error of a mean over cells is that of the

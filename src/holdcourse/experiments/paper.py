@@ -1,11 +1,8 @@
-"""The paper's experiments, as sweeps.
+"""The paper's experiments, as sweeps: synthetic (its section 5, Figure 2) and airborne wind (its section 5.1).
 
-The paper's synthetic experiments (its section 5, Figure 2).
-
-The paper's airborne wind experiments (its section 5.1, Figures 1 and 3, and the appendix).
-
-The paper's wind file cannot be shipped. On the bundled data (one site, 10 to 750 m) other summers stand in for the
-paper's other sites; with the paper's own files, `WindPlan.on(folder)`, sites, months and altitudes are the paper's.
+Those of airborne wind are its Figures 1 and 3, and the appendix. The paper's wind file cannot be shipped. On the
+bundled data (one site, 10 to 750 m) other summers stand in for the paper's other sites; with the paper's own files,
+`WindPlan.on(folder)`, sites, months and altitudes are the paper's.
 """
 
 from __future__ import annotations
@@ -34,8 +31,8 @@ from holdcourse.experiments.runs import (
     WorldConfig,
     digest,
 )
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.load import bundled, load
-from holdcourse.wind.files.record import WindData
 from holdcourse.wind.physics import WindWorld, wind_world
 from holdcourse.wind.policy.policies import FALLBACK_MEAN, Setting
 from holdcourse.worlds.synthetic import SyntheticWorld

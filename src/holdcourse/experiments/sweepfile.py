@@ -77,7 +77,7 @@ Place: TypeAlias = tuple[int | str, ...]  # of a key: the names and numbers on t
 
 
 class SweepFile(Frozen):
-    """A sweep file. Every key is described by `json_schema`; `example.EXAMPLE` shows them at work."""
+    """A sweep file. Every key is described by `json_schema`; `EXAMPLE` shows them at work."""
 
     name: str = Field(min_length=1, description="how the experiment is called in tables")
     rounds: int = Field(gt=0, description="decisions of a run")

@@ -2,19 +2,7 @@
 
 `LowerBound` shows the lower confidence bounds of a posterior (GP-MD, CGP-LCB); `Mapped` does so for a cost that is a
 function of what is learned; `KnownCosts` shows the true costs (MD-Known, MinC-Known). A model is mutable: it learns.
-
-Examples
---------
->>> import holdcourse as hc
->>> from sklearn.gaussian_process.kernels import RBF
->>> belief = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)))
->>> model = hc.costs.LowerBound(belief, width=2.0)
->>> model.estimate(0.2).costs.tolist()  # nothing is known: mean 0 less twice a deviation of 1
-[-2.0, -2.0, -2.0]
->>> model.learn(1, 0.2, 3.0)  # the weight of the measurement
-1.0
-
-What a cost model is and what it may be asked, and the checks that costs from outside pass.
+Costs that come from outside are checked here.
 
 Every model is a `CostModel`. What only some can do has a protocol of its own, which is looked for with `isinstance`:
 
@@ -27,6 +15,17 @@ protocol            method                               who asks
 `ExpertCosts`       ``of_expert(j)``                     `Hedged`, whose experts have models of their own
 `Gains`             ``maximise``                         whoever must know whether measurements are gains
 ==================  ===================================  ==============================================================
+
+Examples
+--------
+>>> import holdcourse as hc
+>>> from sklearn.gaussian_process.kernels import RBF
+>>> belief = hc.posterior(hc.Problem([0.0, 0.5, 1.0]), hc.Kernel(RBF(0.5), RBF(0.3)))
+>>> model = hc.costs.LowerBound(belief, width=2.0)
+>>> model.estimate(0.2).costs.tolist()  # nothing is known: mean 0 less twice a deviation of 1
+[-2.0, -2.0, -2.0]
+>>> model.learn(1, 0.2, 3.0)  # the weight of the measurement
+1.0
 """
 
 from __future__ import annotations
@@ -178,7 +177,7 @@ class Gains(Protocol):
 
     @property
     def maximise(self) -> bool:
-        """Whether they are gains."""
+        """Whether measurements and costs shown are gains, of which more is better."""
         ...
 
 
@@ -519,6 +518,6 @@ def Mapped(  # noqa: N802 - it reads as what it makes
 
 
 def _columns(names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Arrays:
-    """Records (action, context, numbers) as one array per field."""
+    """Rows (action, context, numbers) as one array per field."""
     types = (np.int64, *(np.float64 for _ in names[1:]))
     return {name: np.array([row[k] for row in rows], dtype=types[k]) for k, name in enumerate(names)}

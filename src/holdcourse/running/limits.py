@@ -121,7 +121,7 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class Position:
     """Where the machine is, and how it came there.
 
     Attributes
@@ -135,28 +135,28 @@ class Whereabouts:
 
     @property
     def action(self) -> int:
-        """Where it is."""
+        """The action at which the machine is now."""
         return self.arrivals[-1][1]
 
     @property
     def moves(self) -> tuple[int, ...]:
-        """Rounds of its newest moves, oldest first."""
+        """The rounds of its newest moves, oldest first."""
         return tuple(past for past, _ in self.arrivals[1:])
 
-    def after(self, action: int, round: int, limits: Limits) -> Whereabouts:  # noqa: A002
-        """Where it is after playing `action` in `round`, the next one."""
+    def after(self, action: int, round: int, limits: Limits) -> Position:  # noqa: A002
+        """The position after playing `action` in `round`, the next one."""
         if action == self.action:
             return self
         reach = max(limits.min_dwell, limits.window or 0)
         old = sum(past <= round - reach for past, _ in self.arrivals)
-        return Whereabouts((*self.arrivals[max(old - 1, 0) :], (round, action)))
+        return Position((*self.arrivals[max(old - 1, 0) :], (round, action)))
 
-    def renamed(self, places: Sequence[int], here: int, newest: int) -> Whereabouts:
+    def renamed(self, places: Sequence[int], here: int, newest: int) -> Position:
         """The same in other actions, `places[k]` for action k; it is at `here` after round `newest`."""
         arrivals = tuple((past, places[action]) for past, action in self.arrivals)
-        return Whereabouts(arrivals if arrivals[-1][1] == here else (*arrivals, (newest, here)))
+        return Position(arrivals if arrivals[-1][1] == here else (*arrivals, (newest, here)))
 
-    def corrected(self, action: int, round: int, newest: int) -> Whereabouts:  # noqa: A002
+    def corrected(self, action: int, round: int, newest: int) -> Position:  # noqa: A002
         """The same, except that it was at `action` in `round`; `newest` is the last round played."""
         before = [arrival for arrival in self.arrivals if arrival[0] < round]
         if not before:  # too long ago to matter
@@ -166,13 +166,13 @@ class Whereabouts:
             back = next(there for past, there in reversed(self.arrivals) if past <= round + 1)
             after += [] if back == action else [(round + 1, back)]
             after += [arrival for arrival in self.arrivals if arrival[0] > round + 1]
-        return Whereabouts((*before, *after))
+        return Position((*before, *after))
 
 
 def nearest_permitted(
     problem: Problem,
     limits: Limits,
-    where: Whereabouts,
+    where: Position,
     wanted: int,
     allowed: Mask,  # (n,)
     round: int,  # noqa: A002

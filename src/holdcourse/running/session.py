@@ -23,7 +23,7 @@ from holdcourse.errors import InvalidInput, NoActionLeft
 from holdcourse.learning.costs import maximises
 from holdcourse.running.decision import Decision, Order, Record, Request
 from holdcourse.running.events import Ask, AskDetails, Body, Episode, Identity, Learn, Previous, Redirect, Tell, digest
-from holdcourse.running.limits import Guard, Limits, Mask, Whereabouts, nearest_permitted
+from holdcourse.running.limits import Guard, Limits, Mask, Position, nearest_permitted
 
 LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
 # What must come out the same when a recorded decision is taken again.
@@ -42,7 +42,7 @@ class Origin:
     round: int = 0
     episode: int = 0
     previous: Previous | None = None
-    where: Whereabouts | None = None
+    where: Position | None = None
     cool_until: int = 0
     allowed: tuple[int, ...] | None = None
 
@@ -105,7 +105,7 @@ class Session:
             self.pilot.state = self.pilot.rule.begin(self.start, self.seed, self.origin.round)
         self.round = self.origin.round
         self.episode = self.origin.episode
-        self.where = self.origin.where or Whereabouts(((self.round - 1, self.start),))
+        self.where = self.origin.where or Position(((self.round - 1, self.start),))
         self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
         self.mask: Mask = np.full(self.policy.problem.n, self.origin.allowed is None)  # of the newest question
         self.mask[list(self.origin.allowed or ())] = True
@@ -249,7 +249,7 @@ class Session:
         """In the newest round the machine was, or is now, at `place`."""
         newest = self.round - 1
         corrected = self.where.corrected(place, newest, newest)
-        self.where = corrected if corrected.action == place else Whereabouts(((newest, place),))
+        self.where = corrected if corrected.action == place else Position(((newest, place),))
         self.pilot.move_to(place)
 
     def _measured(self, action: int, context: Any, measurement: float | None) -> None:
@@ -263,7 +263,7 @@ class Session:
         """End the episode and begin the next one at `start`."""
         self.pilot.new_episode(start)
         self.episode += 1
-        self.where = Whereabouts(((self.round - 1, start),))
+        self.where = Position(((self.round - 1, start),))
         self.cool_until = 0
 
     def record(self, decision_id: str) -> Record:
@@ -317,7 +317,7 @@ class Session:
         self._begin()
         self.pilot.restore(under("pilot.", arrays))
         self.round, self.episode = state["round"], state["episode"]
-        self.where = Whereabouts(tuple((past, action) for past, action in state["where"]))
+        self.where = Position(tuple((past, action) for past, action in state["where"]))
         self.cool_until = state["cool_until"]
         self.mask[:] = state["allowed"] is None
         self.mask[list(state["allowed"] or ())] = True

@@ -36,7 +36,7 @@ WEB_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
-class Testimony:
+class Statement:
     """What a witness was told: at some time this record had so many events, and the last had this hash."""
 
     record: str
@@ -49,7 +49,7 @@ class Testimony:
         return json.dumps({**vars(self), "hmac": self._signature(key)}, sort_keys=True)
 
     @classmethod
-    def read(cls, line: str, key: bytes) -> Testimony | None:
+    def read(cls, line: str, key: bytes) -> Statement | None:
         """A line as it was signed; None where the signature is not this key's."""
         with suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
             found = json.loads(line[line.index("{") :])  # a system's log puts the time before it
@@ -98,7 +98,7 @@ class Witness:
         self._send = _sink(str(sink))
         self.sink, self.every_s = str(sink), every_s
         self._wake: queue.SimpleQueue[threading.Event | None] = queue.SimpleQueue()
-        self._latest: dict[str, Testimony] = {}  # by record, what is not told yet
+        self._latest: dict[str, Statement] = {}  # by record, what is not told yet
         self._due: dict[str, float] = {}  # by record, when the next line may be told
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -106,7 +106,7 @@ class Witness:
     def saw(self, record: str, events: int, chain: str, at: str, *, now: bool = False) -> None:
         """How far a record has come; told at once if `now` or if it was not told lately, else when that is due."""
         with self._lock:
-            self._latest[record] = Testimony(record, events, chain, at)
+            self._latest[record] = Statement(record, events, chain, at)
             if now:
                 self._due[record] = 0.0
             if self._thread is None or not self._thread.is_alive():  # none yet, or this process was forked
@@ -142,14 +142,14 @@ class Witness:
             ready = [record for record in self._latest if self._due.get(record, 0.0) <= now]
             said = [self._latest.pop(record) for record in ready]
             self._due |= dict.fromkeys(ready, now + self.every_s)
-        for testimony in said:
+        for statement in said:
             try:
-                self._send(testimony.signed(self._key))
+                self._send(statement.signed(self._key))
             except Exception as error:  # whatever it was, the others must still be told, and this one again later
                 logger.error("the witness %s cannot be told: %s", self.sink, error)
                 with self._lock:
-                    self._latest.setdefault(testimony.record, testimony)
-                    self._due[testimony.record] = time.monotonic() + max(self.every_s, RETRY_S)
+                    self._latest.setdefault(statement.record, statement)
+                    self._due[statement.record] = time.monotonic() + max(self.every_s, RETRY_S)
 
 
 def read_key(path: str | Path) -> bytes:
@@ -174,7 +174,7 @@ def contradictions(
     for line in lines:
         if not line.strip():
             continue
-        said = Testimony.read(line, key)
+        said = Statement.read(line, key)
         if said is None:
             unsigned += 1
         elif said.record == record:

@@ -92,7 +92,7 @@ def check_cost_model(
 
 
 class _Trial:
-    """Records to tell a model of each kind, in two halves, and the questions to ask it afterwards."""
+    """Measurements to tell a model of each kind, in two halves, and the questions to ask it afterwards."""
 
     def __init__(
         self,

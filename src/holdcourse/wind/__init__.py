@@ -9,7 +9,7 @@ WindData(4416 times 2010-07-01T00:00:00..2010-12-31T23:00:00, 7 heights 10..750 
 
 from __future__ import annotations
 
+from holdcourse.wind.files.data import Gap, Site, WindData
 from holdcourse.wind.files.load import bundled, load
-from holdcourse.wind.files.record import Gap, Site, WindData
 
 __all__ = ["Gap", "Site", "WindData", "bundled", "load"]

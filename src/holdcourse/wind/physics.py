@@ -1,13 +1,10 @@
-"""A turbine that may change its altitude: power curves, and the world that it flies in.
+"""A turbine that may change its altitude: power curves, and a world of the wind that it would have met.
 
-From wind speed to energy: power curves, and what they promise over an interval of speeds.
+A power curve leads from wind speed to energy, also as what it promises over an interval of speeds. Powers are in kW,
+energies in kWh, speeds in m/s.
 
-Powers are in kW, energies in kWh, speeds in m/s.
-
-The wind world: a turbine that may change its altitude, and the wind that it would have met.
-
-Everything is in kWh. Service cost of an altitude is the energy it makes less than the best altitude of that hour;
-`rho` multiplies the energy made, not the energy lost to moving.
+The world counts everything in kWh. Service cost of an altitude is the energy it makes less than the best altitude of
+that hour; `rho` multiplies the energy made, not the energy lost to moving.
 """
 
 from __future__ import annotations

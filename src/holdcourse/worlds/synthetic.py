@@ -1,8 +1,6 @@
-"""The paper's synthetic landscapes, and the processes that their contexts follow.
+"""The paper's synthetic landscapes: costs drawn from a Gaussian process over a grid of actions and a list of contexts.
 
-Processes that contexts may follow: what a world shows round after round, out of a list of contexts.
-
-The paper's synthetic landscapes: costs drawn from a Gaussian process over a grid of actions and a list of contexts.
+The processes that contexts follow are here as well: what a world shows round after round, out of its list.
 
 A draw g from GP(0, kernel) on all actions and contexts becomes the cost ``rho * scale * (g - min g)``, where `scale` is
 such that at rho = 1 the mean cost equals the mean of the distance matrix, its zero diagonal included: the paper speaks

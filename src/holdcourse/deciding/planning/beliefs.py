@@ -1,6 +1,7 @@
 """What a plan believes of the contexts to come: a chain learned from those seen, and forecasts.
 
-The chain of contexts: which context follows which, learned from what was seen, in bounded memory.
+The chain says which context follows which, in bounded memory. It is what the planning rule remembers, together with
+what is believed and planned in each of its contexts (`Table`) and how well forecasts did (`ForecastScores`).
 
 **Representatives.** Each context seen is kept as a representative, up to a capacity (64). Contexts closer than
 `SAME` correlation lengths share one. When the capacity is reached, a new context joins its nearest representative, or,
@@ -11,18 +12,14 @@ contexts were seen, and no more than one changes in a round.
 **Distances** between contexts are counted in correlation lengths: `scale` per axis, or, where nobody says, a fifth of
 the range seen. An axis with a `period` (hour of day: 24) is a circle.
 
-Forecasts of contexts: reading them, and how far to trust them.
-
-A forecast is a list of contexts for the next rounds, (h,) or (h, d); with one column more, (h, d + 1), the last one is
-the forecaster's own confidence in each step, from 0 to 1. Any length will do; what lies beyond `LEADS` rounds is not
+**A forecast** is a list of contexts for the next rounds, (h,) or (h, d); with one column more, (h, d + 1), the last one
+is the forecaster's own confidence in each step, from 0 to 1. Any length will do; what lies beyond `LEADS` rounds is not
 used.
 
 **Trust.** For every lead (one round ahead, two, ...) we keep how close past forecasts came to the context that followed
 and how close the learned chain came, on a scale from 0 (unrelated) to 1 (the same). The trust in a lead is the share of
 the chain's shortfall that the forecast makes up: (forecast - chain) / (1 - chain), between 0 and 1. A shuffled forecast
 is no closer than chance, so its trust falls to 0; a true one rises to 1. Old rounds fade, so trust can be won and lost.
-
-What the planning rule remembers: the chain of contexts, and what is believed and planned in each of them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,4 @@
-"""Plans ahead in time, on what the model predicts and forecasts say.
-
-Moves as a plan sees them: the cheapest way onward from everywhere, and the best one from where we are.
-
-Forecasts of what will be measured: kept until their time has come, so that their errors can be watched.
-
-A forecast has one row per round to come, the next round first, and one column per action; with one column more,
-(h, n + 1), the last one is the forecaster's own standard deviation of the row. What lies beyond `LEADS` rounds is not
-used. The newest word on a time counts; rounds without a forecast live on the older ones.
-
-A rule does not see measurements, and a cost model no forecasts. So the rule keeps what was said, and hands it to the
-model as an `Outlook` whenever it asks; the model compares it with what it has measured.
-
-The rule for contexts that are time: plan a few rounds ahead on what the cost model predicts for them.
+"""The rule for contexts that are time: plan a few rounds ahead on what the model predicts and forecasts say.
 
 Each round it asks the cost model about the next rounds (`costs_at` of times to come), finds the cheapest way through
 them by dynamic programming, backwards from the last one, and takes the first step of it:
@@ -22,8 +9,13 @@ with c the caution. Next round it has learned something and plans anew. It fits 
 predictions fade to what is usual the farther ahead they are; the hope of learning something on the way is not part of
 the plan, except as far as the model's own costs are hopeful.
 
-**Forecasts** are predictions of what will be measured, for every action in the next rounds; see
-`holdcourse.deciding.planning.lookahead`. They are handed to models that are `ForecastCosts`.
+**Forecasts** are predictions of what will be measured. A forecast has one row per round to come, the next round first,
+and one column per action; with one column more, (h, n + 1), the last one is the forecaster's own standard deviation of
+the row. What lies beyond `LEADS` rounds is not used. The newest word on a time counts; rounds without a forecast live
+on the older ones. Each is kept until its time has come, so that its errors can be watched.
+
+A rule does not see measurements, and a cost model no forecasts. So the rule keeps what was said, and hands it as an
+`Outlook` to a model that is a `ForecastCosts` whenever it asks; the model compares it with what it has measured.
 """
 
 from __future__ import annotations
@@ -113,7 +105,7 @@ def out_of_plan(available: Array) -> Mask | None:
 
 LEADS = 24  # rounds ahead that a forecast is used for
 REMEMBERED = 72  # rounds whose forecasts are kept to be compared with what was measured
-NAMES = ("outlook.issued", "outlook.heard", "outlook.said")
+NAMES = ("outlook.issued", "outlook.forecasts", "outlook.said")
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +188,7 @@ class IssuedForecasts:
 
 @dataclass(frozen=True, eq=False)
 class Lookahead:
-    """Plan over predicted costs. See the module's docstring.
+    """Plan a few rounds ahead over predicted costs, and take the first step; for contexts that are time.
 
     Parameters
     ----------

@@ -1,6 +1,4 @@
-"""Plans on a learned chain of contexts: the rule, and the policies that use it.
-
-The rule that plans: value iteration on a learned chain of contexts, warm-started and a little each round.
+"""Plans on a learned chain of contexts: value iteration, warm-started, a little each round, and its policies.
 
 =========  ==================================================================================  ========
 symbol     meaning                                                                             shape
@@ -19,20 +17,15 @@ attains the minimum for the context and the place at hand.
 **Optimism, shared over contexts.** An action is as attractive as its *mean over the contexts to come* may be, not as
 all its contexts at their luckiest together. The bound of that mean is sum o m - sqrt(b'Rb) with b weighted by o and R
 the correlation of contexts; its gradient gives each context the part b (R o b) / sqrt(...) of the optimism, which is b
-times the correlation of its cost with that mean. Contexts that rarely matter lend little hope. See docs/theory.
+times the correlation of its cost with that mean. Contexts that rarely matter lend little hope. See
+docs/theory/planning.md.
 
 **Rows grow stale on purpose.** Asking the cost model about all contexts each round would be most of the work. Asked are
 the present context, those nearest to the one measured last, where most has changed, and those asked longest ago.
 Everything is in the state, so a run can be resumed to the last bit.
 
-Planning policies by name.
-
-================  ====================================  ============================================
-policy            cost vector it sees                   rule
-================  ====================================  ============================================
-`planner`         lower bounds of the Gaussian process  plan on the learned chain of contexts
-`planner_known`   true costs, as shown so far           the same
-================  ====================================  ============================================
+**Policies.** `planner` sees the lower bounds of the Gaussian process, `planner_known` the true costs, as shown so far;
+both plan on the learned chain of contexts.
 """
 
 from __future__ import annotations
@@ -66,7 +59,7 @@ CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a repres
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Plan on a learned chain of contexts. See the module's docstring.
+    """Plan on a learned chain of contexts, by two sweeps of value iteration each round.
 
     Parameters
     ----------

@@ -1,23 +1,19 @@
-"""What is fitted, and how likely measurements make it.
-
-What is fitted: the parameters of a kernel and the noise, with the bounds and weak priors that inputs suggest.
-
-Parameters are kept as logarithms, in one vector theta (p,): for each product kernel its variance, its action and its
-context parameters, and at the end the noise deviation, if that is fitted. Measurements count in units of their own
-scale here, so an expected variance is 1.
-
-The log likelihood of measurements and its gradient in the parameters.
+"""What is fitted to measurements, and how likely they make it: parameters, their weak priors, likelihood and gradient.
 
 =========  ===================================================================================================  =======
 symbol     meaning                                                                                              shape
 =========  ===================================================================================================  =======
-theta      logarithms of the parameters, see `parameters`                                                       (p,)
+theta      logarithms of the parameters                                                                         (p,)
 z          measurements less their mean (or the given prior mean), in units of their scale                      (t,)
 m          the constant left of the prior mean that fits best; 0 where a prior mean is given
 cov        covariance of z under theta, noise included                                                          (t, t)
 alpha      cov^-1 (z - m)                                                                                       (t,)
 pull       alpha alpha^T - cov^-1, twice the derivative of the log likelihood by cov                            (t, t)
 =========  ===================================================================================================  =======
+
+The vector theta holds, for each product kernel, its variance, its action and its context parameters, and at the end the
+noise deviation, if that is fitted. Bounds and priors are those that the inputs suggest. Measurements count in units of
+their own scale, so an expected variance is 1.
 
 What is maximised is log p(z | theta, m) + log p(theta) + log p(m). The priors are weak: log-normal in each parameter,
 normal in m. With five measurements they decide, with two hundred they are not felt. The gradient by m is 0 at the best

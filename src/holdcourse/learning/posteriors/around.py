@@ -1,20 +1,17 @@
 """Posteriors that stand around another one: exact first and flat later, and one that fits its own kernel.
 
-What a posterior that wraps another one delegates to it.
+What both leave to the one inside is in `DelegatingPosterior`.
 
-Exact first, flat later: for contexts that nobody has declared.
+**Exact first, flat later**, for contexts that nobody has declared. While there are few measurements the exact posterior
+is cheap, and nothing is known of where contexts lie. At 256 measurements, and at every doubling after that, the
+contexts seen are tried as a basis (their list if it is short, else the box around them). As soon as that basis is small
+enough, everything learned moves into it. The choice depends on counts only, so a run that is stopped and resumed makes
+the same ones.
 
-While there are few measurements the exact posterior is cheap, and nothing is known of where contexts lie. At 256
-measurements, and at every doubling after that, the contexts seen are tried as a basis (their list if it is short, else
-the box around them). As soon as that basis is small enough, everything learned moves into it. The choice depends on
-counts only, so a run that is stopped and resumed makes the same ones.
-
-A posterior that finds its own kernel: ``kernel="auto"``.
-
-Kernel, noise and prior mean are fitted to the first measurement, the second, the fourth, and so on, with bounded work
-(`Refitter`). A fit that changes little is ignored, so that everything learned stays. One that changes much starts a
-new posterior from the measurements that the refitter keeps: all of them up to its capacity, then the newest ones and a
-sample of the older.
+**One that finds its own kernel**, ``kernel="auto"``. Kernel, noise and prior mean are fitted to the first measurement,
+the second, the fourth, and so on, with bounded work (`Refitter`). A fit that changes little is ignored, so that
+everything learned stays. One that changes much starts a new posterior from the measurements that the refitter keeps:
+all of them up to its capacity, then the newest ones and a sample of the older.
 """
 
 from __future__ import annotations

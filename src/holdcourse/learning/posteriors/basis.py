@@ -1,6 +1,4 @@
-"""From a kernel to a finite number of weights.
-
-A finite basis for a kernel: products of action features and context features, with a known truncation error.
+"""From a kernel to a finite number of weights: products of action and context features, truncated by a known error.
 
 =======  ===========================================================================================  ==============
 symbol   meaning                                                                                      shape
@@ -17,19 +15,17 @@ eps      largest prior variance discarded anywhere on the covered contexts
 The kernel is k = k_hat + R with k_hat = sum over kept pairs (j, i) of psi_j psi_j' Phi_i Phi_i', and R positive
 semidefinite: under weights of prior covariance I the basis is a Gaussian process that knows a little less.
 
-The features of a context list or box are made in one piece. Appending features to present ones looks simpler but loses
-ten digits each time: functions that are tiny on the contexts covered so far are known there to rounding only, and large
-beyond.
-
-Where the weights are: the bases of all parts of a kernel, one after the other, and which contexts they cover.
-
-Weights are stored context-major: a segment for each context feature, with one weight for each action feature that it is
-paired with.
+**Where the weights are.** The bases of all parts of a kernel stand one after the other. Weights are stored
+context-major: a segment for each context feature, with one weight for each action feature that it is paired with.
 
 **Growing.** When a context is not covered, the basis is made anew for a wider box or a longer list. On the contexts
 covered before, the new context features are combinations of the old ones, psi_new = C^T psi_old (up to sqrt(eps)), so
 the new features of every old measurement are its old ones times a matrix B, and what it told about the old weights it
 tells about the new: no measurement has to be kept, and the size of the state depends on the basis, never on t.
+
+The features of a context list or box are made in one piece. Appending features to present ones looks simpler but loses
+ten digits each time: functions that are tiny on the contexts covered so far are known there to rounding only, and large
+beyond.
 """
 
 from __future__ import annotations

@@ -1,33 +1,29 @@
-"""The flat posterior: a fixed number of weights, and the linear algebra that it needs.
+"""The flat posterior: Bayesian linear regression on a product basis, whose cost does not grow with measurements.
 
-Linear algebra of the weight-space posterior: what BLAS and LAPACK do better than our own loops.
-
-Arrays are in row order here and in column order there: the lower triangle of S is the upper one of S.T.
-
-A posterior whose cost does not grow: Bayesian linear regression on the product basis of `gp.basis`.
-
-======  ==============================================================================================  ========
+======  ==============================================================================================  ============
 symbol  meaning                                                                                         shape
-======  ==============================================================================================  ========
+======  ==============================================================================================  ============
 w, S    mean and covariance of the weights; prior 0 and I. S is kept as its lower triangle              (m,), (m, m)
 phi     features of one action in one context                                                           (m,)
 g, s    S phi and lambda + phi S phi of the last measurement: S - g g^T / s is still to be made         (m,), ()
 psi     features of a context                                                                           (J,)
 Phi     features of the actions                                                                         (n, r)
 a       forgetting factor: before each measurement w <- a w and S <- a^2 S + (1 - a^2) I
-======  ==============================================================================================  ========
+======  ==============================================================================================  ============
 
-One decision reads and writes S once (`predict`, which also makes the pending rank-1 change) and reads it once more
-(`condition`): two passes over half a symmetric matrix are less traffic than one fused pass over all of it, and half the
-state.
+The basis is that of `learning.posteriors.basis`. One decision reads and writes S once (`predict`, which also makes the
+pending rank-1 change) and reads it once more (`condition`): two passes over half a symmetric matrix are less traffic
+than one fused pass over all of it, and half the state. BLAS and LAPACK do this better than our own loops. Arrays are in
+row order here and in column order there: the lower triangle of S is the upper one of S.T.
 
 **What truncation costs.** With k = k_hat + R, R positive semidefinite and eps = sup R, the exact deviation lies between
 the one predicted and that plus B = sqrt(eps) (1 + sqrt(t) std / sqrt(lambda)), and the root mean square error of the
 mean over the prior is at most B. It is loose. See `truncation_bound`.
 
 **A context that is not covered** loses nothing in `predict`: the prior variance that the basis misses there is added
-back. `condition` grows the basis first (see `gp.layout`): a declared or growing box is widened, a list gets one context
-more. Measurements from before then enter with an error of variance eps, so the upper half of the bound still holds.
+back. `condition` grows the basis first (see `learning.posteriors.basis`): a declared or growing box is widened, a list
+gets one context more. Measurements from before then enter with an error of variance eps, so the upper half of the bound
+still holds.
 """
 
 from __future__ import annotations
@@ -135,7 +131,7 @@ class FlatPosterior:
     prior
         Kernel, prior mean, noise.
     layout
-        The basis; see `gp.layout`.
+        The basis; see `learning.posteriors.basis`.
     forgetting
         1 keeps every measurement at full weight; slightly less lets old ones fade by this factor per measurement.
     """

@@ -1,32 +1,26 @@
-"""The temporal posterior: a kernel in time as a state, filtered exactly.
+"""The temporal posterior, for contexts that are time: an exact Kalman filter of a sum of Matérn processes.
 
-A kernel over actions and time as a linear system: a sum of Matérn processes, each with features of the actions.
-
-A process with covariance Matérn 1/2, 3/2 or 5/2 is Markov in its value and first derivatives: 1, 2 or 3 numbers for
-every feature of the actions.
-
-A posterior for contexts that are time: the exact Kalman filter of a sum of Matérn processes over the actions.
-
-========  =========================================================================================  ===========
+========  =========================================================================================  =================
 symbol    meaning                                                                                    shape
-========  =========================================================================================  ===========
+========  =========================================================================================  =================
 phi       action features, phi phi^T is the action covariance; parts with the same one share them    (n, R)
 w, P      mean and covariance of the state: per part its derivatives in time, per derivative         (m,), (m, m)
           one number for each feature
 mu, M     mean and covariance of the derivatives of all parts at each action                         (D, n), (D, D, n)
 eps       prior variance discarded with the smallest features
-========  =========================================================================================  ===========
+========  =========================================================================================  =================
 
-A part is a process in time with covariance Matérn 1/2, 3/2 or 5/2 (1, 2 or 3 derivatives make it Markov), or a static
-one, times any covariance of the actions. A step of time is discretised exactly, whatever its length, so rounds may be
-missing or irregular, and several measurements may share a time. The state has the same size after a year as on the
-first day, and one measurement costs O(m^2 + n m). See `_numeric.kalman` for the equations.
+A part is a process in time with covariance Matérn 1/2, 3/2 or 5/2, or a static one, times any covariance of the
+actions. Such a process is Markov in its value and first derivatives: 1, 2 or 3 numbers for every feature of the
+actions. A step of time is discretised exactly, whatever its length, so rounds may be missing or irregular, and several
+measurements may share a time. The state has the same size after a year as on the first day, and one measurement costs
+O(m^2 + n m). See `_numeric.kalman` for the equations.
 
 **Time runs forward.** Measurements are told in the order of their times, and predictions are for the time of the last
 one or later; predicting does not move the state. What came late would need the smoothed past, which is not kept: that
 is an error, and the exact and flat methods accept it.
 
-Only the features are truncated; the bound on what this costs is that of `gp.flat`, at an eps of 1e-12.
+Only the features are truncated; the bound on what this costs is that of `learning.posteriors.flat`, at an eps of 1e-12.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from holdcourse.running.events import Author
 from holdcourse.service.core.refusals import Busy, ClientLeft
 
 Place: TypeAlias = "asyncio.Future[None]"
-BACKLOG = 256  # happenings; a watcher who is further behind is let go, and loads the state when it comes back
+BACKLOG = 256  # messages; a watcher who is further behind is let go, and loads the state when it comes back
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -220,20 +220,20 @@ class Latency:
         self.total += seconds
 
 
-class Happening(NamedTuple):
-    """Something that happened on a controller; `data` is JSON."""
+class Message(NamedTuple):
+    """What watchers are told of one change on a controller; `data` is JSON."""
 
     controller: str
     kind: str
     data: str
 
 
-class Hub:
-    """Hands what happens, from any thread, to all who watch."""
+class Broadcast:
+    """Hands messages, from any thread, to all who watch."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._watchers: dict[asyncio.Queue[Happening | None], Callable[[str], bool]] = {}
+        self._watchers: dict[asyncio.Queue[Message | None], Callable[[str], bool]] = {}
         self._closed = False
 
     def start(self) -> None:
@@ -243,8 +243,8 @@ class Hub:
     def publish(self, controller: str, kind: str, data: dict[str, Any]) -> None:
         """Tell all who watch this controller; may be called from any thread."""
         if self._loop is not None and self._watchers and not self._closed:
-            happening = Happening(controller, kind, json.dumps({"controller": controller, **data}))
-            self._loop.call_soon_threadsafe(self._hand_out, happening)
+            message = Message(controller, kind, json.dumps({"controller": controller, **data}))
+            self._loop.call_soon_threadsafe(self._hand_out, message)
 
     def close(self) -> None:
         """End all streams."""
@@ -252,18 +252,18 @@ class Hub:
         for queue in self._watchers:
             _end(queue)
 
-    def _hand_out(self, happening: Happening) -> None:
+    def _hand_out(self, message: Message) -> None:
         for queue, wants in self._watchers.items():
-            if wants(happening.controller):
+            if wants(message.controller):
                 if queue.full():
                     _end(queue)
                 else:
-                    queue.put_nowait(happening)
+                    queue.put_nowait(message)
 
     @contextmanager
-    def watching(self, wants: Callable[[str], bool]) -> Iterator[asyncio.Queue[Happening | None]]:
-        """What happens on the controllers that a watcher wants; None at the end, or where he is too far behind."""
-        queue: asyncio.Queue[Happening | None] = asyncio.Queue(BACKLOG)
+    def watching(self, wants: Callable[[str], bool]) -> Iterator[asyncio.Queue[Message | None]]:
+        """The messages of the controllers that a watcher wants; None at the end, or where he is too far behind."""
+        queue: asyncio.Queue[Message | None] = asyncio.Queue(BACKLOG)
         self._watchers[queue] = wants
         if self._closed:
             _end(queue)
@@ -273,7 +273,7 @@ class Hub:
             del self._watchers[queue]
 
 
-def _end(queue: asyncio.Queue[Happening | None]) -> None:
+def _end(queue: asyncio.Queue[Message | None]) -> None:
     while not queue.empty():
         queue.get_nowait()
     queue.put_nowait(None)

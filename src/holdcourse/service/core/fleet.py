@@ -24,7 +24,7 @@ from holdcourse.errors import Conflict, HoldcourseError, computing, log_error
 from holdcourse.running.events import Author, Settings, plain
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs
-from holdcourse.service.core.clients import SERVICE, Caller, Hub, Lane, Latency, Quota
+from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Done, Hosted
 from holdcourse.service.core.refusals import Broken, NotOpenYet, Unknown
@@ -87,10 +87,12 @@ class Slot:
 
 
 class Fleet:
-    """See the module's docstring."""
+    """Holds all controllers of the process, and gives each of them one turn at a time."""
 
-    def __init__(self, store: DataFolder, hub: Hub, clock: Clock | None = None, witness: Witness | None = None) -> None:
-        self.store, self.hub, self.clock, self._witness = store, hub, clock or Clock(), witness
+    def __init__(
+        self, store: DataFolder, broadcast: Broadcast, clock: Clock | None = None, witness: Witness | None = None
+    ) -> None:
+        self.store, self.broadcast, self.clock, self._witness = store, broadcast, clock or Clock(), witness
         self.slots: dict[str, Slot] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
         self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
@@ -109,7 +111,7 @@ class Fleet:
         self._heavy = Lane("a read that takes long", HEAVY, HEAVY_EACH, MAX_WAITING, LONG_WAITING_EACH)
         self.long_bodies = Lane("a long body to be read", LONG_BODIES, LONG_BODIES_EACH, MAX_WAITING, LONG_WAITING_EACH)
         self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
-        self.hub.start()
+        self.broadcast.start()
         for name in self.store.ids():
             slot = self.slots[name] = Slot(name)
             self.opening.add(name)
@@ -119,7 +121,7 @@ class Fleet:
 
     async def stop(self) -> None:
         """Let go of all files."""
-        self.hub.close()
+        self.broadcast.close()
         tasks = [*self._tasks, *(slot.watching for slot in self.slots.values() if slot.watching is not None)]
         for task in tasks:
             task.cancel()
@@ -158,7 +160,7 @@ class Fleet:
             self.slot(name)  # it may have been in the making, in vain
             done = await run_sync(slot.use, action, caller.author, limiter=self._threads_for(caller))
             for kind, data in done.happened:
-                self.hub.publish(name, kind, data)
+                self.broadcast.publish(name, kind, data)
         if timed is not None:
             self.latencies[name, timed].add(perf_counter() - began)
         return done.answer
@@ -215,7 +217,7 @@ class Fleet:
             raise
         finally:
             slot.tried.set()
-        self.hub.publish(name, "state", {"created": True})
+        self.broadcast.publish(name, "state", {"created": True})
         return (slot.hosted.view.state(), True) if is_new else (_existing(slot.hosted, settings), False)
 
     def _make(self, settings: Settings, config: Config, author: Author | None) -> Hosted:

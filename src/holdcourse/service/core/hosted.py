@@ -62,7 +62,7 @@ class MustRebuild(Exception):  # noqa: N818 - not an error: there is more to do
 
 
 class Hosted:
-    """See the module's docstring.
+    """One controller with its records: asked and told by the machine's program, set by operators.
 
     Attributes
     ----------

@@ -231,7 +231,9 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """See the module's docstring. Only what depends on the time is worked out when it is looked at.
+    """The state of a controller after a change, as everybody may look at it; it never changes itself.
+
+    Only what depends on the time is worked out when it is looked at.
 
     Attributes
     ----------

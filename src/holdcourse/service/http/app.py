@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
 from holdcourse.running.witness import Witness
-from holdcourse.service.core.clients import Hub
+from holdcourse.service.core.clients import Broadcast
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.status import Clock
@@ -28,7 +28,7 @@ def create_app(
     """The service over a data folder; without a token file everybody who reaches it may do everything."""
     keyring = None if token_file is None else Keyring(token_file, clock)
     store = DataFolder(data)
-    fleet = Fleet(store, Hub(), clock, witness)
+    fleet = Fleet(store, Broadcast(), clock, witness)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

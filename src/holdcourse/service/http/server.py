@@ -241,7 +241,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Finish what is under way."""
-        self._app.state.fleet.hub.close()
+        self._app.state.fleet.broadcast.close()
         await super().shutdown(sockets)
         for name in NOISY:
             logging.getLogger(name).removeFilter(self._quiet)

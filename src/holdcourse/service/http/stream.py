@@ -9,7 +9,7 @@ from contextlib import suppress
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
-from holdcourse.service.core.clients import Caller, Hub
+from holdcourse.service.core.clients import Broadcast, Caller
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.http.admission import UNDER_WAY, token_of
 from holdcourse.service.http.errors import HttpRefusal
@@ -26,18 +26,20 @@ def stream(fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str]
         return False
 
     request.scope[UNDER_WAY].enter_context(fleet.streams.one(caller.client))
-    lines = events(fleet.hub, wants, still_allowed)
+    lines = events(fleet.broadcast, wants, still_allowed)
     return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def events(hub: Hub, wants: Callable[[str], bool], still_allowed: Callable[[], bool]) -> AsyncIterator[str]:
+async def events(
+    broadcast: Broadcast, wants: Callable[[str], bool], still_allowed: Callable[[], bool]
+) -> AsyncIterator[str]:
     """The stream of one watcher; ends when his token is revoked, or the server stops."""
-    with hub.watching(wants) as happenings:
+    with broadcast.watching(wants) as messages:
         yield ": connected\n\n"
         while True:
             try:
-                happening = await asyncio.wait_for(happenings.get(), HEARTBEAT_S)
-                text = None if happening is None else f"event: {happening.kind}\ndata: {happening.data}\n\n"
+                message = await asyncio.wait_for(messages.get(), HEARTBEAT_S)
+                text = None if message is None else f"event: {message.kind}\ndata: {message.data}\n\n"
             except TimeoutError:
                 text = ": still here\n\n"
             if text is None or not still_allowed():

@@ -41,7 +41,7 @@ export function controllerView(main, id) {
       follow: () => pick(null),
       found: (row, { data }) => {
         const probabilities = row.proposed === null ? null : data.probabilities; // not to be shown while it observes
-        if (row.round === feed.rows.at(-1).round) parts.pending.seen({ ...row, probabilities });
+        if (row.round === feed.rows.at(-1).round) parts.pending.setLast({ ...row, probabilities });
       },
     }),
     pending: pendingPanel(),

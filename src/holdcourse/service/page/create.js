@@ -10,7 +10,7 @@ const MOST_FROM_RANGE = 5000;
 const HOW_TO_WRITE = "Numbers with commas, or a range: 50 to 300 step 25.";
 const BEYOND = "Also further limits, a history to start from, and options of the policy. The fields are described in /openapi.json.";
 
-// As in the table of policies, holdcourse/registry.py; a test compares them.
+// As in the table of policies, deciding/registry.py; a test compares them.
 const POLICIES = [
   ["recommended", "What we would run: it looks at what it is given, picks a plan with others beside it, and says what it picked."],
   ["planner", "Learns what each setting costs and which contexts follow which, and plans moves that pay."],

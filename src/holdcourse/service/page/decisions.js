@@ -2,7 +2,7 @@
 
 import { timeOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
-import { keyOf, played, unfollowed } from "./rows.js";
+import { appliedSetting, keyOf, unfollowed } from "./rows.js";
 import { authorOf, contextWords, decimalsFor, limitOf, modeOf, number, setting, worth } from "./words.js";
 
 const SHOWN = 12;
@@ -44,7 +44,7 @@ export function decisionTable({ pick, earlier }) {
   ]);
 
   function cells(row, decimals, maximise) {
-    const done = played(row);
+    const done = appliedSetting(row);
     const props = { type: "button", class: "plain", "aria-label": `Explain round ${row.round}`, onclick: () => pick(keyOf(row)) };
     const button = h("button", props, String(row.round));
     return [

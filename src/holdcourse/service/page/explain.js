@@ -3,7 +3,7 @@
 import { get, pathOf } from "./api.js";
 import { timeOf } from "./badges.js";
 import { announce, fill, h, s } from "./dom.js";
-import { keyOf, played } from "./rows.js";
+import { appliedSetting, keyOf } from "./rows.js";
 import { contextWords, decimalsFor, number, serviceWord, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const MOST_BARS = 9;
@@ -93,7 +93,7 @@ const key = (state) =>
     h("span", {}, "○ where it was"),
   );
 
-const where = (row, state) => setting(played(row), state.units?.action);
+const where = (row, state) => setting(appliedSetting(row), state.units?.action);
 
 /** `follow` is called when the reader wants the newest again, `found` with every explanation that came. */
 export function explanation(id, { follow, found: tell }) {
@@ -122,7 +122,7 @@ export function explanation(id, { follow, found: tell }) {
 
   function draw(row, state, found) {
     const unit = state.units?.measurement;
-    const other = JSON.stringify(found.data.value) !== JSON.stringify(played(row));
+    const other = JSON.stringify(found.data.value) !== JSON.stringify(appliedSetting(row));
     const open = row.told_at ? "It was skipped." : "Its measurement is awaited.";
     const told = row.measurement === null ? open : `Measured: ${withUnit(number(row.measurement), unit)}.`;
     fill(

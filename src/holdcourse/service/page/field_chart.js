@@ -3,7 +3,7 @@
 import { columns, LEFT, line, nice, onResize, roundAxis, surface, valueAxis } from "./chart.js";
 import { palette } from "./colour.js";
 import { h } from "./dom.js";
-import { nearestContexts, played, steps, unfollowed } from "./rows.js";
+import { appliedSetting, nearestContexts, steps, unfollowed } from "./rows.js";
 import { colour, onColours } from "./theme.js";
 import { axisNames, contextWords, decimalsFor, mark, number, setting, withUnit, worth, worthWord } from "./words.js";
 
@@ -103,7 +103,7 @@ export function fieldChart({ pick }) {
     const row = data.rows[k];
     if (!row) return "";
     const cost = row.measurement === null ? "not measured yet" : `measured ${withUnit(number(row.measurement), data.state.units?.measurement)}`;
-    return `Round ${row.round}: ${name(played(row))}, ${cost}, context ${contextWords(row.context)}`;
+    return `Round ${row.round}: ${name(appliedSetting(row))}, ${cost}, context ${contextWords(row.context)}`;
   };
 
   function draw() {
@@ -136,9 +136,9 @@ export function fieldChart({ pick }) {
       const y = unfollowed(row) ? axis.Y(row.proposed_value) : null;
       if (y !== null) line(g, [[place.left(k), y], [place.left(k + 1), y]], { stroke: colour("--proposed"), width: 2.4, casing: 1 });
     });
-    const path = steps(rows, played, place).map(([x, value]) => [x, axis.Y(value)]);
+    const path = steps(rows, appliedSetting, place).map(([x, value]) => [x, axis.Y(value)]);
     line(g, path, { stroke: colour("--path"), width: 2.6, casing: 1.6 });
-    if (place.width >= DOTS_FROM) rows.forEach((row, k) => dot(g, place.middle(k), axis.Y(played(row)), row));
+    if (place.width >= DOTS_FROM) rows.forEach((row, k) => dot(g, place.middle(k), axis.Y(appliedSetting(row)), row));
     drawOver();
   }
 

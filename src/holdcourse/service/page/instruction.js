@@ -2,7 +2,7 @@
 
 import { agoOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
-import { played } from "./rows.js";
+import { appliedSetting } from "./rows.js";
 import { authorOf, limitOf, setting } from "./words.js";
 
 /** The words: { verb, value, note }. */
@@ -10,7 +10,7 @@ export function instruct(state, rows) {
   const name = (value) => setting(value, state.units?.action);
   const now = state.instruction ?? { action: state.action, value: state.value, reason: null };
   const newest = rows.at(-1);
-  const before = rows.length > 1 ? played(rows.at(-2)) : null;
+  const before = rows.length > 1 ? appliedSetting(rows.at(-2)) : null;
   const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
   const kept = (wanted) => (now.limited_by ? ` ${name(state.actions[wanted])} was wanted; kept back by ${limitOf(now.limited_by)}.` : "");
   if (state.override) {

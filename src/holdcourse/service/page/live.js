@@ -26,11 +26,11 @@ async function listen(path, signal, opened, onEvent) {
   const silence = new AbortController();
   const either = AbortSignal.any([signal, silence.signal]);
   let timer;
-  const heard = () => {
+  const restartTimer = () => {
     clearTimeout(timer);
     timer = setTimeout(() => silence.abort(), SILENCE * 1000);
   };
-  heard();
+  restartTimer();
   try {
     const response = await send(path, { signal: either, headers: { Accept: "text/event-stream" } });
     await opened();
@@ -39,7 +39,7 @@ async function listen(path, signal, opened, onEvent) {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
-      heard();
+      restartTimer();
       feed(value);
     }
   } finally {

@@ -78,16 +78,16 @@ export function pendingPanel() {
   });
   const redraw = () => state && draw(state, state.pending.length ? null : last);
   /** Often a decision is measured before anybody sees it pending: its explanation knows what it was like. */
-  const seen = (decision) => {
+  const setLast = (decision) => {
     if (!last || decision.round >= last.round) last = decision;
     redraw();
   };
   return {
     node,
-    seen,
+    setLast,
     update({ pending, actions, units, deadline_s, maximise }) {
       state = { pending, actions, units, deadline_s, maximise };
-      if (pending.length) seen(pending.at(-1));
+      if (pending.length) setLast(pending.at(-1));
       else redraw();
     },
   };

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.files.record import WindData
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.policy.policies import Past
 
 Array: TypeAlias = NDArray[np.float64]
@@ -92,7 +92,9 @@ def pieces(data: WindData, max_gap: float) -> tuple[list[WindData], list[str]]:
     """Gapless stretches of a day or more, and what was left out."""
     found = list(data.segments(max_gap))
     if not found:
-        raise InvalidInput("no stretch of the record is complete at these altitudes; choose others, or raise max_gap=")
+        raise InvalidInput(
+            "no stretch of the wind data is complete at these altitudes; choose others, or raise max_gap="
+        )
     long_enough = [piece for piece in found if len(piece) * data.step >= SHORTEST_SEGMENT]
     if not long_enough or len(long_enough) == len(found):
         return found, []

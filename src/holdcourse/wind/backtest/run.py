@@ -23,9 +23,9 @@ from holdcourse.wind.backtest.result import (
     Line,
     traced,
 )
+from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.load import load
 from holdcourse.wind.files.paths import Paths, expand
-from holdcourse.wind.files.record import WindData
 from holdcourse.wind.physics import PowerCurve, WindWorld, paper_curve, wind_world
 from holdcourse.wind.policy.policies import Setting, contexts_of, flown_by_default, policy_of
 

@@ -1,1 +1,1 @@
-"""Wind data as people have them, brought to one kind of record."""
+"""Wind data as people have them, brought to one form."""

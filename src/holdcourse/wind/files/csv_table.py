@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
+from holdcourse.wind.files.data import Array, Options, Piece, Site, Times
 from holdcourse.wind.files.paths import WindFile, allowed_bytes, parts
-from holdcourse.wind.files.record import Array, Options, Piece, Site, Times
 from holdcourse.wind.files.times import METRES_PER_SECOND, read_times, speed_unit
 
 HIGHEST = 20_000.0  # m; a larger number in a name is no height

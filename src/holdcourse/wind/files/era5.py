@@ -1,24 +1,22 @@
 """Grids of the European Centre: ERA5 on single, model and pressure levels, and its forecasts at a site.
 
-ERA5 single-level fields: where the ground is, and the wind at 10 m and 100 m above it.
-
-ERA5 on model levels: the archive of the paper (`ml_2010_06.netcdf`) and the Climate Data Store.
-
 | symbol | meaning | shape |
 |---|---|---|
 | a, b | half-level coefficients: pressure a + b * surface pressure | (levels + 1,) |
 | t, q | temperature (K), specific humidity (kg/kg) | (times, levels) |
 
-Level 137 is the lowest. With t, q and the surface pressure the heights are integrated from the ground up; without, they
-are the heights of the standard atmosphere, as in the paper.
+**Single levels** say where the ground is, and the wind at 10 m and 100 m above it.
 
-ERA5 on pressure levels: old and new Climate Data Store, NetCDF and GRIB.
+**Model levels** come from the archive of the paper (`ml_2010_06.netcdf`) and from the Climate Data Store. Level 137 is
+the lowest. With t, q and the surface pressure the heights are integrated from the ground up; without, they are the
+heights of the standard atmosphere, as in the paper.
 
-The archive fills levels below the ground with invented values: geopotential follows a standard lapse rate, wind repeats
-the lowest model level (10 m). They are never used, so we must know where the ground is: from the surface geopotential,
-the surface pressure, or the user.
+**Pressure levels** come from the old and the new Climate Data Store, as NetCDF and GRIB. The archive fills levels below
+the ground with invented values: geopotential follows a standard lapse rate, wind repeats the lowest model level (10 m).
+They are never used, so we must know where the ground is: from the surface geopotential, the surface pressure, or the
+user.
 
-ECMWF's forecast model at one site, in the layout of Cloudnet: `uwind, vwind, height (time, level)`.
+**Forecasts** of ECMWF's model at one site are read in the layout of Cloudnet: `uwind, vwind, height (time, level)`.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.wind.files.data import Array, Options, Piece, Site, Times
 from holdcourse.wind.files.grid import MODEL_LEVELS, Field, Point, levels_of, nearest_point, read, times_of, wind_speed
-from holdcourse.wind.files.record import Array, Options, Piece, Site, Times
 
 SINGLE_LEVELS_LAYOUT = "ERA5 single levels"
 GRAVITY = 9.80665  # m/s2, by which ECMWF turns geopotential into height

@@ -1,15 +1,12 @@
-"""Gridded files (NetCDF, GRIB), opened with care.
-
-Optional packages: imported when first needed, named with the install command when missing.
-
-A check of HDF5's global heaps before the HDF5 library sees them.
-
-They carry no checksum and are walked by lengths found in the file: one wrong byte there, and the library walks for
-ever, deaf to signals and timeouts. The format is in the HDF5 file format specification, III.E.
-
-Gridded files (NetCDF, GRIB): open them lazily, find the grid point, read only what is there.
+"""Gridded files (NetCDF, GRIB): opened with care and lazily, the grid point found, and only what is there read.
 
 Nothing but headers and coordinates is read before the grid point is known, so a file of many gigabytes costs little.
+The packages that read such files are optional: they are imported when first needed, and named with the install command
+when missing.
+
+HDF5's global heaps are checked before the HDF5 library sees them. They carry no checksum and are walked by lengths
+found in the file: one wrong byte there, and the library walks for ever, deaf to signals and timeouts. The format is in
+the HDF5 file format specification, III.E.
 """
 
 from __future__ import annotations
@@ -27,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra
+from holdcourse.wind.files.data import Array, Site, Times
 from holdcourse.wind.files.paths import WindFile
-from holdcourse.wind.files.record import Array, Site, Times
 from holdcourse.wind.files.times import METRES_PER_SECOND, speed_unit
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from holdcourse.errors import InvalidInput
+from holdcourse.wind.files.data import HOUR, Array, WindData
 from holdcourse.wind.files.grid import need
-from holdcourse.wind.files.record import HOUR, Array, WindData
 
 SHADES = " ▁▂▃▄▅▆▇█"
 MOST_GAPS = 20  # gaps named one by one; the rest is counted

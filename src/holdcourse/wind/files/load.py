@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.wind.files import csv_table, era5
+from holdcourse.wind.files.data import FASTEST_WIND, Array, Options, Piece, Site, Times, WindData
 from holdcourse.wind.files.grid import Field, levels_of, nearest_point, open_fields, quiet
 from holdcourse.wind.files.paths import Paths, WindFile, kind_of, wind_files
-from holdcourse.wind.files.record import FASTEST_WIND, Array, Options, Piece, Site, Times, WindData
 from holdcourse.wind.files.times import checked_unit, zone_of
 
 SAME_PLACE = 0.01  # degrees

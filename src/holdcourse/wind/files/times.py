@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.files.record import HOUR, Times
+from holdcourse.wind.files.data import HOUR, Times
 
 METRES_PER_SECOND = {"m/s": 1.0, "km/h": 1.0 / 3.6, "kn": 1852.0 / 3600.0, "mph": 0.44704}
 
@@ -92,7 +92,7 @@ def _parsed(cells: Sequence[str], label: str, time_format: str | None) -> list[d
     except ValueError:
         pass
     compact = _COMPACT_FORMATS.get(len(cells[0]), "")
-    # 2020063012 would be 2034 in seconds since 1970: read as digits of a date, which records of the past are.
+    # 2020063012 would be 2034 in seconds since 1970: read as digits of a date, which times of the past are.
     if re.fullmatch(r"(19|20)\d+", cells[0]) and all(_fits(cell, compact) for cell in cells):
         return _by_format(cells, compact, label)
     if re.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}", cells[0]):

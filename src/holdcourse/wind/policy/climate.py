@@ -1,6 +1,4 @@
-r"""What is usual of the wind: learned from its history, or true nearly everywhere.
-
-What the past says about the wind: what is usual at each hour, and how what is unusual spreads and lasts.
+r"""What is usual of the wind: learned from its history, or, where there is none, true nearly everywhere.
 
 ============  ==============================================================================================  ========
 symbol        meaning                                                                                         shape
@@ -13,18 +11,16 @@ lambda_j      variance of the anomalies along a mode
 tau_j         hours in which a mode forgets: its correlation after s hours is exp(-s / tau_j)
 ============  ==============================================================================================  ========
 
-As a Gaussian process the wind is :math:`c(h) + \sum_j u_j s_j(h)` with independent Ornstein-Uhlenbeck processes
-:math:`s_j` of variance :math:`\lambda_j`. That is a kernel over altitudes and time which `holdcourse.posterior` filters
-exactly, whatever hours are missing.
+**With a history**: what is usual at each hour, and how what is unusual spreads and lasts. As a Gaussian process the
+wind is :math:`c(h) + \sum_j u_j s_j(h)` with independent Ornstein-Uhlenbeck processes :math:`s_j` of variance
+:math:`\lambda_j`. That is a kernel over altitudes and time which `holdcourse.posterior` filters exactly, whatever hours
+are missing. How many waves of the day, and whether one of the year, is decided by leaving out a tenth of the history at
+a time and predicting it from the rest. See docs/theory/wind-in-time.md for what else was tried.
 
-How many waves of the day, and whether one of the year, is decided by leaving out a tenth of the history at a time and
-predicting it from the rest. See docs/theory/wind-in-time.md for what else was tried.
-
-The wind where there is no history: what holds nearly everywhere, in numbers that need not be right.
-
-The wind grows with height by a power law until it levels off. It deviates from that by a profile that stays (the
-site), one that lasts a day or two (weather systems) and one that lasts some hours (fronts, stability). All are smooth
-in the logarithm of height. The profile that stays is how the site is learned as measurements come in.
+**Without one**: what holds nearly everywhere, in numbers that need not be right. The wind grows with height by a power
+law until it levels off. It deviates from that by a profile that stays (the site), one that lasts a day or two (weather
+systems) and one that lasts some hours (fronts, stability). All are smooth in the logarithm of height. The profile that
+stays is how the site is learned as measurements come in.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _VERDICTS: dict[Verdict, tuple[str, str]] = {
 
 
 def page(results: Sequence[SiteResult]) -> str:
-    """The whole page."""
+    """Write the report on all sites as one page of HTML, with its style and script inside."""
     folder = files("holdcourse.wind") / "page"
     parts = {
         "TITLE": escape(f"Altitude control at {', '.join(result.site for result in results)}"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.files.record import Site, WindData
+from holdcourse.wind.files.data import Site, WindData
 
 HEIGHTS = [10.0, 50.0, 200.0]
 
@@ -20,45 +20,45 @@ def made(count: int = 6, **changes: object) -> WindData:
 
 def test_interpolation_is_linear_in_the_logarithm_of_height() -> None:
     wanted = np.array([10.0, 20.0, 50.0, 123.4, 200.0])
-    record = made()
+    data = made()
     expected = np.empty((6, 5))
     for t in range(6):
         for n, z in enumerate(wanted):
             low, high = (0, 1) if z <= 50 else (1, 2)
             share = np.log(z / HEIGHTS[low]) / np.log(HEIGHTS[high] / HEIGHTS[low])
-            expected[t, n] = (1 - share) * record.speed[t, low] + share * record.speed[t, high]
-    np.testing.assert_allclose(record.at(wanted), expected, rtol=1e-12)
-    onto = record.onto(wanted)
+            expected[t, n] = (1 - share) * data.speed[t, low] + share * data.speed[t, high]
+    np.testing.assert_allclose(data.at(wanted), expected, rtol=1e-12)
+    onto = data.onto(wanted)
     np.testing.assert_allclose(onto.speed, expected, rtol=1e-12)
     assert onto.heights.tolist() == wanted.tolist()
 
 
 def test_moving_levels_are_interpolated_at_their_own_heights() -> None:
     rising = np.array([[20.0, 100.0], [40.0, 200.0]])
-    record = WindData(hours(2), [30.0, 150.0], [[2.0, 6.0], [2.0, 6.0]], level_heights=rising)
+    data = WindData(hours(2), [30.0, 150.0], [[2.0, 6.0], [2.0, 6.0]], level_heights=rising)
     expected = [[2 + 4 * np.log(h / a) / np.log(b / a)] for h, (a, b) in zip([60.0, 60.0], rising, strict=True)]
-    np.testing.assert_allclose(record.at([60.0]), expected, rtol=1e-12)
+    np.testing.assert_allclose(data.at([60.0]), expected, rtol=1e-12)
     with pytest.raises(InvalidInput, match=r"altitude 30 m lies outside the heights 40\.0\.\.100\.0 m"):
-        record.at([30.0])
+        data.at([30.0])
 
 
 def test_an_altitude_outside_is_an_error_or_clamped() -> None:
-    record = made()
+    data = made()
     with pytest.raises(InvalidInput, match=r"altitude 5 m lies outside the heights 10\.0\.\.200\.0 m.*clamp"):
-        record.at([5.0, 100.0])
-    clamped = record.at([5.0, 300.0], outside="clamp")
-    np.testing.assert_array_equal(clamped, record.speed[:, [0, 2]])
+        data.at([5.0, 100.0])
+    clamped = data.at([5.0, 300.0], outside="clamp")
+    np.testing.assert_array_equal(clamped, data.speed[:, [0, 2]])
     with pytest.raises(InvalidInput, match="outside must be"):
-        record.at([20.0], outside="guess")  # type: ignore[arg-type]
+        data.at([20.0], outside="guess")  # type: ignore[arg-type]
     for wrong in ([0.0], [-1.0], [np.nan], [], [[10.0]]):
         with pytest.raises(InvalidInput, match="altitudes must be"):
-            record.at(wrong)
+            data.at(wrong)
 
 
 def test_a_hole_between_heights_is_bridged_and_at_the_end_stays_missing() -> None:
     speed = np.array([[1.0, np.nan, 4.0], [1.0, 2.0, np.nan], [np.nan] * 3])
-    record = made(3, speed=speed)
-    found = record.at([50.0, 150.0])
+    data = made(3, speed=speed)
+    found = data.at([50.0, 150.0])
     share = np.log(5.0) / np.log(20.0)
     assert found[0, 0] == pytest.approx(1 + 3 * share)
     assert np.isfinite(found[0, 1])
@@ -70,54 +70,54 @@ def test_a_hole_between_heights_is_bridged_and_at_the_end_stays_missing() -> Non
 def test_gaps_are_filled_up_to_the_limit_and_longer_ones_end_the_segment() -> None:
     present = np.array([0, 1, 4, 5, 9, 10])  # 2 hours missing, then 3
     speed = np.stack([present * 1.0, present * 2.0, present * 3.0], axis=1) + 1.0
-    record = WindData(hours(11)[present], HEIGHTS, speed)
-    assert [gap.hours for gap in record.gaps] == [2.0, 3.0]
-    whole = record.segments(max_gap=3)
+    data = WindData(hours(11)[present], HEIGHTS, speed)
+    assert [gap.hours for gap in data.gaps] == [2.0, 3.0]
+    whole = data.segments(max_gap=3)
     assert len(whole) == 1
     np.testing.assert_allclose(whole[0].speed[:, 0], np.arange(11) + 1.0)
     np.testing.assert_array_equal(whole[0].time, hours(11))
-    two = record.segments(max_gap=2)
+    two = data.segments(max_gap=2)
     assert [len(part) for part in two] == [6, 2]
     np.testing.assert_allclose(two[0].speed[:, 1], 2.0 * np.arange(6) + 1.0)
-    assert [len(part) for part in record.segments(max_gap=0)] == [2, 2, 2]
+    assert [len(part) for part in data.segments(max_gap=0)] == [2, 2, 2]
     with pytest.raises(InvalidInput, match="max_gap"):
-        record.segments(-1)
+        data.segments(-1)
 
 
 def test_a_missing_speed_is_a_gap_of_its_height() -> None:
     speed = np.ones((10, 3))
     speed[3:5, 1] = np.nan
-    record = made(10, speed=speed)
-    assert [len(part) for part in record.segments(max_gap=1)] == [3, 5]
-    (whole,) = record.segments(max_gap=2)
+    data = made(10, speed=speed)
+    assert [len(part) for part in data.segments(max_gap=1)] == [3, 5]
+    (whole,) = data.segments(max_gap=2)
     assert np.isfinite(whole.speed).all()
     # Below the hole nothing is missing.
-    assert [len(part) for part in record.onto([10.0, 20.0]).segments(max_gap=0)] == [10]
+    assert [len(part) for part in data.onto([10.0, 20.0]).segments(max_gap=0)] == [10]
 
 
 def test_a_level_below_ground_is_no_gap() -> None:
     rising = np.array([[np.nan, 100.0], [50.0, 150.0], [60.0, 160.0]])
-    record = WindData(hours(3), [55.0, 150.0], [[np.nan, 5.0], [3.0, 5.0], [3.0, 5.0]], level_heights=rising)
-    assert not record.missing.any()
-    assert [len(part) for part in record.segments()] == [3]
+    data = WindData(hours(3), [55.0, 150.0], [[np.nan, 5.0], [3.0, 5.0], [3.0, 5.0]], level_heights=rising)
+    assert not data.missing.any()
+    assert [len(part) for part in data.segments()] == [3]
 
 
 def test_one_outlying_time_does_not_fill_memory() -> None:
     times = np.concatenate([hours(3, "1901-01-01T00:00"), hours(3)])
-    record = WindData(times, HEIGHTS, np.ones((6, 3)))
-    assert [len(part) for part in record.segments(24)] == [3, 3]
+    data = WindData(times, HEIGHTS, np.ones((6, 3)))
+    assert [len(part) for part in data.segments(24)] == [3, 3]
 
 
 def test_ten_minute_values_become_hourly_means() -> None:
     times = np.datetime64("2020-01-01T00:00", "s") + 600 * np.arange(18)
     speed = np.arange(18.0)[:, None] * np.ones(3)
     speed[6:10] = np.nan  # a third of the second hour is left
-    record = WindData(times, HEIGHTS, speed)
-    assert record.step == pytest.approx(1 / 6)
-    found = record.hourly()
+    data = WindData(times, HEIGHTS, speed)
+    assert data.step == pytest.approx(1 / 6)
+    found = data.hourly()
     assert found.time.tolist() == [hours(3)[0].item(), hours(3)[2].item()]
     np.testing.assert_allclose(found.speed[:, 0], [2.5, 14.5])
-    np.testing.assert_allclose(record.hourly(min_share=0.3).speed[:, 0], [2.5, 10.5, 14.5])
+    np.testing.assert_allclose(data.hourly(min_share=0.3).speed[:, 0], [2.5, 10.5, 14.5])
     same = made()
     assert same.hourly() is same
     with pytest.raises(InvalidInput, match="every 3 hours"):
@@ -125,13 +125,13 @@ def test_ten_minute_values_become_hourly_means() -> None:
 
 
 def test_a_part_of_the_period() -> None:
-    record = made(6)
-    assert len(record.between("2020-01-01T02", "2020-01-01T04")) == 2
-    assert len(record.between(end="2020-01-01T02:00")) == 2
+    data = made(6)
+    assert len(data.between("2020-01-01T02", "2020-01-01T04")) == 2
+    assert len(data.between(end="2020-01-01T02:00")) == 2
     with pytest.raises(InvalidInput, match="no time from 2021-01-01 on: the data cover"):
-        record.between("2021-01-01")
+        data.between("2021-01-01")
     with pytest.raises(InvalidInput, match="is not a time"):
-        record.between("soon")
+        data.between("soon")
 
 
 def test_what_is_no_record_is_refused() -> None:

@@ -1,8 +1,4 @@
-"""Wind data: speed over time and height at one site.
-
-The arithmetic under `WindData`: between heights, and across holes in time. Arrays in, arrays out.
-
-The one result of every loader: wind speed over time and height at one site.
+"""Wind data: what every loader makes, the wind speed over time and height at one site.
 
 | symbol | meaning | shape |
 |---|---|---|
@@ -12,7 +8,8 @@ The one result of every loader: wind speed over time and height at one site.
 | `level_heights` | the heights of each time, NaN below ground; None where the heights are fixed | (t, k) |
 | `speed` | m/s, NaN where missing | (t, k) |
 
-What one file holds at one site, before the files are joined.
+Here is also the arithmetic that `WindData` needs, between heights and across holes in time, arrays in and arrays out;
+and what one file holds at one site, before the files are joined.
 """
 
 from __future__ import annotations
