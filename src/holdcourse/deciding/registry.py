@@ -351,6 +351,11 @@ def label_of(name: str) -> str:
     return TABLE[name].label if name in TABLE else name
 
 
+def is_knowing(name: str) -> bool:
+    """Whether a policy knows more than a machine could measure; one that is not in the table does not."""
+    return name in TABLE and TABLE[name].knowing
+
+
 def colour_of(name: str) -> str:
     """The colour of a policy; those without one of their own get others, by their place in the table or their name."""
     if name in TABLE and TABLE[name].colour:
