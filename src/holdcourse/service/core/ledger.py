@@ -137,7 +137,7 @@ class Ledger:
                 self._begin(event.body)
             case SettingsChanged():
                 changed = {**plain(self.settings), **event.body.changes}
-                self._settings = from_plain(Settings, changed, "the settings")
+                self._settings = from_plain(Settings, changed, f"the settings after event {event.number}")
             case ModeSet():
                 self.mode = event.body.mode
             case OverrideSet():
