@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import NoneType
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
@@ -188,7 +188,8 @@ class Units:
 class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
-    `options` are those of the policy, by the names of its parameters.
+    `options` are those of the policy, by the names of its parameters; None, or left out: not given. What others than
+    the policy must know of them is said here.
     """
 
     id: str
@@ -217,7 +218,27 @@ class Settings:
     @property
     def maximise(self) -> bool:
         """Say whether measurements are gains."""
-        return bool(self.options["maximise"])
+        return bool(self.options.get("maximise"))
+
+    @property
+    def kept_action(self) -> int | None:
+        """The action that the policy keeps to, where that is an option."""
+        action: int | None = self.options.get("action")
+        return action
+
+    @property
+    def kernel(self) -> str | None:
+        """The kernel given, as `Kernel.to_json` wrote it."""
+        kernel: str | None = self.options.get("kernel")
+        return kernel
+
+    def with_kept_action(self, action: int) -> Settings:
+        """Return the settings of a policy that keeps to another action."""
+        return replace(self, options=self.options | {"action": action})
+
+    def options_for_another_policy(self) -> dict[str, Any]:
+        """The options after a change of policy: another one takes others, but what is measured stays the same."""
+        return dict.fromkeys(self.options) | {"maximise": self.options.get("maximise")}
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from holdcourse.running.events import (
     from_plain,
     plain,
 )
-from holdcourse.running.limits import Limits
+from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
 from holdcourse.running.session import Origin
@@ -183,12 +183,11 @@ def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """The settings after a change; of groups of settings, what is not named stays."""
     before: dict[str, Any] = plain(settings)
     result = {**before, **changes}
-    if result["policy"] != settings.policy:  # another policy takes other options; what is measured stays the same
-        kept = {"maximise": settings.options["maximise"]}
-        before["options"] = result["options"] = dict.fromkeys(settings.options) | kept
+    if result["policy"] != settings.policy:
+        before["options"] = result["options"] = settings.options_for_another_policy()
     for name in ("limits", "options", "units", "guard"):
         if isinstance(changes.get(name), Mapping):
-            result[name] = {**(before[name] or {"cool_down": 10}), **changes[name]}
+            result[name] = {**(before[name] or {"cool_down": Guard.cool_down}), **changes[name]}
     return from_plain(Settings, result, "the settings")
 
 
@@ -209,14 +208,14 @@ def _check_step(settings: Settings, old: Problem, new: Problem, place: int, ther
 
 def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) -> Settings:
     """The settings with the actions in them under their new numbers; those just given are new ones already."""
-    guard, fallback, options = settings.guard, settings.fallback, settings.options
+    guard, fallback, action = settings.guard, settings.fallback, settings.kept_action
     if guard is not None and "guard" not in changes:
         guard = replace(guard, revert_to=places[guard.revert_to])
     if fallback is not None and "fallback" not in changes:
         fallback = places[fallback]
-    if options["action"] is not None and "action" not in changes.get("options", {}):
-        options = options | {"action": places[options["action"]]}
-    return replace(settings, guard=guard, fallback=fallback, options=options)
+    if action is not None and "action" not in changes.get("options", {}):
+        settings = settings.with_kept_action(places[action])
+    return replace(settings, guard=guard, fallback=fallback)
 
 
 def recorded_policy(log: Log) -> Policy:
@@ -386,7 +385,7 @@ def action_count(actions: Any, metric: Any) -> int:
 
 def require_room(settings: Settings) -> None:
     """Raise where the matrices over all pairs of actions would take more than a request may."""
-    n, kernel = action_count(settings.actions, settings.metric), settings.options["kernel"]
+    n, kernel = action_count(settings.actions, settings.metric), settings.kernel
     if registry.entry_of(settings.policy).shown == "nothing":  # it makes no matrix
         return
     matrices = MATRICES + (1 if kernel is None else len(Kernel.from_json(kernel).parts))
