@@ -7,7 +7,6 @@ written under another name and gets its own when it is whole, so a crash leaves 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdcourse.deciding import recipe, registry
-from holdcourse.deciding.policy import Learning, Policy
+from holdcourse.deciding.policy import Policy
 from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
@@ -269,9 +268,8 @@ def limits_of(settings: Settings) -> Limits:
 def policy_of(settings: Settings, problem: Problem, past: History | None) -> Policy:
     """What decides; `past` is learned before the first round."""
     name = settings.policy
-    parameters = inspect.signature(registry.entry_of(name, "problem").maker()).parameters
-    learns = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    taken = {*parameters, *(Learning.__annotations__ if learns else ())} - {"problem", "learning", "history"}
+    own = registry.entry_of(name, "problem").options()
+    taken = own.names - {"history"}  # the history is learned, not given as an option
     options = {key: value for key, value in settings.options.items() if value is not None}
     if "maximise" not in taken:  # it says what measurements mean, whoever decides
         options.pop("maximise", None)
@@ -279,7 +277,7 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
     if wrong:
         raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")
     given = {"policy": name, "problem": problem.describe(), "options": options}
-    changes: dict[str, Any] = {"history": past} if learns and past is not None else {}
+    changes: dict[str, Any] = {"history": past} if own.learns and past is not None else {}
     step = limits_of(settings).max_step
     if step is not None and "max_step" in taken:
         changes["max_step"] = step
