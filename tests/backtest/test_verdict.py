@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from holdcourse.backtest import verdict as v
+from holdcourse.deciding import registry
 
 NAN = np.nan
 
@@ -43,6 +44,16 @@ def test_the_recommended_policy_is_judged_or_else_the_first():
     assert v.judged(able[:1], "recommended").policy == "gp-md"
     assert v.judged([], "recommended") is None
     assert v.line_of(found, "gp-md") is found[2]
+
+
+def test_a_policy_that_is_not_in_the_table_could_be_run():
+    found = lines("my-own", "my_package.my_module:my_policy", "md-known")
+    assert [line.policy for line in v.runnable(found, ())] == ["my-own", "my_package.my_module:my_policy"]
+
+
+def test_a_policy_that_is_added_later_is_asked_for_as_it_is(monkeypatch):
+    monkeypatch.setitem(registry.TABLE, "seer", registry.Entry("seer", "Seer", "Knows all.", "costs"))
+    assert v.runnable(lines("seer"), ()) == []
 
 
 def test_the_interval_comes_from_resampled_blocks():

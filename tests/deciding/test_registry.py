@@ -6,12 +6,14 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import holdcourse as hc
 from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Learning
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.policies import make_policy, policy_names
 from holdcourse.service.core.requests import POLICIES
@@ -57,6 +59,25 @@ def test_loading_the_table_loads_no_numbers():
 def test_a_policy_is_recorded_under_its_name(name):
     assert registry.entry_of(name).maker()(LINE).made_by[0] == name
     assert hasattr(hc, name.replace("-", "_"))
+
+
+@pytest.mark.parametrize("name", registry.names("problem", ready=True))
+def test_a_policy_is_called_as_the_table_says(name, monkeypatch):
+    entry = registry.entry_of(name)
+    assert entry.maker()(LINE).name == entry.label
+    monkeypatch.setitem(registry.TABLE, name, replace(entry, label="Another"))
+    assert entry.maker()(LINE).name == "Another"
+
+
+def test_the_options_of_a_policy():
+    learning = set(Learning.__annotations__)
+    assert registry.entry_of("gp-md").options() == (learning | {"tau", "kappa", "tree", "tree_seed"}, (), True)
+    assert registry.entry_of("fixed").options() == ({"history", "maximise"}, ("history",), False)
+    assert registry.entry_of("fixed-at").options() == ({"action", "maximise"}, ("action",), False)
+    for name in registry.names("problem"):
+        entry = registry.entry_of(name)
+        assert {*entry.required} <= {*entry.options().required}
+        assert entry.options().learns == (entry.shown == "measurements" and name != "hedged")
 
 
 def test_what_must_be_shown_is_what_the_model_needs():

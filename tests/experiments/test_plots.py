@@ -61,6 +61,16 @@ def test_costs_show_mean_and_standard_error(results):
     assert band == pytest.approx(totals.mean() + totals.std(ddof=1) / np.sqrt(3), rel=1e-5)
 
 
+def test_how_a_line_looks_stands_in_the_table(monkeypatch):
+    assert line_of("cgp-lcb") == {"color": "#d55e00", "linestyle": "-", "linewidth": 5.5, "alpha": 0.55, "zorder": 1.9}
+    entry = registry.Entry("mine", "Mine", "", colour="#123456", dash=(1.0, 2.0), stroke={"linewidth": 9.0})
+    monkeypatch.setitem(registry.TABLE, "mine", entry)
+    assert line_of("mine") == {"color": "#123456", "linestyle": (0, (1.0, 2.0)), "linewidth": 9.0}
+    monkeypatch.setitem(registry.TABLE, "gp-md", entry)
+    tree = hc.frt_tree(hc.Problem([0.0, 0.5, 1.0]), seed=0)
+    assert "#123456" in {line.get_color() for line in plot_tree(tree).axes[0].get_lines()}
+
+
 def test_movement_and_regret(results):
     chosen = {"experiment": "synthetic", "rho": 0.5}
     movement = lines_of(plot_movement(results, **chosen).axes[0])

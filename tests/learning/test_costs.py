@@ -14,10 +14,11 @@ from oracles.rkhs import largest_ratios, table_of_norm
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 import holdcourse as hc
+from holdcourse.deciding.hedge import Panel
 from holdcourse.errors import InvalidInput
 from holdcourse.learning import history
 from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
-from holdcourse.learning.costs import REPORTED_OUTLIERS, KnownCosts, LowerBound, Mapped
+from holdcourse.learning.costs import REPORTED_OUTLIERS, KnownCosts, LowerBound, Mapped, Noise, noise_variance_of
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel
 from holdcourse.learning.posteriors import posterior
@@ -52,6 +53,16 @@ def assert_same_state(one, other):
     assert one.keys() == other.keys()
     for key in one:
         np.testing.assert_array_equal(one[key], other[key], err_msg=key)
+
+
+@every_posterior
+def test_a_model_that_learns_says_how_noisy_measurements_are(name):
+    model = LowerBound(POSTERIORS[name]())
+    assert isinstance(model, Noise)
+    assert noise_variance_of(model) == model.posterior.prior.noise_variance == pytest.approx(NOISE**2)
+    assert noise_variance_of(Panel([model, KnownCosts(LINE)])) == model.noise_variance
+    assert noise_variance_of(Panel([KnownCosts(LINE), model])) is None  # the first one counts
+    assert noise_variance_of(KnownCosts(LINE)) is None
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import re
+import sqlite3
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -15,10 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdcourse as hc
-from holdcourse.errors import LogError
+from holdcourse.errors import InvalidInput, LogError
 from holdcourse.running import events
 from holdcourse.running.decision import Request
-from holdcourse.running.events import EVENTS, FORMAT, NOTES, About, ModeSet, Tell, from_plain, plain, read, written
+from holdcourse.running.events import (
+    EVENTS,
+    FORMAT,
+    NOTES,
+    SOUGHT,
+    About,
+    ModeSet,
+    Tell,
+    from_plain,
+    plain,
+    read,
+    written,
+)
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
 
@@ -149,13 +163,149 @@ def test_a_missing_field_is_an_error_that_names_it(kind):
         ("note", "{}", "note None is not a kind of event"),
         ("note", '{"note": []}', "is not a kind of event"),
         ("tell", "[1]", "an object of fields"),
-        ("redirect", '{"order": 3, "round": 0}', "redirect holds 3 where it should hold an object"),
+        ("redirect", '{"order": 3, "round": 0}', "redirect holds 3 in the field 'order' of Redirect, where it should"),
         ("ask", '{"request": null}', "lacks the field"),
+        ("tell", '{"id": ', "tell is not JSON"),
+        ("tell", "[" * 100_000, "tell is not JSON"),
     ],
 )
 def test_what_is_no_event_is_refused(kind, text, words):
     with pytest.raises(LogError, match=re.escape(words)):
         read(kind, text)
+
+
+ASK = {
+    "round": 0,
+    "request": {"context": 0.5},
+    "wanted": 1,
+    "action": 1,
+    "limited_by": None,
+    "expected_cost": 0.5,
+    "probabilities": "ab",
+}
+TELL = {"id": "r0", "measurement": 1.0, "applied": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "name", "value", "words"),
+    [
+        ("tell", TELL, "id", 5, "text"),
+        ("tell", TELL, "measurement", "abc", "a number or null"),
+        ("tell", TELL, "measurement", True, "a number or null"),
+        ("tell", TELL, "applied", 1.5, "a whole number or null"),
+        ("tell", TELL, "applied", False, "a whole number or null"),
+        ("tell", TELL, "extra", 3, "an object of fields or null"),
+        ("ask", ASK, "round", None, "a whole number"),
+        ("ask", ASK, "request", [], "an object of fields"),
+        ("ask", ASK, "request", {"allowed": 3}, "a list, each part of it a whole number or null"),
+        ("ask", ASK, "request", {"allowed": [0, "x"]}, "a list, each part of it a whole number or null"),
+        ("ask", ASK, "request", {"costs": ["x"]}, "a list, each part of it a number or null"),
+        ("note", {"note": "mode", "mode": "act", "reason": ""}, "reason", {}, "text"),
+        ("note", {"note": "config", "changes": {}}, "changes", [], "an object, each part of it any JSON value"),
+    ],
+)
+def test_a_value_of_another_type_is_an_error_that_names_field_and_value(kind, body, name, value, words):
+    read(kind, json.dumps(body))
+    with pytest.raises(LogError) as caught:
+        read(kind, json.dumps(body | {name: value}))
+    if isinstance(value, dict) and value:
+        ((name, value),) = value.items()
+    assert f"holds {value!r} in the field {name!r} of" in str(caught.value)
+    assert str(caught.value).endswith(f"where it should hold {words}")
+
+
+@pytest.mark.parametrize("wrong", [3, "x", [], {}, [3], {"x": 3}, True, None, 1.5])
+@pytest.mark.parametrize("event", RECORDED, ids=lambda event: event["kind"])
+def test_whatever_stands_in_a_field_nothing_but_our_errors_is_raised(event, wrong):
+    body = json.loads(event["body"])
+    for name, part in body.items():
+        for changed in [wrong, *({**part, inner: wrong} for inner in part)] if isinstance(part, dict) else [wrong]:
+            with contextlib.suppress(LogError, InvalidInput):
+                read(event["kind"], json.dumps(body | {name: changed}))
+
+
+def test_a_long_value_is_shortened_in_the_error():
+    with pytest.raises(LogError) as caught:
+        read("tell", json.dumps(TELL | {"applied": "x" * 10_000}))
+    assert len(str(caught.value)) < 250
+
+
+def test_a_whole_number_is_a_number_and_stays_one():
+    assert type(read("tell", json.dumps(TELL | {"measurement": 3})).measurement) is int
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"id":5,"measurement":"abc","applied":null}', "holds 5 in the field 'id' of Tell, where it should hold text"),
+        ("{", "tell is not JSON"),
+        ('{"id":"r0","measurement":[],"applied":null}', "holds [] in the field 'measurement'"),
+    ],
+)
+def test_an_event_that_is_not_one_is_named_with_its_record(tmp_path, text, words):
+    """The chain would not notice it if the record was written like this."""
+    with hc.Controller(hc.minc_known(hc.Problem([0.0, 1.0])), log=tmp_path / "record") as controller:
+        controller.tell(controller.ask(costs=[1.0, 2.0]).id, 1.0)
+    change(tmp_path / "record", text)
+    log = Log.read(tmp_path / "record", checked=False)
+    with pytest.raises(LogError, match=re.escape(words)) as caught:
+        list(log.events())
+    assert f"{tmp_path / 'record'}, event 2: " in str(caught.value)
+    log.close()
+
+
+def test_limits_that_contradict_themselves_are_named_with_the_record(tmp_path):
+    hc.Controller(hc.minc_known(hc.Problem([0.0, 1.0])), log=tmp_path / "record").close()
+    with sqlite3.connect(tmp_path / "record") as connection:
+        connection.execute("UPDATE about SET value = json_set(value, '$.limits.max_moves', 3) WHERE key = 'identity'")
+    connection.close()
+    with pytest.raises(LogError, match=r"what .*record says about itself cannot be: max_moves and window"):
+        Log.read(tmp_path / "record")
+
+
+def change(path, text):
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE events SET body = ? WHERE number = 2", (text,))
+    connection.close()
+
+
+# -- what events are found by ------------------------------------------------------------------------------------------
+
+
+def classes_in(hint):
+    return [part for part in (hint, *get_args(hint)) if dataclasses.is_dataclass(part)]
+
+
+def holding(path, kinds):
+    """The kinds of event in which a path names a field."""
+    first, _, rest = path.partition(".")
+    for kind in kinds:
+        hint = get_type_hints(kind).get(first) if first in kind.__dataclass_fields__ else None
+        if hint is not None and (not rest or list(holding(rest, classes_in(hint)))):
+            yield kind
+
+
+def test_events_are_found_by_fields_that_they_have():
+    paths = {name: re.fullmatch(r"json_extract\(body, '\$\.(.*)'\)", place)[1] for name, (place, _) in SOUGHT.items()}
+    kinds = {name: re.findall(r"'(\w+)'", which) for name, (_, which) in SOUGHT.items() if "kind" in which}
+    assert kinds == {"round": ["ask"], "decision": ["tell", "learn"], "note": ["note"]}
+    for name in ("round", "decision"):
+        of_kind = [EVENTS[kind] for kind in kinds[name]]
+        assert list(holding(paths[name], of_kind)) == of_kind
+    assert {kind for kind in KINDS if kind not in list(holding(paths["key"], KINDS))} == {
+        events.Redirect,
+        events.Snapshot,
+        events.RecordAccepted,
+    }
+    assert all(json.loads(event["body"])[paths["note"]] in NOTES for event in RECORDED if event["kind"] == "note")
+
+
+def test_a_field_that_is_not_there_cannot_be_sought():
+    with pytest.raises(AttributeError, match="Tell has no field 'name', by which events are found"):
+        events._place((Tell, "name"))
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_error_says_in_which_record_and_where(tmp_path, monkeypatch):

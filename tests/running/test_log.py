@@ -35,6 +35,7 @@ from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, LogErr
 from holdcourse.running import database, operation
 from holdcourse.running import log as log_module
 from holdcourse.running.events import (
+    SOUGHT,
     AlarmRaised,
     AskDetails,
     DecisionLate,
@@ -44,7 +45,7 @@ from holdcourse.running.events import (
     Tell,
     TellDetails,
 )
-from holdcourse.running.log import KEPT_SNAPSHOTS, SOUGHT, Log
+from holdcourse.running.log import KEPT_SNAPSHOTS, Log
 from holdcourse.running.operation import Operation
 from holdcourse.running.session import Origin, Session
 
@@ -305,8 +306,8 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
-    change(tmp_path / "record", "UPDATE about SET value = '3' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 3; this version of holdcourse reads format 2"):
+    change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
+    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 3"):
         logged(tmp_path / "record")
 
 

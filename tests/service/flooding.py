@@ -15,7 +15,7 @@ from holdcourse.service.core import tokens
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.epochs import begin, settings_of
 from holdcourse.service.core.hosted import Hosted
-from holdcourse.service.core.requests import Ask, Config
+from holdcourse.service.core.requests import AskGiven, Config
 
 RIGHTS = {"operator": ["admin"], "asks": ["ask"], "tells": ["ask", "tell"], "looks": ["read"]}
 
@@ -27,7 +27,7 @@ def folder_of(path, config, rounds_told):
     begin(store, settings_of(settings), None)
     hosted = Hosted(store, settings.id)
     for t in range(rounds_told):
-        decision = hosted.ask(Ask(context=[(t % 7) / 7]), None).answer["decision"]
+        decision = hosted.ask(AskGiven(context=[(t % 7) / 7]), None).answer["decision"]
         hosted.tell(decision, 1.0 + t / rounds_told, None, None)
     hosted.close()
     store.close()

@@ -9,7 +9,7 @@ from holdcourse.running.log import Log
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Hosted
-from holdcourse.service.core.requests import Ask, Config
+from holdcourse.service.core.requests import AskGiven, Config
 from holdcourse.service.core.status import STEADY_S, Clock
 
 HOUR = 3600.0
@@ -73,7 +73,7 @@ def kinds(hosted):
 
 
 def ask(hosted):
-    return hosted.ask(Ask(context=0.5), None).answer["decision"]
+    return hosted.ask(AskGiven(context=0.5), None).answer["decision"]
 
 
 @pytest.mark.parametrize("step", [10 * 365 * 24 * HOUR, -10 * 365 * 24 * HOUR])

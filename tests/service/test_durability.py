@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sqlite3
@@ -220,18 +219,10 @@ def test_a_newer_format_is_refused(folder):
         DataFolder(folder)
 
 
-def test_an_older_format_is_migrated(folder, monkeypatch):
+def test_an_older_format_is_refused(folder):
     DataFolder(folder).close()
-    steps = []
-    monkeypatch.setattr(store_module, "FORMAT", 3)
-    monkeypatch.setattr(store_module, "MIGRATIONS", {1: lambda path: steps.append(1), 2: lambda path: steps.append(2)})
-    DataFolder(folder).close()
-    assert steps == [1, 2]
-    assert json.loads((folder / "holdcourse.json").read_text()) == {"format": 3}
-    DataFolder(folder).close()
-    assert steps == [1, 2]
     (folder / "holdcourse.json").write_text('{"format": 0}')
-    with pytest.raises(InvalidInput, match="no longer reads"):
+    with pytest.raises(InvalidInput, match="has format 0, which this version no longer reads"):
         DataFolder(folder)
 
 

@@ -13,7 +13,7 @@ from service.running import QUICK
 from holdcourse import errors
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.refusals import Busy, ClientLeft, Unknown
-from holdcourse.service.core.requests import Config, Tell
+from holdcourse.service.core.requests import Config, TellGiven
 from holdcourse.service.http.admission import depth, parsed
 from holdcourse.service.http.errors import HttpRefusal, translated
 
@@ -121,9 +121,9 @@ def test_no_message_shows_what_we_call_a_type():
     ):
         parsed(Config, b'{"id": "a", "metric": "near"}')
     with pytest.raises(HttpRefusal, match=r"^decision is missing; measurement must be a number, got '1'$"):
-        parsed(Tell, b'{"measurement": "1"}')
+        parsed(TellGiven, b'{"measurement": "1"}')
     with pytest.raises(HttpRefusal, match=r"^body must be an object$"):
-        parsed(Tell, b"[1]")
+        parsed(TellGiven, b"[1]")
 
 
 @pytest.mark.parametrize(

@@ -409,6 +409,9 @@ def test_the_description_holds_examples(client):
     found = client.get("/openapi.json").json()
     parts = found["components"]["schemas"]
     assert parts["Config"]["examples"][0]["id"] == "turbine-1"
+    given = {"AskGiven", "TellGiven", "OverrideGiven", "EpisodeGiven", "LimitsGiven", "GuardGiven", "UnitsGiven"}
+    assert given <= parts.keys()
+    assert all(part["title"] == name for name, part in parts.items() if "title" in part)
     for path, operations in found["paths"].items():
         for operation in operations.values():
             assert operation["responses"]["200" if path != "/controllers" or "requestBody" not in operation else "201"]

@@ -37,8 +37,11 @@ def line_of(lines: Sequence[AnyLine], policy: str) -> AnyLine:
 
 
 def runnable(lines: Sequence[AnyLine], others: Collection[str]) -> list[AnyLine]:
-    """Policies that could have been run: all but those that know too much, and `others`; in the order given."""
-    return [line for line in lines if line.policy not in others and not registry.entry_of(line.policy).knowing]
+    """Policies that could have been run: all but those that know too much, and `others`; in the order given.
+
+    A policy that is not in the table, such as a user's own, counts as one that could be run.
+    """
+    return [line for line in lines if line.policy not in others and not registry.is_knowing(line.policy)]
 
 
 def judged(candidates: Sequence[AnyLine], ours: str) -> AnyLine | None:

@@ -39,6 +39,7 @@ from holdcourse.learning.costs import (
     OptimisticCosts,
     costs_with_optimism,
     maximises,
+    noise_variance_of,
 )
 from holdcourse.movement import coupling, mirror
 from holdcourse.movement.problem import Problem
@@ -245,6 +246,11 @@ class Panel:
     def maximise(self) -> bool:
         """Whether the first one learns gains."""
         return maximises(self.models[0])
+
+    @property
+    def noise_variance(self) -> float | None:
+        """How noisy the first one believes measurements to be."""
+        return noise_variance_of(self.models[0])
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """What the first model says; if another one must be shown the costs, those are what counts."""

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import checked_seed, is_finite
+from holdcourse.deciding import registry
 from holdcourse.deciding.rules import DemandingRule, Greedy, MirrorDescent, Proximal, Rule, RuleMaker, Stay, tree_digest
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
@@ -193,6 +194,18 @@ def lower_bound(problem: Problem, learning: Learning) -> LowerBound:
 Array: TypeAlias = NDArray[np.float64]
 
 
+def named(
+    name: str,
+    rule: Rule | RuleMaker,
+    costs: CostModel,
+    problem: Problem,
+    options: Mapping[str, Any],
+    explanation: str = "",
+) -> Policy:
+    """A policy of the table, called as the table says; `options` are those that it was made with."""
+    return Policy(registry.label_of(name), rule, costs, problem, (name, dict(options)), explanation)
+
+
 def gp_md(
     problem: Problem,
     *,
@@ -224,7 +237,7 @@ def gp_md(
     """
     rule = OnTree(problem, tau, kappa, tree, tree_seed)
     options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, **learning}
-    return Policy("GP-MD", rule, lower_bound(problem, learning), problem, ("gp-md", options))
+    return named("gp-md", rule, lower_bound(problem, learning), problem, options)
 
 
 def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
@@ -237,7 +250,7 @@ def cgp_lcb(problem: Problem, **learning: Unpack[Learning]) -> Policy:
     >>> hc.Controller(policy).ask(context=0.3).value
     0.5
     """
-    return Policy("CGP-LCB", Greedy(problem), lower_bound(problem, learning), problem, ("cgp-lcb", dict(learning)))
+    return named("cgp-lcb", Greedy(problem), lower_bound(problem, learning), problem, learning)
 
 
 def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Learning]) -> Policy:
@@ -251,8 +264,8 @@ def proximal_lcb(problem: Problem, *, weight: float = 1.0, **learning: Unpack[Le
     >>> hc.Controller(policy, start=0).ask(context=0.3).value  # the way is too dear
     0.0
     """
-    made_by = ("proximal-lcb", {"weight": weight, **learning})
-    return Policy("Proximal-LCB", Proximal(problem, weight), lower_bound(problem, learning), problem, made_by)
+    options = {"weight": weight, **learning}
+    return named("proximal-lcb", Proximal(problem, weight), lower_bound(problem, learning), problem, options)
 
 
 def md_known(
@@ -276,7 +289,7 @@ def md_known(
     """
     rule = OnTree(problem, tau, kappa, tree, tree_seed)
     options = {"tau": tau, "kappa": kappa, "tree": tree, "tree_seed": tree_seed, "maximise": maximise}
-    return Policy("MD-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("md-known", options))
+    return named("md-known", rule, KnownCosts(problem, maximise=maximise), problem, options)
 
 
 def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
@@ -288,8 +301,8 @@ def minc_known(problem: Problem, *, maximise: bool = False) -> Policy:
     >>> hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))).ask(costs=[1.0, 2.0, 0.5]).value
     1.0
     """
-    made_by = ("minc-known", {"maximise": maximise})
-    return Policy("MinC-Known", Greedy(problem), KnownCosts(problem, maximise=maximise), problem, made_by)
+    known = KnownCosts(problem, maximise=maximise)
+    return named("minc-known", Greedy(problem), known, problem, {"maximise": maximise})
 
 
 def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
@@ -302,7 +315,7 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
     0.5
     """
     nothing = KnownCosts(problem, Nothing(problem.n), maximise=maximise)
-    return Policy("Stationary", Stay(problem), nothing, problem, ("stationary", {"maximise": maximise}))
+    return named("stationary", Stay(problem), nothing, problem, {"maximise": maximise})
 
 
 def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]], *, maximise: bool = False) -> Policy:

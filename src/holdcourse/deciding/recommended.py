@@ -28,7 +28,8 @@ from holdcourse.checks import flag, is_finite
 from holdcourse.deciding.hedge import HedgedMaker, Panel
 from holdcourse.deciding.planning.lookahead import Lookahead
 from holdcourse.deciding.planning.plan import planner
-from holdcourse.deciding.policy import Learning, OnTree, Policy, fixed_at, lower_bound
+from holdcourse.deciding.policy import Learning, OnTree, Policy, fixed_at, lower_bound, named
+from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.confidence import TheoryWidth
 from holdcourse.learning.costs import LowerBound
@@ -111,17 +112,17 @@ def recommended(
         fixed_action = _best_in_past(problem, past, model, time)
     experts = [Expert(lead, 1.0)]
     if max_step is None:
-        experts.append(Expert(Policy("GP-MD", OnTree(problem), model, problem), _share(model)))
+        experts.append(Expert(Policy(label_of("gp-md"), OnTree(problem), model, problem), _share(model)))
         if fixed_action is not None:
             experts.append(Expert(fixed_at(problem, fixed_action), 1.0))
     options = {"time": time, "interval": interval, "context_scale": context_scale, "period": period}
     options |= {"max_step": max_step, "fixed_action": fixed_action, **known}
-    return Policy(
-        "Recommended",
+    return named(
+        "recommended",
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
         Panel([model], [(0, expert.share) for expert in experts]),
         problem,
-        ("recommended", options),
+        options,
         _explanation(experts, notes, time, max_step),
     )
 

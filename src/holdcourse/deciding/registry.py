@@ -30,12 +30,13 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from holdcourse.errors import InvalidInput
 
@@ -47,7 +48,16 @@ ENTRY_POINTS = "holdcourse.policies"
 # After Okabe and Ito, for people who see colours differently. All lie between 3:1 contrast on white and on a dark page,
 # so that one colour serves both; dashes tell apart those that know what nobody could measure.
 OTHER_COLOURS = ("#5f8f00", "#3f78d8", "#b06000", "#9a5bd0", "#2f9a88")
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 UNMOVED, AFTERWARDS = (1.0, 1.0), (6.0, 2.0, 1.0, 2.0)
+
+
+class Options(NamedTuple):
+    """The options of a policy by name: all, and those that must be given; `learns`: those of `Learning` are among them."""
+
+    names: frozenset[str]
+    required: tuple[str, ...]
+    learns: bool
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,9 @@ class Entry:
         Options without which it cannot be made.
     own_width
         How wide its bounds are is its own affair: the width of a sweep's other learners is not given to it.
+    stroke
+        What else is particular about its line: width, opacity and place before or behind others, as matplotlib names
+        them.
     context
         What it is shown in a wind backtest: the hour of the day, as in the paper, or the time in hours since 1970.
     on_request
@@ -91,6 +104,7 @@ class Entry:
     dash: tuple[float, ...] = ()
     required: tuple[str, ...] = ()
     own_width: bool = False
+    stroke: Mapping[str, float] = field(default_factory=dict)
     context: Literal["hour", "time"] = "hour"
     on_request: bool = False
     source: str | None = None
@@ -106,6 +120,16 @@ class Entry:
             raise InvalidInput(f"policy {self.name!r} cannot be made here; there are {', '.join(names(kind))}")
         made_by = self.makers[kind]
         return load(made_by) if isinstance(made_by, str) else made_by
+
+    def options(self, kind: Kind = "problem") -> Options:
+        """The options that its maker takes beside the problem."""
+        from holdcourse.deciding.policy import Learning  # numbers, which the table alone does without
+
+        parameters = list(inspect.signature(self.maker(kind)).parameters.values())[1:]  # the first is the problem
+        own = [each for each in parameters if each.kind in NAMED]
+        learns = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        names = frozenset(each.name for each in own).union(Learning.__annotations__ if learns else ())
+        return Options(names, tuple(each.name for each in own if each.default is each.empty), learns)
 
 
 def _ours() -> Iterable[Entry]:
@@ -161,6 +185,7 @@ def _ours() -> Iterable[Entry]:
         "measurements",
         {"problem": f"{named}:gp_md", "wind": f"{wind}:gp_md"},
         "#0077bb",
+        stroke={"linewidth": 1.8, "zorder": 2.1},
     )
     yield Entry(
         "gp-md-1",
@@ -177,6 +202,7 @@ def _ours() -> Iterable[Entry]:
         "measurements",
         {"problem": f"{named}:cgp_lcb", "wind": f"{wind}:cgp_lcb"},
         "#d55e00",
+        stroke={"linewidth": 5.5, "alpha": 0.55, "zorder": 1.9},  # it often does as GP-MD: a thin line on a wide one
     )
     yield Entry(
         "proximal-lcb",
@@ -349,6 +375,11 @@ def unknown(name: str, known: Collection[str]) -> InvalidInput:
 def label_of(name: str) -> str:
     """How a policy is called in figures and tables; one that is not in the table, by its name."""
     return TABLE[name].label if name in TABLE else name
+
+
+def is_knowing(name: str) -> bool:
+    """Whether a policy knows more than a machine could measure; one that is not in the table does not."""
+    return name in TABLE and TABLE[name].knowing
 
 
 def colour_of(name: str) -> str:

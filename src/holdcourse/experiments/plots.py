@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.registry import label_of
+from holdcourse.deciding.registry import colour_of, label_of
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.results import Quantity, Results, standard_error
 from holdcourse.experiments.runs import CLAIRVOYANT
@@ -212,7 +212,8 @@ def plot_probabilities(
         figure.colorbar(image, ax=ax, label="probability")
         if actions is not None:
             taken = np.asarray(actions)
-            ax.plot(np.arange(len(taken)) + 0.5, taken, ".", color="#D55E00", markersize=3, label="taken")
+            bright = colour_of("cgp-lcb")  # stands out from all colours of the picture
+            ax.plot(np.arange(len(taken)) + 0.5, taken, ".", color=bright, markersize=3, label="taken")
             ax.legend(loc="upper right")
         ax.grid(False)
         ax.set(xlabel="round", title=title or "")
@@ -240,7 +241,7 @@ def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None =
                 ax.plot(
                     [across[child], across[child], across[parent]],
                     [level[child], level[parent], level[parent]],
-                    color="#0072B2",
+                    color=colour_of("gp-md"),  # which runs on it
                     linewidth=1.2,
                 )
         ax.plot(across[: tree.n], level[: tree.n], "o", color="#000000", markersize=3)

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The two learners of the paper often do the same: where they do, a thin line is seen on a wide and lighter one.
-WIDTHS: dict[str, dict[str, float]] = {
-    "cgp-lcb": {"linewidth": 5.5, "alpha": 0.55, "zorder": 1.9},
-    "gp-md": {"linewidth": 1.8, "zorder": 2.1},
-}
-
 SETTINGS: dict[Any, Any] = {
     "font.size": 14,
     "axes.titlesize": 15,
@@ -38,9 +32,9 @@ PANEL = (4.8, 3.6)  # inches
 
 def line_of(policy: str) -> dict[str, Any]:
     """Colour, dashes and width of a policy, as the table of policies says."""
-    dash = registry.TABLE[policy].dash if policy in registry.TABLE else ()
-    style: Any = (0, dash) if dash else "-"
-    return {"color": registry.colour_of(policy), "linestyle": style, **WIDTHS.get(policy, {})}
+    entry = registry.TABLE.get(policy)
+    style: Any = (0, entry.dash) if entry and entry.dash else "-"
+    return {"color": registry.colour_of(policy), "linestyle": style, **(entry.stroke if entry else {})}
 
 
 def in_order(policies: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ protocol            method                               who asks
 `ForecastCosts`     ``costs_at_outlook(contexts, o)``    `Lookahead` with forecasts of what will be measured
 `ExpertCosts`       ``of_expert(j)``                     `Hedged`, whose experts have models of their own
 `Gains`             ``maximise``                         whoever must know whether measurements are gains
+`Noise`             ``noise_variance``                   whoever judges how far off a measurement is
 ==================  ===================================  ==============================================================
 
 Examples
@@ -68,12 +69,14 @@ __all__ = [
     "KnownCosts",
     "LowerBound",
     "Mapped",
+    "Noise",
     "OptimisticCosts",
     "OutlierGuard",
     "Outlook",
     "TheoryWidth",
     "costs_with_optimism",
     "maximises",
+    "noise_variance_of",
 ]
 
 
@@ -182,6 +185,16 @@ class Gains(Protocol):
 
 
 @runtime_checkable
+class Noise(Protocol):
+    """A model that says how noisy it believes measurements to be."""
+
+    @property
+    def noise_variance(self) -> float | None:
+        """Variance of the noise of a measurement; None where it learns from none."""
+        ...
+
+
+@runtime_checkable
 class CostModel(Costs, Protocol):
     """Turns context and data into costs. See `holdcourse.testing.check_cost_model`."""
 
@@ -227,6 +240,11 @@ def name_of(function: Any) -> str:
 def maximises(model: CostModel) -> bool:
     """Whether a model is told gains."""
     return isinstance(model, Gains) and bool(model.maximise)
+
+
+def noise_variance_of(model: CostModel) -> float | None:
+    """How noisy a model believes measurements to be, as a variance; None where it does not say."""
+    return model.noise_variance if isinstance(model, Noise) else None
 
 
 def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
@@ -384,6 +402,11 @@ class LowerBound:
         self._waiting: list[tuple[int, Array, float]] = []  # for the end of the episode
         self._predicted: dict[bytes, tuple[Array, Array]] = {}  # by context,
         self._predicted_after = -1  # when so many measurements had been told
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise of a measurement, as the posterior believes it to be now."""
+        return self.posterior.prior.noise_variance
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Lower bounds of every action's cost in this context."""

@@ -17,7 +17,6 @@ Examples
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.pilot import Pilot
-from holdcourse.deciding.policy import Learning, Policy
+from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import maximises
 from holdcourse.movement.offline import PricedPath, optimal_path, price_path
@@ -50,7 +49,6 @@ VERIFIED = "make it there as it was made for the record, and check: holdcourse.r
 REPLAYED = (
     "replay is for the policies that a record can hold; holdcourse.running.audit.verify(path, policy) checks this one"
 )
-NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True)
@@ -253,7 +251,7 @@ class Replay:
 def replay(path: str | Path, maker: str) -> Replay:
     """What another policy would have done, estimated by the model that the recorded policy ended with.
 
-    `maker` is its name, such as "cgp-lcb" or "cgp_lcb".
+    `maker` is its name, such as "cgp-lcb".
 
     The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
     the recorded policy's options as far as it takes them. This is an estimate: the record knows only the costs of the
@@ -348,11 +346,9 @@ def _recipe(log: Log, remedy: str) -> dict[str, Any]:
 
 def _other(log: Log, maker: str) -> Policy:
     found = _recipe(log, REPLAYED)
-    own = inspect.signature(registry.entry_of(maker, "problem").maker()).parameters
-    learned = Learning.__annotations__ if "learning" in own else {}
-    taken = {name: value for name, value in found["options"].items() if name in own or name in learned}
-    needed = [name for name, option in own.items() if option.default is option.empty and option.kind in NAMED]
-    missing = [name for name in needed if name not in ("problem", *taken)]
+    options = registry.entry_of(maker, "problem").options()
+    taken = {name: value for name, value in found["options"].items() if name in options.names}
+    missing = [name for name in options.required if name not in taken]
     if missing:
         needs = ", ".join(missing)
         raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not say; replay another one")

@@ -238,7 +238,7 @@ class Controller:
         content = archive.read_file(path)
         state, arrays = archive.unpack(content, str(path))
         found = state.get("identity")
-        if found is None:
+        if not isinstance(found, dict):
             raise DamagedFile(f"{path} does not hold a controller")
         identity = from_plain(Identity, found, f"the state in {path}")
         if identity.policy != policy.fingerprint:

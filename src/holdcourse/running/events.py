@@ -15,9 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import NoneType
-from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,13 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 2  # of a record
+FORMAT = 3  # of a record
 
 Made = TypeVar("Made")
 
+NOTE_KIND = "note"  # the kind of all notes ...
+NOTE_FIELD = "note"  # ... and where each says which note it is
+SHOWN = 80  # characters of a value in an error
 LEFT_OUT = {"left_out": True}  # a field that is not written while it has its default
 
 
@@ -185,7 +188,8 @@ class Units:
 class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
-    `options` are those of the policy, by the names of its parameters.
+    `options` are those of the policy, by the names of its parameters; None, or left out: not given. What others than
+    the policy must know of them is said here.
     """
 
     id: str
@@ -214,7 +218,27 @@ class Settings:
     @property
     def maximise(self) -> bool:
         """Say whether measurements are gains."""
-        return bool(self.options["maximise"])
+        return bool(self.options.get("maximise"))
+
+    @property
+    def kept_action(self) -> int | None:
+        """The action that the policy keeps to, where that is an option."""
+        action: int | None = self.options.get("action")
+        return action
+
+    @property
+    def kernel(self) -> str | None:
+        """The kernel given, as `Kernel.to_json` wrote it."""
+        kernel: str | None = self.options.get("kernel")
+        return kernel
+
+    def with_kept_action(self, action: int) -> Settings:
+        """Return the settings of a policy that keeps to another action."""
+        return replace(self, options=self.options | {"action": action})
+
+    def options_for_another_policy(self) -> dict[str, Any]:
+        """The options after a change of policy: another one takes others, but what is measured stays the same."""
+        return dict.fromkeys(self.options) | {"maximise": self.options.get("maximise")}
 
 
 @dataclass(frozen=True)
@@ -376,7 +400,7 @@ class Snapshot:
 class RecordAccepted:
     """The record was taken as it was although events were missing: how many, where that is known, and why."""
 
-    KIND: ClassVar[str] = "note"
+    KIND: ClassVar[str] = NOTE_KIND
     NOTE: ClassVar[str] = "accepted"
 
     missing: int | None
@@ -387,7 +411,7 @@ class RecordAccepted:
 class Caused:
     """A note that may say who caused it."""
 
-    KIND: ClassVar[str] = "note"
+    KIND: ClassVar[str] = NOTE_KIND
 
     extra: Cause | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
@@ -525,6 +549,25 @@ BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
 EVENTS: dict[str, type[Body]] = {kind.KIND: kind for kind in (Ask, Tell, Learn, Episode, Redirect, Snapshot)}
 NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
 
+Sought: TypeAlias = Literal["key", "round", "decision", "note"]
+
+
+def _place(*steps: tuple[Any, str]) -> str:
+    """Where in the text of an event a field stands, in SQL; each step is a class and the name of one of its fields."""
+    for kind, name in steps:
+        if name not in kind.__dataclass_fields__:
+            raise AttributeError(f"{kind.__name__} has no field {name!r}, by which events are found")
+    return f"json_extract(body, '$.{'.'.join(name for _, name in steps)}')"
+
+
+# What events are found by: where it stands, and which events have it. Records hold indexes of these very words.
+SOUGHT: dict[Sought, tuple[str, str]] = {
+    "key": (key := _place((Caused, "extra"), (Cause, "key")), f"{key} IS NOT NULL"),
+    "round": (_place((Ask, "round")), f"kind = '{Ask.KIND}'"),
+    "decision": (_place((Tell, "id")), f"kind IN ('{Tell.KIND}', '{Learn.KIND}')"),
+    "note": (f"json_extract(body, '$.{NOTE_FIELD}')", f"kind = '{NOTE_KIND}'"),
+}
+
 
 @dataclass(frozen=True)
 class Event(Generic[BodyKind]):
@@ -548,13 +591,21 @@ def digest(array: NDArray[Any]) -> str:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
+class _Expected(NamedTuple):
+    """What a field holds in JSON: values of these types, read by `reader`, or as they are; and the same in words."""
+
+    types: frozenset[type[Any]]
+    reader: Callable[[Any, str], Any] | None
+    words: str
+
+
 class _Fields(NamedTuple):
-    """How objects of a class are written and read: of which fields, and how each of them is read."""
+    """How objects of a class are written and read: of which fields, and what each of them holds."""
 
     note: str | None
     left_out: dict[str, Any]  # the fields that are not written while they have this value
     needed: frozenset[str]
-    readers: dict[str, Callable[[Any, str], Any] | None]
+    expected: dict[str, _Expected]
 
 
 _KNOWN: dict[type[Any], _Fields] = {}  # by class, once one of it was written or read
@@ -575,7 +626,7 @@ def _found_fields(kind: Any) -> _Fields:
         getattr(kind, "NOTE", None),
         left_out,
         frozenset(each.name for each in own) - left_out.keys(),
-        {each.name: _reader(hints[each.name]) for each in own},
+        {each.name: _expected(hints[each.name]) for each in own},
     )
 
 
@@ -593,7 +644,7 @@ def shallow(part: Any) -> dict[str, Any]:
     left_out = known.left_out
     values = {name: value for name, value in vars(part).items() if name not in left_out or value is not left_out[name]}
     if known.note is not None:
-        values["note"] = known.note
+        values[NOTE_FIELD] = known.note
     return values
 
 
@@ -613,16 +664,23 @@ def plain(part: Any) -> Any:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
+class _Unexpected(Exception):  # noqa: N818 - never seen outside this module
+    """A part of a field's value is of another type than it should be."""
+
+
 def read(kind: str, text: str) -> Body:
     """The event of a kind whose JSON text `written` gave."""
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LogError(f"{kind} is not JSON ({error}): {_short(text)}") from None
     if not isinstance(found, dict):
         raise LogError(f"an event must be an object of fields, got {text[:80]!r}")
     made: type[Body] | None = EVENTS.get(kind)
-    if kind == "note":
-        name = found.pop("note", None)
+    if kind == NOTE_KIND:
+        name = found.pop(NOTE_FIELD, None)
         made = NOTES.get(name) if isinstance(name, str) else None
-        kind = f"note {name!r}"
+        kind = f"{NOTE_KIND} {name!r}"
     if made is None:
         raise LogError(
             f"{kind} is not a kind of event that this version of holdcourse knows (format {FORMAT}); use the version "
@@ -634,40 +692,96 @@ def read(kind: str, text: str) -> Body:
 def from_plain(kind: type[Made], found: Mapping[str, Any], what: str) -> Made:
     """An object of a class from JSON values, as `plain` gave them; `what` names it in errors."""
     known = _fields_of(kind)
-    readers = known.readers
-    if found.keys() - readers.keys():
-        raise LogError(f"{what} holds the field {min(found.keys() - readers.keys())!r}, which is not known")
     if known.needed - found.keys():
+        _refuse_unknown(found, known, what)
         raise LogError(f"{what} lacks the field {min(known.needed - found.keys())!r}")
-    return kind(**{name: value if (r := readers[name]) is None else r(value, what) for name, value in found.items()})
+    return kind(**_values(kind, known, found, what))
 
 
-def _reader(hint: Any) -> Callable[[Any, str], Any] | None:
-    """How a value of a field is read from JSON; None: as it is."""
+def _values(kind: Any, known: _Fields, found: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The values of the fields of a class, each of the type that it should be."""
+    if found.keys() - known.expected.keys():
+        _refuse_unknown(found, known, what)
+    values = {}
+    for name, value in found.items():
+        types, reader, words = known.expected[name]
+        try:
+            if type(value) not in types:
+                raise _Unexpected
+            values[name] = value if reader is None or value is None else reader(value, what)
+        except _Unexpected:
+            raise LogError(
+                f"{what} holds {_short(value)} in the field {name!r} of {kind.__name__}, where it should hold {words}"
+            ) from None
+    return values
+
+
+def _refuse_unknown(found: Mapping[str, Any], known: _Fields, what: str) -> None:
+    unknown = found.keys() - known.expected.keys()
+    if unknown:
+        raise LogError(f"{what} holds the field {min(unknown)!r}, which is not known")
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+
+
+def _expected(hint: Any) -> _Expected:
+    """What a field of this type holds in JSON."""
     parts = get_args(hint)
-    if hint is Request:
-        return _request
+    if hint in _SCALARS:
+        types, words = _SCALARS[hint]
+        return _Expected(types, None, words)
     if is_dataclass(hint):
         made: Any = hint
-        return lambda value, what: from_plain(made, _object(value, what), what)
-    if get_origin(hint) is tuple and parts[-1] is Ellipsis:
-        inner = _reader(parts[0])
-        return lambda value, what: tuple(value if inner is None else [inner(each, what) for each in value])
-    if get_origin(hint) is dict and (of_value := _reader(parts[1])) is not None:
-        return lambda value, what: {name: of_value(each, what) for name, each in _object(value, what).items()}
-    if NoneType in parts and (given := _reader(parts[0])) is not None:
-        return lambda value, what: None if value is None else given(value, what)
-    return None
+        read_part = _request if made is Request else lambda value, what: from_plain(made, value, what)
+        return _Expected(frozenset({dict}), read_part, "an object of fields")
+    if get_origin(hint) in (tuple, list, dict):
+        return _expected_parts(get_origin(hint), _expected(parts[get_origin(hint) is dict]))
+    given, none = parts  # what else there is may be null
+    assert none is NoneType
+    expected = _expected(given)
+    return _Expected(expected.types | {NoneType}, expected.reader, f"{expected.words} or null")
 
 
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise LogError(f"{what} holds {value!r} where it should hold an object of fields")
-    return value
+def _expected_parts(container: Any, inner: _Expected) -> _Expected:
+    """What a list, a tuple or an object by name holds, whose parts are as `inner` says."""
+
+    def read_tuple(value: Any, what: str) -> Any:
+        return tuple(_each(value, inner, what))
+
+    def read_list(value: Any, what: str) -> Any:
+        return _each(value, inner, what)
+
+    def read_dict(value: Any, what: str) -> Any:
+        return dict(zip(value, _each(list(value.values()), inner, what), strict=True))
+
+    words = f"{'an object' if container is dict else 'a list'}, each part of it {inner.words}"
+    if container is tuple:
+        return _Expected(frozenset({list}), read_tuple, words)
+    reader = read_dict if container is dict else read_list
+    return _Expected(frozenset({container}), None if inner.types >= _ANYTHING else reader, words)
+
+
+_ANYTHING: frozenset[type[Any]] = frozenset({dict, list, str, int, float, bool, NoneType})
+_SCALARS: dict[Any, tuple[frozenset[type[Any]], str]] = {
+    int: (frozenset({int}), "a whole number"),
+    float: (frozenset({float, int}), "a number"),
+    str: (frozenset({str}), "text"),
+    bool: (frozenset({bool}), "true or false"),
+    Any: (_ANYTHING, "any JSON value"),
+}
+
+
+def _each(values: list[Any], expected: _Expected, what: str) -> list[Any]:
+    """The parts of a list or an object, each of the type that it should be."""
+    types, reader, _ = expected
+    if not types.issuperset(map(type, values)):
+        raise _Unexpected
+    return values if reader is None else [None if each is None else reader(each, what) for each in values]
 
 
 def _request(value: Any, what: str) -> Request:
-    unknown = _object(value, what).keys() - _fields_of(Request).readers.keys()
-    if unknown:
-        raise LogError(f"the request of {what} holds the field {min(unknown)!r}, which is not known")
-    return Request.from_data(value)
+    """The request of an event, which leaves out what was not given."""
+    return Request(**{"context": None, **_values(Request, _fields_of(Request), value, f"the request of {what}")})

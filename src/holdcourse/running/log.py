@@ -33,6 +33,7 @@ from holdcourse.errors import LogError as LogError  # the error of this module, 
 from holdcourse.running import database, events
 from holdcourse.running.database import Mark, MarkFile, beside
 from holdcourse.running.events import (
+    SOUGHT,
     About,
     Ask,
     Body,
@@ -43,6 +44,7 @@ from holdcourse.running.events import (
     Previous,
     RecordAccepted,
     Snapshot,
+    Sought,
     Tell,
 )
 
@@ -54,13 +56,6 @@ CHECKPOINT_EVERY_S = 1.0
 PAGE = 1000  # events read at once
 Row: TypeAlias = tuple[int, str, str, str, str]  # number, at, kind, body, chain
 MENDED = timedelta(seconds=5)  # by how much a clock may be set back unnoticed
-Sought: TypeAlias = Literal["key", "round", "decision", "note"]
-SOUGHT: dict[Sought, tuple[str, str]] = {  # what events are found by: where it stands, and which events have it
-    "key": ("json_extract(body, '$.extra.key')", "json_extract(body, '$.extra.key') IS NOT NULL"),
-    "round": ("json_extract(body, '$.round')", "kind = 'ask'"),
-    "decision": ("json_extract(body, '$.id')", "kind IN ('tell', 'learn')"),
-    "note": ("json_extract(body, '$.note')", "kind = 'note'"),
-}
 
 
 class Beginning(NamedTuple):
@@ -108,7 +103,7 @@ class Log:
                 rows = connection.execute("SELECT key, value FROM about")
                 said = {key: json.loads(value) for key, value in rows}
                 self._first_link = _digest(json.dumps(said, sort_keys=True).encode())
-            self.about = events.from_plain(About, said, f"what {path} says about itself")
+            self.about = _about(path, said)
             self.last, self.chain = self._verified_end() if checked else self._end()
             self._newest = self._newest_time()
         except BaseException:
@@ -453,7 +448,7 @@ class Log:
         """Read an event from its row."""
         try:
             return Event(number, at, events.read(kind, text))
-        except LogError as error:
+        except (LogError, InvalidInput) as error:  # the latter of limits that contradict themselves
             raise LogError(f"{self.path}, event {number}: {error}") from None
 
     def events(self, after: int = 0) -> Iterator[Event[Body]]:
@@ -529,6 +524,14 @@ class Log:
     def _reading(self) -> Iterator[None]:
         with database.reading(self.path):
             yield
+
+
+def _about(path: Path, said: dict[str, Any]) -> About:
+    what = f"what {path} says about itself"
+    try:
+        return events.from_plain(About, said, what)
+    except InvalidInput as error:  # limits that contradict themselves
+        raise LogError(f"{what} cannot be: {error}") from None
 
 
 def _end_use(connection: sqlite3.Connection, process: int) -> None:

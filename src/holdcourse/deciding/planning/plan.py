@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import whole_number
 from holdcourse.deciding.planning.beliefs import LEADS, Chain, Closeness, Memory, Table, alikeness, read_forecast
 from holdcourse.deciding.planning.lookahead import Steps, available_after, out_of_plan
-from holdcourse.deciding.policy import Learning, Policy, lower_bound
+from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, RuleState, View
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import KnownCosts, OptimisticCosts
@@ -351,7 +351,7 @@ def planner(
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), **learning}
     learned: Learning = {"width": WIDTH, **learning}
-    return Policy("Planner", rule, lower_bound(problem, learned), problem, ("planner", options))
+    return named("planner", rule, lower_bound(problem, learned), problem, options)
 
 
 def planner_known(
@@ -385,7 +385,7 @@ def planner_known(
         max_step=max_step,
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), "maximise": maximise}
-    return Policy("Planner-Known", rule, KnownCosts(problem, maximise=maximise), problem, ("planner-known", options))
+    return named("planner-known", rule, KnownCosts(problem, maximise=maximise), problem, options)
 
 
 def _options_of(rule: Plan) -> dict[str, Any]:

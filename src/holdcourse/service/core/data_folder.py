@@ -18,7 +18,6 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +30,6 @@ from holdcourse.running import database
 logger = logging.getLogger("holdcourse.service")
 
 FORMAT = 1
-MIGRATIONS: dict[int, Callable[[Path], None]] = {}  # from each older format to the next one
 UNFINISHED = ".new-"  # a record gets its name when it is whole
 NAME = re.compile(r"epoch-([0-9]{4,})\.db")
 OTHERS = 0o077  # what people other than the owner may do
@@ -43,7 +41,7 @@ class DataFolder:
     Parameters
     ----------
     path
-        Made if it does not exist; migrated if it has an older format, refused if it has a newer one.
+        Made if it does not exist; refused if it has another format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +55,7 @@ class DataFolder:
         except OSError as error:
             raise file_error(f"cannot use {path} for data: {error.strerror or error}", error) from error
         try:
-            self._bring_up_to_date()
+            self._check_format()
             self._warn_if_open_to_others()
             for left_over in (path / "controllers").glob(f"**/{UNFINISHED}*"):
                 _remove(left_over)  # a crash came before it was answered
@@ -150,7 +148,7 @@ class DataFolder:
             shown = ", ".join(map(str, wide[:3])) + (f" and {len(wide) - 3} more" if len(wide) > 3 else "")
             logger.warning("other users of this machine may look into %s; close it: chmod -R go= %s", shown, self.path)
 
-    def _bring_up_to_date(self) -> None:
+    def _check_format(self) -> None:
         about = self.path / "holdcourse.json"
         if not about.exists():
             archive.write_file(about, json.dumps({"format": FORMAT}).encode(), private=True)
@@ -163,12 +161,8 @@ class DataFolder:
                 f"{self.path} has format {found}, newer than this version of holdcourse, which reads up to {FORMAT}; "
                 "use a newer version"
             )
-        while found < FORMAT:
-            if found not in MIGRATIONS:
-                raise InvalidInput(f"{self.path} has format {found}, which this version no longer reads")
-            MIGRATIONS[found](self.path)
-            found += 1
-            archive.write_file(about, json.dumps({"format": found}).encode(), private=True)
+        if found < FORMAT:
+            raise InvalidInput(f"{self.path} has format {found}, which this version no longer reads")
 
 
 def _locked(path: Path) -> IO[Any]:

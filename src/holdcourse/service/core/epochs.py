@@ -7,7 +7,6 @@ written under another name and gets its own when it is whole, so a crash leaves 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdcourse.deciding import recipe, registry
-from holdcourse.deciding.policy import Learning, Policy
+from holdcourse.deciding.policy import Policy
 from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
@@ -39,7 +38,7 @@ from holdcourse.running.events import (
     from_plain,
     plain,
 )
-from holdcourse.running.limits import Limits
+from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
 from holdcourse.running.session import Origin
@@ -183,12 +182,11 @@ def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """The settings after a change; of groups of settings, what is not named stays."""
     before: dict[str, Any] = plain(settings)
     result = {**before, **changes}
-    if result["policy"] != settings.policy:  # another policy takes other options; what is measured stays the same
-        kept = {"maximise": settings.options["maximise"]}
-        before["options"] = result["options"] = dict.fromkeys(settings.options) | kept
+    if result["policy"] != settings.policy:
+        before["options"] = result["options"] = settings.options_for_another_policy()
     for name in ("limits", "options", "units", "guard"):
         if isinstance(changes.get(name), Mapping):
-            result[name] = {**(before[name] or {"cool_down": 10}), **changes[name]}
+            result[name] = {**(before[name] or {"cool_down": Guard.cool_down}), **changes[name]}
     return from_plain(Settings, result, "the settings")
 
 
@@ -209,14 +207,14 @@ def _check_step(settings: Settings, old: Problem, new: Problem, place: int, ther
 
 def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) -> Settings:
     """The settings with the actions in them under their new numbers; those just given are new ones already."""
-    guard, fallback, options = settings.guard, settings.fallback, settings.options
+    guard, fallback, action = settings.guard, settings.fallback, settings.kept_action
     if guard is not None and "guard" not in changes:
         guard = replace(guard, revert_to=places[guard.revert_to])
     if fallback is not None and "fallback" not in changes:
         fallback = places[fallback]
-    if options["action"] is not None and "action" not in changes.get("options", {}):
-        options = options | {"action": places[options["action"]]}
-    return replace(settings, guard=guard, fallback=fallback, options=options)
+    if action is not None and "action" not in changes.get("options", {}):
+        settings = settings.with_kept_action(places[action])
+    return replace(settings, guard=guard, fallback=fallback)
 
 
 def recorded_policy(log: Log) -> Policy:
@@ -270,9 +268,8 @@ def limits_of(settings: Settings) -> Limits:
 def policy_of(settings: Settings, problem: Problem, past: History | None) -> Policy:
     """What decides; `past` is learned before the first round."""
     name = settings.policy
-    parameters = inspect.signature(registry.entry_of(name, "problem").maker()).parameters
-    learns = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    taken = {*parameters, *(Learning.__annotations__ if learns else ())} - {"problem", "learning", "history"}
+    own = registry.entry_of(name, "problem").options()
+    taken = own.names - {"history"}  # the history is learned, not given as an option
     options = {key: value for key, value in settings.options.items() if value is not None}
     if "maximise" not in taken:  # it says what measurements mean, whoever decides
         options.pop("maximise", None)
@@ -280,7 +277,7 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
     if wrong:
         raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")
     given = {"policy": name, "problem": problem.describe(), "options": options}
-    changes: dict[str, Any] = {"history": past} if learns and past is not None else {}
+    changes: dict[str, Any] = {"history": past} if own.learns and past is not None else {}
     step = limits_of(settings).max_step
     if step is not None and "max_step" in taken:
         changes["max_step"] = step
@@ -386,7 +383,7 @@ def action_count(actions: Any, metric: Any) -> int:
 
 def require_room(settings: Settings) -> None:
     """Raise where the matrices over all pairs of actions would take more than a request may."""
-    n, kernel = action_count(settings.actions, settings.metric), settings.options["kernel"]
+    n, kernel = action_count(settings.actions, settings.metric), settings.kernel
     if registry.entry_of(settings.policy).shown == "nothing":  # it makes no matrix
         return
     matrices = MATRICES + (1 if kernel is None else len(Kernel.from_json(kernel).parts))

@@ -42,7 +42,7 @@ from holdcourse.service.core.data_folder import DataFolder, number_of
 from holdcourse.service.core.ledger import Ledger
 from holdcourse.service.core.records import Entry, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
-from holdcourse.service.core.requests import Ask as AskRequest
+from holdcourse.service.core.requests import AskGiven
 from holdcourse.service.core.status import Clock, Timing, View
 
 
@@ -213,7 +213,7 @@ class Hosted:
 
     # -- what the machine's own program may do -------------------------------------------------------------------------
 
-    def ask(self, request: AskRequest, key: str | None, rebuilt: dict[str, Any] | None = None) -> Done:
+    def ask(self, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None = None) -> Done:
         """Decide the next round, or say again what was decided; `rebuilt` is what was answered long ago."""
         self.recall()
         controller, book = self.controller, self.ledger
@@ -302,7 +302,7 @@ class Hosted:
             other = None if taken == record.meant else taken
             controller.tell(decision, measurement, other, details, notes)
 
-    def _asked_before(self, number: int, request: AskRequest, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
+    def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
         """The answer to a round that was decided, with the question that it must be the same as."""
         entry = self.records.asked(number)
         if entry is None:
@@ -312,7 +312,7 @@ class Hosted:
             self.commit(AskRepeated(number, extra=Cause(key=key)))
         return Done(answer, [])
 
-    def _same_decision(self, entry: Entry[Ask], request: AskRequest, rebuilt: dict[str, Any] | None) -> dict[str, Any]:
+    def _same_decision(self, entry: Entry[Ask], request: AskGiven, rebuilt: dict[str, Any] | None) -> dict[str, Any]:
         idempotency.check_question(self.controller.session.policy.problem, entry.event.body, request)
         name = entry.event.body.id
         if entry.epoch == self.epoch:

@@ -10,7 +10,7 @@ from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Request as Question
 from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Tell, plain
 from holdcourse.service.core.records import Entry, Records, tell_answer
-from holdcourse.service.core.requests import Ask as AskRequest
+from holdcourse.service.core.requests import AskGiven
 
 
 def happened(records: Records, wanted: Episode | CausedNote, key: str | None) -> bool:
@@ -42,7 +42,7 @@ def asked_under(records: Records, key: str) -> Entry[Ask] | None:
             raise _other_use(key, entry.event, _purpose(other), "ask")
 
 
-def check_question(problem: Problem, asked: Ask, request: AskRequest) -> None:
+def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
     """Whether a decision was asked for with the same question; another one is a conflict."""
     number = asked.round
     recorded = {"round": number, **asked.request.describe()}
@@ -77,7 +77,7 @@ def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any)
     return Conflict(words, recorded, given)
 
 
-def _described(problem: Problem, request: AskRequest) -> dict[str, Any]:
+def _described(problem: Problem, request: AskGiven) -> dict[str, Any]:
     """A question as the record holds it, whatever the actions were when it was asked."""
     question = Question.of(problem, request.context, None, request.forecast, None).describe()
     if request.allowed is not None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse.learning.costs import CostModel
+from holdcourse.learning.costs import CostModel, noise_variance_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Order, Record
 from holdcourse.running.events import (
@@ -137,7 +137,7 @@ class Ledger:
                 self._begin(event.body)
             case SettingsChanged():
                 changed = {**plain(self.settings), **event.body.changes}
-                self._settings = from_plain(Settings, changed, "the settings")
+                self._settings = from_plain(Settings, changed, f"the settings after event {event.number}")
             case ModeSet():
                 self.mode = event.body.mode
             case OverrideSet():
@@ -334,12 +334,12 @@ def alternative(record: Record | None, service: float | None, taken: int, other:
 
 def deviations(record: Record | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
     """How many deviations a measurement is from what was expected; None where nothing was."""
-    learner = getattr(model, "models", [model])[0]  # of a hedge, the first
+    noise = noise_variance_of(model)
     if record is None or measurement is None or record.mean is None or record.std is None:
         return None
-    if not hasattr(learner, "posterior"):
+    if noise is None:
         return None
-    spread = float(np.sqrt(record.std[taken] ** 2 + learner.posterior.prior.noise_variance))
+    spread = float(np.sqrt(record.std[taken] ** 2 + noise))
     return finite((measurement - float(record.mean[taken])) / spread) if spread > 0 else None
 
 

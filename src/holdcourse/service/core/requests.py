@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from holdcourse.checks import whole_as_int
 from holdcourse.deciding import registry
+from holdcourse.running.limits import Guard
 
 MAX_ACTIONS = 5000
 MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
@@ -66,10 +67,10 @@ class GuardGiven(Request):
 
     threshold: Number
     revert_to: Action
-    cool_down: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = 10
+    cool_down: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = Guard.cool_down
 
 
-class Units(Request):
+class UnitsGiven(Request):
     """What the numbers are, for people who look at them."""
 
     action: Words = ""
@@ -105,7 +106,7 @@ class Options(Request):
     action: Action | None = Field(None, description="Of `fixed-at`.")
 
 
-class Settings(Request):
+class SettingsGiven(Request):
     """What can be changed on a running controller."""
 
     name: Words = ""
@@ -143,10 +144,10 @@ class Settings(Request):
     fallback: Action | None = Field(
         None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
     )
-    units: Units = Units()
+    units: UnitsGiven = UnitsGiven()
 
 
-class Config(Settings):
+class Config(SettingsGiven):
     """A controller: what it may do, how it decides, and what it knows from before."""
 
     model_config = ConfigDict(
@@ -177,7 +178,7 @@ class Config(Settings):
     )
 
 
-class Changes(Settings):
+class Changes(SettingsGiven):
     """A part of the settings; what is left out stays as it is. Actions, movement costs, limits or policy begin a new
     epoch.
     """  # noqa: D205 - one sentence and a half
@@ -192,7 +193,7 @@ def _check_length(forecast: Any) -> Any:
     return forecast
 
 
-class Ask(Request):
+class AskGiven(Request):
     """A question: which action now."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"context": 7.5}, {"context": [7.5, 18.0], "round": 12}]})
@@ -208,7 +209,7 @@ class Ask(Request):
     round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
 
 
-class Tell(Request):
+class TellGiven(Request):
     """What was measured, and the action that really ran if it was another."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
@@ -229,7 +230,7 @@ class Skip(Request):
     epoch: Epoch = None
 
 
-class Override(Request):
+class OverrideGiven(Request):
     """Hold the machine at an action; null hands it back."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"action": 0, "reason": "inspection"}, {"action": None}]})
@@ -239,7 +240,7 @@ class Override(Request):
     force: Force = False
 
     @model_validator(mode="after")
-    def _check_reason(self) -> Override:
+    def _check_reason(self) -> OverrideGiven:
         if self.force and self.action is None:
             raise ValueError("force is for an action; leave it out to hand the machine back")
         _check_force(self.force, self.reason)
@@ -255,7 +256,7 @@ class ModeChange(Request):
     reason: Reason = ""
 
 
-class Episode(Request):
+class EpisodeGiven(Request):
     """End the episode; the next one begins at `start`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"start": 0}]})
@@ -265,7 +266,7 @@ class Episode(Request):
     reason: Reason = ""
 
     @model_validator(mode="after")
-    def _check_reason(self) -> Episode:
+    def _check_reason(self) -> EpisodeGiven:
         _check_force(self.force, self.reason)
         return self
 

@@ -17,12 +17,12 @@ ABOUT = "Decisions that follow changing conditions when every change costs somet
 BODIES = (
     requests.Config,
     requests.Changes,
-    requests.Ask,
-    requests.Tell,
+    requests.AskGiven,
+    requests.TellGiven,
     requests.Skip,
-    requests.Override,
+    requests.OverrideGiven,
     requests.ModeChange,
-    requests.Episode,
+    requests.EpisodeGiven,
 )
 MEANINGS = {
     400: "The request is no HTTP that we understand.",

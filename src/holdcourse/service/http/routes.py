@@ -130,12 +130,12 @@ async def change(
     return reply(responses.State, await fleet.do(name, changed, by))
 
 
-@write_route("ask", requests.Ask, responses.DecisionAnswer, MAY_ASK)
+@write_route("ask", requests.AskGiven, responses.DecisionAnswer, MAY_ASK)
 async def ask(
     name: Id,
     fleet: TheFleet,
     by: TheCaller,
-    body: Annotated[requests.Ask, Depends(json_body(requests.Ask))],
+    body: Annotated[requests.AskGiven, Depends(json_body(requests.AskGiven))],
     key: Key = None,
 ) -> Response:
     """Which action now? The same question again gives the same answer."""
@@ -149,12 +149,12 @@ async def ask(
     return reply(responses.DecisionAnswer, answer)
 
 
-@write_route("tell", requests.Tell, responses.TellAnswer, MAY_TELL)
+@write_route("tell", requests.TellGiven, responses.TellAnswer, MAY_TELL)
 async def tell(
     name: Id,
     fleet: TheFleet,
     by: TheCaller,
-    body: Annotated[requests.Tell, Depends(json_body(requests.Tell))],
+    body: Annotated[requests.TellGiven, Depends(json_body(requests.TellGiven))],
     key: Key = None,
 ) -> Response:
     """What was measured. The same again changes nothing."""
@@ -181,12 +181,12 @@ async def skip(
     return reply(responses.TellAnswer, await fleet.do(name, skipped, by, timed="tell"))
 
 
-@write_route("override", requests.Override, responses.State, MAY_OPERATE)
+@write_route("override", requests.OverrideGiven, responses.State, MAY_OPERATE)
 async def override(
     name: Id,
     fleet: TheFleet,
     by: TheCaller,
-    body: Annotated[requests.Override, Depends(json_body(requests.Override, SMALL))],
+    body: Annotated[requests.OverrideGiven, Depends(json_body(requests.OverrideGiven, SMALL))],
     key: Key = None,
 ) -> Response:
     """Hold the machine at an action, or as near as mask and limits permit, until it is handed back with null."""
@@ -213,12 +213,12 @@ async def mode(
     return reply(responses.State, await fleet.do(name, switched, by))
 
 
-@write_route("episode", requests.Episode, responses.State, MAY_ADMINISTER)
+@write_route("episode", requests.EpisodeGiven, responses.State, MAY_ADMINISTER)
 async def episode(
     name: Id,
     fleet: TheFleet,
     by: TheCaller,
-    body: Annotated[requests.Episode, Depends(json_body(requests.Episode))],
+    body: Annotated[requests.EpisodeGiven, Depends(json_body(requests.EpisodeGiven))],
     key: Key = None,
 ) -> Response:
     """End the episode and begin the next one. Without a key, the same again before its first round changes nothing."""

@@ -30,7 +30,6 @@ from holdcourse.backtest.verdict import (
     signed,
     verdict,
 )
-from holdcourse.deciding import registry
 from holdcourse.learning.costs import CostModel, Costs, Estimate, ExpertCosts, ForecastCosts, OptimisticCosts, maximises
 from holdcourse.wind.physics import WindWorld
 
@@ -185,7 +184,6 @@ def traced(policy: hc.Policy) -> tuple[hc.Policy, EstimateTrace]:
 
 
 HINDSIGHT = ("best-fixed", "clairvoyant")
-KNOWING = tuple(registry.names(shown=("costs", "hindsight")))  # they see what no gauge on the machine could tell them
 OURS = "wind-planner"  # what we would fly
 HOURS_PER_WEEK = 168
 WEEKS_PER_YEAR = 52

@@ -10,12 +10,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import holdcourse as hc
+from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest import period
 from holdcourse.wind.backtest.result import (
     HINDSIGHT,
     HOURS_PER_WEEK,
-    KNOWING,
     Array,
     Backtest,
     Flight,
@@ -296,7 +296,7 @@ class _Flights:
         self.start = None if plan.start_altitude is None else _nearest(setting.world.altitudes, plan.start_altitude)
         wanted = flown_by_default() if plan.policies is None else list(plan.policies)
         # What-if compares what could be flown; `stationary` and those that know the wind would only take time.
-        self.compared = tuple(name for name in wanted if name not in (*KNOWING, "stationary"))
+        self.compared = tuple(name for name in wanted if name != "stationary" and not registry.is_knowing(name))
         factors = [plan.rho * factor for factor in WHAT_IF] if plan.what_if is None else list(plan.what_if)
         self.others = sorted({*factors, plan.rho}) if factors else []
         rounds = max(0, len(self.others) - 1)

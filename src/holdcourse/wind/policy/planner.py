@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import holdcourse as hc
 from holdcourse._numeric.wind_replay import PER_METRE_PER_SECOND, replay
+from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.physics import WindWorld
 from holdcourse.wind.policy.climate import SHORTEST_HISTORY, Climate, GeneralWind, learn_climate
@@ -91,7 +92,7 @@ def _policy(world: WindWorld, wind: WindModel, caution: float, ending: Array | N
         takes_forecasts=True,
     )
     costs = ExpectedEnergy(wind, world.problem, world.curve, world.rho * world.step_hours)
-    return hc.Policy("Wind planner", rule, costs, world.problem)
+    return hc.Policy(registry.label_of("wind-planner"), rule, costs, world.problem)
 
 
 def plan_rounds(step_hours: float) -> int:
