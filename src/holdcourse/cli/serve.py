@@ -64,8 +64,8 @@ def serve(
         )
     if proxy and token_file is None:
         raise InvalidInput(
-            f"behind the proxy {proxy[0]} every caller seems to be on this machine: give --token-file (see: holdcourse token "
-            "make)"
+            f"behind the proxy {proxy[0]} every caller seems to be on this machine: give --token-file "
+            "(see: holdcourse token make)"
         )
     for address in proxy or ():
         _check_address(address)
