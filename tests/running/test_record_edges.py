@@ -520,7 +520,7 @@ def test_a_witness_confirms_what_it_saw(tmp_path, key):
     found = hc.audit.verify(tmp_path / "record", witness=tmp_path / "said", key=key)
     assert found.verified
     assert (found.witnessed, found.events) == (events, events)
-    assert found.testimonies > 0
+    assert found.statements > 0
     last = json.loads((tmp_path / "said").read_text().splitlines()[-1])
     assert (last["events"], last["chain"]) == (found.events, found.head)
 

@@ -416,7 +416,7 @@ def test_what_if_moving_were_cheaper():
 def test_what_if_leaves_out_what_knows_too_much_also_if_added_later(monkeypatch):
     makers = {"wind": lambda setting: hc.fixed_at(setting.world.problem, 0)}
     monkeypatch.setitem(registry.TABLE, "seer", registry.Entry("seer", "Seer", "", "costs", makers=makers))
-    found = run_backtest(record(), plan=replace(QUICK, policies=("fixed", "seer"), what_if=(4.0,)))
+    found = run_backtest(wind_data(), plan=replace(QUICK, policies=("fixed", "seer"), what_if=(4.0,)))
     assert "seer" in found.backtest.flights
     assert "seer" not in {line.policy for line in found.what_if[4.0]}
 

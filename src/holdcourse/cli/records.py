@@ -49,9 +49,9 @@ def _verdict(log: Path, found: audit.Verification) -> list[str]:
         outcome = "incomplete" if found.missing else "verified"
     lines = [f"{log}: {found.decisions} decisions, {found.tells} tells: {outcome}"]
     lines.append(f"  {found.events} events, the last has the hash {found.head}")
-    if found.testimonies is not None:
+    if found.statements is not None:
         reach = f"up to event {found.witnessed}"
-        lines.append(f"  statements of the witness that were compared: {found.testimonies}, {reach}")
+        lines.append(f"  statements of the witness that were compared: {found.statements}, {reach}")
     lines += [f"  {line}" for line in found.accepted]
     lines += [f"  {line}" for line in found.differences[:20]]
     if found.last_digits:

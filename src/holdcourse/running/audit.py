@@ -70,7 +70,7 @@ class Verification:
         was shortened or written again.
     missing
         What is known to be missing at its end, in words; empty where nothing is.
-    testimonies, witnessed
+    statements, witnessed
         How many statements of the witness were compared, and up to which event they reach; None where there was none.
     accepted
         Where the record was taken as it was although events were missing, and why.
@@ -84,7 +84,7 @@ class Verification:
     events: int = 0
     head: str = ""
     missing: str = ""
-    testimonies: int | None = None
+    statements: int | None = None
     witnessed: int | None = None
     accepted: tuple[str, ...] = ()
 
@@ -119,9 +119,9 @@ def verify(
     try:
         log.check_snapshots()
         found, counts = _lived_again(log, policy)
-        testimonies, witnessed, contradictions = None, None, list[str]()
+        statements, witnessed, contradictions = None, None, list[str]()
         if lines is not None and key is not None:
-            testimonies, witnessed, contradictions = contradictions_of(
+            statements, witnessed, contradictions = contradictions_of(
                 lines, read_key(key), log.about.record, log.chain_at, log.last
             )
         return Verification(
@@ -133,7 +133,7 @@ def verify(
             log.last,
             log.chain,
             "" if log.gap is None else log.gap[0],
-            testimonies,
+            statements,
             witnessed,
             tuple(_accepted(log)),
         )
