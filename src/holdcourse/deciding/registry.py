@@ -53,7 +53,7 @@ UNMOVED, AFTERWARDS = (1.0, 1.0), (6.0, 2.0, 1.0, 2.0)
 
 
 class Options(NamedTuple):
-    """The options of a policy by name: all, those that must be given, and whether those of `Learning` are among them."""
+    """The options of a policy by name: all, those that must be given, and whether those of `Learning` are included."""
 
     names: frozenset[str]
     required: tuple[str, ...]
