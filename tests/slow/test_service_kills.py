@@ -30,7 +30,8 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="kills are those of POSIX"),
 ]
 
-KILLS = int(os.environ.get("HOLDCOURSE_KILLS", "300"))
+KILLS = int(os.environ.get("HOLDCOURSE_KILLS", "100"))
+KILLS_OF_A_FOLDER = 50  # opening takes longer as records grow
 LONGEST_LIFE = 0.6  # seconds, from the moment at which the server is ready
 EARLY = 0.15  # how many servers are killed while they open the records
 ACTIONS, CONTEXTS, NOISE, SCALE = [0.0, 1.0, 2.0, 3.0, 4.0], [[k / 8] for k in range(8)], 0.1, 0.1
@@ -53,7 +54,8 @@ FORKING = """
 import json, os, sys
 import uvicorn
 import holdcourse.service.http.app
-from holdcourse import controller, recipe, operation
+from holdcourse.deciding import recipe
+from holdcourse.running import controller, operation
 from holdcourse.cli import main
 
 operation.SNAPSHOT_EVERY = 12
@@ -85,7 +87,7 @@ def undisturbed(name):
     policy, options, limits, pending = KINDS[name]
     if policy == "planner" and limits.get("max_step") is not None:
         options = options | {"max_step": limits["max_step"]}
-    made = getattr(hc, policy)(PROBLEM, kernel=KERNEL, **LEARNING, **options)
+    made = hc.registry.entry_of(policy).maker()(PROBLEM, kernel=KERNEL, **LEARNING, **options)
     return hc.Controller(made, start=2, seed=11, limits=hc.Limits(**limits), max_pending=pending)
 
 
@@ -179,8 +181,40 @@ class Lives:
         self._forking.stdout.close()
 
 
-def test_killed_at_random_moments(tmp_path, unused_port, record_property):
-    chance, ended = random.Random(1), threading.Event()
+class Onlooker:
+    """Somebody who copies the records from another process, again and again, and looks at the copies."""
+
+    def __init__(self, folder, machines, ended):
+        self._folder, self._machines, self._ended = folder, machines, ended
+        self.copies, self.trouble = 0, None
+        self.thread = threading.Thread(target=self._live)
+
+    def _live(self):
+        try:
+            while not self._ended.is_set():
+                for name in KINDS:
+                    self._look(name)
+                self._ended.wait(0.2)
+        except BaseException as error:
+            self.trouble = error
+
+    def _look(self, name):
+        told = {t for machine in self._machines if machine.name == name for t in list(machine.told)}
+        copy = self._folder.with_name(f"{name}-{self.copies}.db")
+        hc.audit.backup(self._folder / "controllers" / name / "epoch-0001.db", copy)
+        log = Log.read(copy)
+        found = {event.body.id for event in log.events() if event.kind == "tell"}
+        log.close()
+        assert {f"r{t}" for t in told} <= found, "a copy lacks what was acknowledged before it was begun"
+        for file in copy.parent.glob(f"{copy.name}*"):
+            file.unlink()
+        self.copies += 1
+
+
+@pytest.mark.parametrize("seed", range(1, max(KILLS // KILLS_OF_A_FOLDER, 1) + 1))
+def test_killed_at_random_moments(seed, tmp_path, unused_port, record_property):
+    kills, chance, ended = min(KILLS, KILLS_OF_A_FOLDER), random.Random(seed), threading.Event()
+    (tmp_path := tmp_path / "data").mkdir()
     with Lives(tmp_path, unused_port) as lives:
         lives.begin()
         lives.wait_until_ready()
@@ -188,12 +222,14 @@ def test_killed_at_random_moments(tmp_path, unused_port, record_property):
             for name in KINDS:
                 service.create(config(name))
         machines = [Machine(name, lives.url, ended) for name in CLIENTS]
+        onlooker = Onlooker(tmp_path, machines, ended)
+        everybody = [*machines, onlooker]
         began = time.monotonic()
         try:
-            for machine in machines:
-                machine.thread.start()
+            for one in everybody:
+                one.thread.start()
             early = 0
-            for _ in range(KILLS):
+            for _ in range(kills):
                 if chance.random() < EARLY:
                     early += 1
                     time.sleep(chance.uniform(0.0, 0.15))
@@ -204,20 +240,21 @@ def test_killed_at_random_moments(tmp_path, unused_port, record_property):
                 lives.begin()
         finally:
             ended.set()
-            for machine in machines:
-                machine.thread.join()
+            for one in everybody:
+                one.thread.join()
         seconds = time.monotonic() - began
-        for machine in machines:
-            if machine.trouble is not None:
-                raise machine.trouble
+        for one in everybody:
+            if one.trouble is not None:
+                raise one.trouble
         lives.wait_until_ready()
         with hc.connect(lives.url, timeout=300.0) as service:
             rounds = {name: check(service.controller(name), machines, tmp_path) for name in KINDS}
     record_property(
-        f"server killed {KILLS} times in {seconds:.0f} s, {early} of them while it opened the records",
-        ", ".join(f"{name} {count} rounds" for name, count in rounds.items()),
+        f"seed {seed}: server killed {kills} times in {seconds:.0f} s, {early} of them while it opened the records",
+        f"{onlooker.copies} copies; " + ", ".join(f"{name} {count} rounds" for name, count in rounds.items()),
     )
-    assert min(rounds.values()) >= KILLS / 4
+    assert min(rounds.values()) >= kills / 4
+    assert onlooker.copies >= kills / 4
 
 
 @pytest.fixture
