@@ -429,8 +429,6 @@ class Drive:
                 self.others.append(attributes(controller.redirect((2 * t) % self.case.world.problem.n), *ORDER))
                 self.others.append(controller.explain(decision.id).words)
             self.tell(controller, t, decision)
-            if self.recorded and t % 15 == 3:
-                controller.note({"note": "weather", "round": t})
 
     def parts(self) -> Parts:
         """All of it."""
