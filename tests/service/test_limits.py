@@ -196,3 +196,12 @@ def test_random_operators_never_break_a_limit(client, name, record_property):
     seen = Operated(client, name, seed=0).run(70)
     record_property("70 random requests of operators", dict(seen))
     assert min(seen["act"], seen["told, fallback"]) > 0, seen
+
+
+def test_a_change_of_actions_does_not_take_the_machine_beyond_its_step(client, name):
+    """It is at 0; of the new actions, the nearest is 0.2 away."""
+    client.create(id=name, **STAYS, **NEAR)
+    message = client.change(name, actions=[2.0, 3.0], options={"action": 0}, status=422)["message"]
+    assert "the nearest of the new actions, 2.0, costs 0.2 to reach, more than max_step=0.15" in message
+    assert client.see(name, "state")["epoch"] == 1
+    assert client.change(name, actions=[1.0, 3.0], options={"action": 0})["epoch"] == 2

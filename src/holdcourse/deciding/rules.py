@@ -209,7 +209,7 @@ class MirrorDescent:
         q = mirror.descend(self.tree, state.arrays["q"], view.costs, self.kappa)
         after = mirror.leaf_probabilities(self.tree, q)
         action = coupling.sample(self.tree, before, after, state.action, state.uniform())
-        return Choice(replace(state, action=action, round=state.round + 1, arrays={"q": q}), after)
+        return Choice(RuleState(action, state.round + 1, state.seed, {"q": q}), after)
 
     def describe(self) -> dict[str, Any]:
         """What the rule is, in JSON values."""
@@ -330,4 +330,4 @@ def _certain(n: int, state: RuleState, action: int) -> Choice:
     """Go to the action with certainty."""
     probabilities = np.zeros(n)
     probabilities[action] = 1.0
-    return Choice(replace(state, action=action, round=state.round + 1), probabilities)
+    return Choice(RuleState(action, state.round + 1, state.seed, state.arrays), probabilities)

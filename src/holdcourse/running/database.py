@@ -195,7 +195,7 @@ CLOSED, IN_USE = 0, 1  # PRAGMA user_version
 BUSY_S = 5.0  # how long one process waits for another
 UNFINISHED, UNNAMED = ".new", ".new-"  # at the end or the beginning of a name until the file is whole
 WITHOUT_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems say that have none
-MARK_SEEN_EVERY_S = 1.0  # how often a writer looks whether its mark is still there
+ALL_SEEN_EVERY_S = 1.0  # how often a writer looks at all its files before a commit
 SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -392,20 +392,21 @@ class Place:
     def __init__(self, path: Path) -> None:
         with reading(path):
             self._record, self._wal, self._mark = SameFile(path), SameFile(wal_of(path)), SameFile(beside(path))
-        self._marked = time.monotonic()  # when the mark was last seen
+        self._all_seen = time.monotonic()  # when all of them were last looked at
 
     def check(self) -> None:
         """An error where somebody has moved, replaced or deleted one of the files; takes some microseconds.
 
-        The mark is looked at once a second: without it, what was acknowledged is still where it belongs.
+        In rounds that follow each other within a second, the record alone is looked at: the write-ahead log was looked
+        at right after the last commit, and without the mark, what was acknowledged is still where it belongs.
         """
-        self.check_wal()
         if not self._record.is_there():
             raise _taken_away(self._record)
-        if time.monotonic() - self._marked >= MARK_SEEN_EVERY_S:
+        if time.monotonic() - self._all_seen >= ALL_SEEN_EVERY_S:
+            self.check_wal()
             if not self._mark.is_there():
                 raise _taken_away(self._mark)
-            self._marked = time.monotonic()
+            self._all_seen = time.monotonic()
 
     def check_wal(self) -> None:
         """The same for the write-ahead log alone."""
