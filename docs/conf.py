@@ -56,10 +56,12 @@ class Public(SphinxRole):
         words = nodes.literal(self.text, self.text)
         target = self.text.removeprefix("holdcourse.")
         first = target.partition(".")[0]
-        bare = self.text in holdcourse._SUBMODULES  # then a parameter of that name is meant
+        bare = self.text in holdcourse._MODULES  # then a parameter of that name is meant
         if first not in holdcourse.__all__ or bare:
             return [words], []
-        if first not in holdcourse._SUBMODULES:  # an attribute or method: the class says what it is
+        if first in holdcourse._MODULES:  # described where it is
+            target = holdcourse._MODULES[first] + target.removeprefix(first)
+        else:  # an attribute or method: the class says what it is
             target = first
         where: dict[str, Any] = {"refdomain": "py", "reftype": "obj", "reftarget": f"holdcourse.{target}"}
         link = addnodes.pending_xref("", words, refdoc=self.env.docname, refexplicit=False, refwarn=True, **where)
