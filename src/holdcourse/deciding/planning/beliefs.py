@@ -1,4 +1,4 @@
-"""What a plan believes of the contexts to come: a chain learned from those seen, and forecasts.
+"""What a plan believes of the rounds to come: a chain learned from the contexts seen, forecasts, what will be allowed.
 
 The chain says which context follows which, in bounded memory. It is what the planning rule remembers, together with
 what is believed and planned in each of its contexts (`Table`) and how well forecasts did (`ForecastScores`).
@@ -36,12 +36,16 @@ from holdcourse.checks import is_finite
 from holdcourse.deciding.rules import RuleState, View
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
+from holdcourse.learning.kernels import AnyKernel
 
 Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 
 SAME = 0.02  # correlation lengths; costs of such contexts differ by 2 % of a deviation
 LENDING = 0.15  # correlation lengths over which contexts lend each other their transitions
 SHARE_OF_RANGE = 0.2  # correlation length as a share of the range seen, where nobody gives one
+DROP = float(np.exp(-0.5))  # correlation at one correlation length: that of a squared exponential at its length scale
+MASK_MEMORY = 0.8  # an action that was allowed in less than half of the last rounds, by this fading, is out of the plan
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,33 @@ class Extended:
     chain: Chain
     nearest: int
     new: bool
+
+
+def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
+    """Where a kernel's correlation of contexts falls to exp(-1/2), per axis; infinite where it never does.
+
+    None if the kernel does not look at contexts, or does not say how many axes they have.
+    """
+    if not kernel.uses_context:
+        return None
+    dimension = kernel.context_dimension or 1  # one length scale for all axes: any one axis tells it
+    steps = np.logspace(-6.0, 6.0, 2401)
+    lengths = []
+    for axis in range(dimension):
+        probes = np.zeros((len(steps), dimension))
+        probes[:, axis] = steps
+        origin = np.zeros((1, dimension))
+        covariance = sum(part.variance * part.context_covariance(origin, probes)[0] for part in kernel.parts)
+        variance = sum(part.variance * part.context_variances(origin)[0] for part in kernel.parts)
+        correlation = np.asarray(covariance) / variance
+        below = np.flatnonzero(correlation < DROP)
+        if not len(below) or below[0] == 0:  # never, or at once
+            lengths.append(float(steps[0]) if len(below) else float("inf"))
+            continue
+        last = slice(below[0] - 1, below[0] + 1)
+        length = np.interp(DROP, correlation[last][::-1], steps[last][::-1])
+        lengths.append(float(f"{length:.3g}"))  # no more is meant
+    return lengths
 
 
 def _checked(what: str, value: Any) -> float:
@@ -369,3 +400,14 @@ class Memory:
             "past": scores.contexts,
             "closeness": scores.closeness,
         }
+
+
+def available_after(available: Array, allowed: Mask) -> Array:
+    """How often each action was allowed lately, from 0 to 1, after one more round."""
+    return np.asarray(MASK_MEMORY * available + (1 - MASK_MEMORY) * allowed)
+
+
+def out_of_plan(available: Array) -> Mask | None:
+    """The actions not to count on; None where that is none of them, or all."""
+    out = available < 0.5
+    return out if out.any() and not out.all() else None
