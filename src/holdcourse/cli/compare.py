@@ -102,7 +102,7 @@ def compare(
 
 
 def tables(found: Comparison, width: int) -> list[Table]:
-    """For a terminal of this width; a narrow one shows the mean over rho."""
+    """Make the tables for a terminal of this width; a narrow one shows the mean over rho."""
     shown = []
     for title, part in compare_report.groups(found).items():
         summary = Table("policy", title=f"cost over the optimum: {title}, {len(part.cells)} in all")

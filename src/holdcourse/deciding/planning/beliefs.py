@@ -66,7 +66,7 @@ class Closeness:
 
     @classmethod
     def of(cls, scale: Any = None, period: Any = None) -> Closeness:
-        """From what a user gives: numbers or lists, one entry per axis."""
+        """Make it from what a user gives: numbers or lists, one entry per axis."""
         scales = None if scale is None else tuple(_checked("context_scale", s) for s in np.atleast_1d(scale).tolist())
         if period is None:
             return cls(scales)
@@ -74,7 +74,7 @@ class Closeness:
         return cls(scales, tuple(None if p is None else _checked("period", p) for p in entries))
 
     def distances(self, points: Array, others: Array, seen: Array) -> Array:
-        """From each of k points to each of l others, in correlation lengths, (k, l); `seen` says what the range is."""
+        """Measure from each of k points to each of l others, in correlation lengths, (k, l); `seen` gives the range."""
         apart = points[:, None, :] - others[None, :, :]
         dimension = points.shape[1]
         periods = self._axes(self.period, dimension, "period") if self.period is not None else (None,) * dimension
@@ -161,7 +161,7 @@ class Chain:
         )
 
     def transitions(self, apart: Array, stay: float) -> Array:
-        """Probabilities of what follows each representative, (k, k), given their distances `apart`."""
+        """Return the probabilities of what follows each representative, (k, k), given their distances `apart`."""
         lent = np.exp(-0.5 * (apart / LENDING) ** 2)
         probabilities: Array = minplus.transition_probabilities(self.counts, lent, stay)
         return probabilities
@@ -186,7 +186,7 @@ class Extended:
 
 
 def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
-    """Where a kernel's correlation of contexts falls to exp(-1/2), per axis; infinite where it never does.
+    """Return where a kernel's correlation of contexts falls to exp(-1/2), per axis; infinite where it never does.
 
     None if the kernel does not look at contexts, or does not say how many axes they have.
     """
@@ -221,7 +221,7 @@ def _checked(what: str, value: Any) -> float:
 
 
 def alikeness(apart: Array, power: float = 2.0) -> Array:
-    """Correlation of the costs of contexts that are so many correlation lengths apart, to a power."""
+    """Return the correlation of the costs of contexts that are so many correlation lengths apart, to a power."""
     return np.asarray(np.exp(-0.5 * power * apart**2))
 
 
@@ -234,7 +234,7 @@ PRIOR_CLOSENESS = (0.98, 0.5)
 
 
 def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:
-    """Contexts (h, d) and confidences (h,) of the next rounds; none where there is no forecast."""
+    """Return the contexts (h, d) and confidences (h,) of the next rounds; none where there is no forecast."""
     if forecast is None or np.size(forecast) == 0:
         return np.zeros((0, dimension)), np.zeros(0)
     rows = check_contexts(forecast, None, "forecast")[:LEADS]
@@ -308,7 +308,7 @@ class ForecastScores:
         return ForecastScores(np.concatenate([newest, self.forecasts[:-1]]), self.contexts, self.closeness)
 
     def trust(self) -> Array:
-        """How far to believe each lead, (LEADS,)."""
+        """Return how far to believe each lead, (LEADS,)."""
         weight = self.closeness[:, 0] + PRIOR_ROUNDS
         forecast, chain = ((self.closeness[:, 1 + i] + PRIOR_ROUNDS * PRIOR_CLOSENESS[i]) / weight for i in range(2))
         return np.clip((forecast - chain) / np.maximum(1.0 - chain, 1e-9), 0.0, 1.0)
@@ -334,7 +334,7 @@ class Table:
     refreshed: Array
 
     def row(self, index: int) -> tuple[Array, Array]:
-        """Expected costs and spread of one representative."""
+        """Return the expected costs and spread of one representative."""
         return self.expected[index], self.spread[index]
 
     def with_row(self, index: int, nearest: int, new: bool) -> Table:
@@ -403,11 +403,11 @@ class Memory:
 
 
 def available_after(available: Array, allowed: Mask) -> Array:
-    """How often each action was allowed lately, from 0 to 1, after one more round."""
+    """Return how often each action was allowed lately, from 0 to 1, after one more round."""
     return np.asarray(MASK_MEMORY * available + (1 - MASK_MEMORY) * allowed)
 
 
 def out_of_plan(available: Array) -> Mask | None:
-    """The actions not to count on; None where that is none of them, or all."""
+    """Return the actions not to count on; None where that is none of them, or all."""
     out = available < 0.5
     return out if out.any() and not out.all() else None

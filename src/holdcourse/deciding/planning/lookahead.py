@@ -63,7 +63,7 @@ class IssuedForecasts:
 
     @classmethod
     def nothing(cls, n: int) -> IssuedForecasts:
-        """What is known before the first forecast."""
+        """Return what is known before the first forecast."""
         unknown = np.full((LEADS, LEADS, n + 1), np.nan)
         return cls(unknown[0, :, 0].copy(), unknown, np.full((REMEMBERED, 2 + LEADS), np.nan))
 
@@ -95,7 +95,7 @@ class IssuedForecasts:
         return IssuedForecasts(np.append(now, self.issued[:-1]), np.concatenate([newest, self.tables[:-1]]), self.said)
 
     def about(self, times: Array, interval: float) -> Outlook:
-        """The newest word on each of k times, (k,)."""
+        """Return the newest word on each of k times, (k,)."""
         leads = np.zeros(len(times), dtype=np.int64)
         rows = np.full((len(times), self.tables.shape[2]), np.nan)
         for k, time in enumerate(times.tolist()):
@@ -114,7 +114,7 @@ class IssuedForecasts:
         return IssuedForecasts(self.issued, self.tables, np.vstack([row, self.said[:-1]]))
 
     def _leads(self, time: float, interval: float) -> list[tuple[int, int]]:
-        """Each forecast that covers a time: how old it is in the list, and by how many rounds it was ahead."""
+        """Return each forecast that covers a time: how old it is in the list, and by how many rounds it was ahead."""
         ahead = np.where(np.isfinite(self.issued), (time - self.issued) / interval, 0.0)
         leads = np.rint(ahead)
         covers = (leads >= 1) & (leads <= LEADS) & (np.abs(ahead - leads) < 0.25)
@@ -219,7 +219,7 @@ class Lookahead:
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, words)
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {
             "rule": "Lookahead",
             "horizon": int(self.horizon),
@@ -241,7 +241,7 @@ class Lookahead:
         return (issued or IssuedForecasts.nothing(self.problem.n)).with_forecast(now, view.forecast)
 
     def _costs(self, view: View, now: float, issued: IssuedForecasts | None) -> Array:
-        """What every action is predicted to cost in each round of the plan, (horizon, n)."""
+        """Return what every action is predicted to cost in each round of the plan, (horizon, n)."""
         times = np.asarray(now + self.interval * np.arange(self.horizon))
         if view.model is None:  # costs that are shown are known for the present round only
             table = np.repeat(view.costs[None], self.horizon, axis=0)
@@ -259,7 +259,7 @@ class Lookahead:
         return np.where(usable, table, worst)
 
     def _onward(self, table: Array) -> Array:
-        """Cost of this round and the rest of the plan for each action chosen now, up to a constant, (n,)."""
+        """Return the cost of this round and the rest of the plan for each action chosen now, up to a constant, (n,)."""
         values = np.asarray(self.ending) / self._scale
         for costs in table[:0:-1] / self._scale:
             values = self._steps.backed_up((costs + self.discount * values)[None])[0]
@@ -267,7 +267,7 @@ class Lookahead:
         return np.asarray(table[0] / self._scale + self.discount * values)
 
     def _in_words(self, before: int, action: int, onward: Array, may_stay: bool) -> str:
-        """What the plan expects of the move."""
+        """Return what the plan expects of the move."""
         ahead = f"plan over {self.horizon} round{'s' * (self.horizon != 1)}"
         if action == before:
             return f"The {ahead} finds nothing that pays for a move."

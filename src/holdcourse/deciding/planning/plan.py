@@ -78,7 +78,7 @@ class Steps:
     max_step: float | None = None
 
     def backed_up(self, onward_costs: Array) -> Array:
-        """The smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x; shape (k, n)."""
+        """Return the smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x; shape (k, n)."""
         out = np.empty_like(onward_costs)
         moves = self.moves
         if isinstance(moves, offline.GridMoves):
@@ -88,7 +88,7 @@ class Steps:
         return out
 
     def best(self, here: int, total: Array, allowed: Mask) -> int:
-        """The allowed action of least move and total cost, (n,); staying where it is as good."""
+        """Return the allowed action of least move and total cost, (n,); staying where it is as good."""
         row = self.problem.move_costs(np.full(self.problem.n, here), np.arange(self.problem.n))
         reachable = allowed if self.max_step is None else allowed & (row <= self.max_step)
         if not reachable.any():
@@ -225,7 +225,7 @@ class Plan:
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {
             "rule": "Plan",
             "contexts": self.closeness.describe(),
@@ -243,7 +243,7 @@ class Plan:
     # -- what a round costs --------------------------------------------------------------------------------------------
 
     def _row(self, view: View, context: Array) -> tuple[Array, Array]:
-        """Expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
+        """Return the expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
         assert view.model is not None
         low = view.model.costs_at(context[None])[0]
         usable = np.isfinite(low)
@@ -257,7 +257,7 @@ class Plan:
     def _asked_anew(
         self, table: Table, chain: Chain, before: int, apart: Array, round_number: int, view: View
     ) -> Table:
-        """The table with its most important rows made current."""
+        """Return the table with its most important rows made current."""
         here, refreshed = chain.here, table.refreshed.copy()
         expected, spread = table.expected.copy(), table.spread.copy()
         if self.shown or view.model is None:
@@ -275,7 +275,7 @@ class Plan:
         return replace(table, expected=expected, spread=spread, refreshed=refreshed)
 
     def _hope(self, table: Table, alike: Array, occupancy: Array) -> Array:
-        """The part of its optimism that each context may use, (k, n): how its cost correlates with the mean to come."""
+        """Return the part of its optimism that each context may use, (k, n): the correlation with the mean to come."""
         if not self.shared or not table.spread.any():
             return np.ones_like(table.spread)
         weighted = table.spread * occupancy[:, None]
@@ -313,7 +313,7 @@ class Plan:
         chances: Array,
         values: Array,
     ) -> Array:
-        """Cost to go after this round, (n,): along the forecast while it is believed, along the chain where not."""
+        """Return the cost to go after this round, (n,): along the forecast while that is believed, then the chain."""
         away = self._apart(chain, contexts)
         after = chances[stops[-1]] @ values
         for step in range(len(contexts) - 1, -1, -1):
@@ -334,12 +334,12 @@ class Plan:
     # -- contexts ------------------------------------------------------------------------------------------------------
 
     def _apart(self, chain: Chain, contexts: Array, origin: Array | None = None) -> Array:
-        """Distances from the representatives, or from one context, to others; (k, l)."""
+        """Return the distances from the representatives, or from one context, to others; (k, l)."""
         points = chain.points if origin is None else origin[None]
         return self.closeness.distances(points, contexts, chain.points)
 
     def _chain_closeness(self, known: Memory, chain: Chain, chances: Array, away: Array) -> Array:
-        """How close the chain's own predictions made 1, 2, ... rounds ago come to the present context, (LEADS,)."""
+        """Return how close the chain's predictions of 1, 2, ... rounds ago come to the present context, (LEADS,)."""
         likeness = alikeness(away)
         reached, scores = likeness, np.zeros(LEADS)
         past = known.scores.contexts
@@ -451,5 +451,5 @@ def planner_known(
 
 
 def _options_of(rule: Plan) -> dict[str, Any]:
-    """What a recipe records of the rule; its closeness follows from the other options."""
+    """Return what a recipe records of the rule; its closeness follows from the other options."""
     return {name: getattr(rule, name) for name in ("forecasts", "max_step", "capacity", "discount")}

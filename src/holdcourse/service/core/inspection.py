@@ -38,7 +38,7 @@ def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
 
 
 def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
-    """Why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
+    """Return why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
     entry = hosted.records.asked(int(decision[1:]))
     if entry is None:
         raise Unknown("decision", decision, f"the next one will be r{hosted.controller.session.round}")
@@ -72,7 +72,7 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
 
 
 def field_contexts(hosted: Hosted) -> list[list[float]]:
-    """Contexts that came up lately, few enough to look at, in order."""
+    """Return the contexts that came up lately, few enough to look at, in order."""
     asked = [entry.event.body.request.context for entry in hosted.records.newest_asks(FIELD_ROUNDS)]
     vectors = [check_context(context, None) for context in asked]
     if not vectors:
@@ -85,7 +85,7 @@ def field_contexts(hosted: Hosted) -> list[list[float]]:
 
 
 def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any]) -> dict[str, Any]:
-    """The learned cost of every action in these contexts."""
+    """Return the learned cost of every action in these contexts."""
     try:
         found = [model.estimate(context) for context in contexts]
     except HoldcourseError:  # nothing is learned, or about other contexts
@@ -101,7 +101,7 @@ def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any])
 
 
 def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
-    """Whether the records are whole and continue each other; and, if wanted or short, decided again."""
+    """Check that the records are whole and continue each other; and, if wanted or short, decide again."""
     events, decisions, chain = 0, 0, EpochChain()
     try:
         for path in paths:
@@ -126,7 +126,7 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
 
 
 def _decisions(path: Path) -> int:
-    """How many decisions a record holds: its rounds are numbered without a gap."""
+    """Return how many decisions a record holds: its rounds are numbered without a gap."""
     log = Log.read(path, checked=False)
     try:
         first, last = rounds_of(log)
