@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +29,7 @@ from holdcourse.mistakes import first_in_words
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
-Plan = TypeVar("Plan", bound=BaseModel)
+Plan = TypeVar("Plan", SyntheticPlan, WindPlan)
 SHOWN_IDENTITY = 8  # letters of it in a table
 LISTED = {"repetition": "rep."}  # headings of a list that is to fit 80 columns
 SCENE = ("problem", "rho", "start")  # what the runs of all policies share
@@ -187,7 +187,7 @@ def _changed(plan: Plan, changes: dict[str, Any]) -> Plan:
         made = type(plan).model_validate(dict(plan) | given)
     except ValidationError as error:
         raise InvalidInput(first_in_words(error)[1]) from None
-    for name in getattr(made, "policies", ()):
+    for name in made.policies:
         check_policy_name(name)
     return made
 
