@@ -127,9 +127,11 @@ class Plant:
         """Where operators would draw the lines of a table, for each number of the context."""
         return tuple(factor.edges for factor in self.factors)
 
-    def case(self, seed: int) -> PlantCase:
-        """The case of this seed."""
+    def case(self, seed: int, rounds: int = ROUNDS) -> PlantCase:
+        """The case of this seed; with fewer rounds, the beginning of it."""
         seed = checked_seed(seed)
+        if not (is_whole(rounds) and 1 <= rounds <= ROUNDS):
+            raise InvalidInput(f"a plant has 1 to {ROUNDS} rounds, got {rounds!r}")
         hours = np.arange(HISTORY + ROUNDS, dtype=np.float64)
         contexts = self.weather(self._random(seed, WEATHER), hours)
         settings = self.settings.coordinates
@@ -139,10 +141,12 @@ class Plant:
         readings = Readings.drawn(
             self._random(seed, NOISE), self._random(seed, FAULTS), self.sensor, costs, float(np.ptp(costs))
         )
+        overrides = self._overrides(self._random(seed, OVERRIDES), start)
+        contexts, costs = contexts[: HISTORY + rounds], costs[: HISTORY + rounds]
         for array in (contexts, costs):
             array.setflags(write=False)
         return PlantCase(
-            self, seed, start, contexts, costs, readings, self._overrides(self._random(seed, OVERRIDES), start)
+            self, seed, start, contexts, costs, readings, {t: a for t, a in overrides.items() if t < rounds}
         )
 
     def _random(self, seed: int, purpose: int) -> Random:
@@ -240,6 +244,11 @@ class PlantCase:
         return self.plant.sensor.delay
 
     @property
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        return len(self.all_costs) - HISTORY
+
+    @property
     def contexts(self) -> Array:
         """What is known before each decision, shape (T, d)."""
         return self.all_contexts[HISTORY:]
@@ -251,8 +260,8 @@ class PlantCase:
 
     def reading(self, round: int, action: int) -> float | None:  # noqa: A002 - the word of the field
         """What the sensor says of a round at a setting; None where it says nothing."""
-        if not (is_whole(round) and 0 <= round < ROUNDS):
-            raise InvalidInput(f"the rounds of a plant are 0 to {ROUNDS - 1}, got {round!r}")
+        if not (is_whole(round) and 0 <= round < self.rounds):
+            raise InvalidInput(f"the rounds of this case are 0 to {self.rounds - 1}, got {round!r}")
         self.problem.check_action(action)
         return self._reading(HISTORY + round, action)
 
@@ -303,8 +312,8 @@ class PlantCase:
     def held(self, action: int) -> PricedPath:
         """What holding a setting comes to."""
         self.problem.check_action(action)
-        actions = [self.overrides.get(t, action) for t in range(ROUNDS)]
+        actions = [self.overrides.get(t, action) for t in range(self.rounds)]
         return price_path(actions, self.costs, self.problem, self.start)
 
     def __repr__(self) -> str:
-        return f"PlantCase({self.plant.name}, seed {self.seed}: {self.problem.n} settings, {ROUNDS} rounds)"
+        return f"PlantCase({self.plant.name}, seed {self.seed}: {self.problem.n} settings, {self.rounds} rounds)"

@@ -81,8 +81,7 @@ def operate(policy: Policy, case: PlantCase, seed: int = 0) -> PlantRun:
     if policy.problem.n != problem.n:
         raise InvalidInput(f"the policy has {policy.problem.n} actions but the plant {problem.n}")
     pilot = Pilot(policy, case.start, checked_seed(seed))
-    rounds = len(case.contexts)
-    actions = np.empty(rounds, dtype=np.int64)
+    actions = np.empty(case.rounds, dtype=np.int64)
     waiting: deque[tuple[int, int]] = deque()  # rounds whose readings have not come yet, and what was applied
     for t, context in enumerate(case.contexts):
         _, view = pilot.look(context, shown=shown_costs(pilot.model, case.costs[t]))
@@ -100,5 +99,5 @@ def operate(policy: Policy, case: PlantCase, seed: int = 0) -> PlantRun:
                 pilot.learn(action, case.contexts[told], y)
     before = np.concatenate([[case.start], actions[:-1]])
     return PlantRun(
-        policy.name, case, actions, case.costs[np.arange(rounds), actions], problem.move_costs(before, actions)
+        policy.name, case, actions, case.costs[np.arange(case.rounds), actions], problem.move_costs(before, actions)
     )
