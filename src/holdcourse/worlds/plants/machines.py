@@ -141,13 +141,13 @@ def exchanger(random: Random, hours: Array, contexts: Array, settings: Array) ->
     """A heat exchanger by its number of transfer units, a pump by the cube law; it fouls as weeks go by."""
     demand, water = _columns(contexts)
     flow, bypass = _axes(settings)
-    fouling = np.exp(-about(random, 0.75, 0.15) * hours[:, None] / (HISTORY + ROUNDS))
-    units = about(random, 1.9) * fouling / flow**0.5
+    fouling = np.exp(-about(random, 0.9, 0.15) * hours[:, None] / (HISTORY + ROUNDS))
+    units = about(random, 1.7) * fouling / flow**0.4
     effective = (1.0 - np.exp(-units)) * flow * (1.0 - bypass)
-    cooled = effective * (42.0 - water) / 14.0
-    pump = about(random, 16.0) * flow**3 * (1.0 + 0.5 * (1.0 - fouling))
+    cooled = effective * (42.0 - water) / 26.0
+    pump = about(random, 9.0) * flow**3 * (1.0 + 0.5 * (1.0 - fouling))
     short, much = np.maximum(demand - cooled, 0.0), np.maximum(cooled - demand, 0.0)
-    return 12.0 + pump + about(random, 95.0) * short**1.2 + about(random, 16.0) * much
+    return 12.0 + pump + about(random, 220.0) * short**1.2 + about(random, 30.0) * much
 
 
 def pumps(random: Random, hours: Array, contexts: Array, settings: Array) -> Array:
@@ -198,9 +198,9 @@ def boiler(random: Random, hours: Array, contexts: Array, settings: Array) -> Ar
     oxygen, grate = _axes(settings)
     flue = 0.48 * (150.0 + 60.0 * load) / (21.0 - oxygen) / 100.0
     needed = about(random, 4.6, 0.05) + 0.12 * (moisture - 30.0) - 4.0 * (load - 0.6)
-    unburnt = about(random, 0.030) * over(needed - oxygen, 0.0, 0.3)
+    unburnt = about(random, 0.050) * over(needed - oxygen, 0.0, 0.3)
     grate_best = 0.05 + 0.9 * load
-    bed = about(random, 1.6) * (grate - grate_best) ** 2
+    bed = about(random, 2.6) * (grate - grate_best) ** 2
     return about(random, 105.0) * load * (1.0 + flue + unburnt + bed) + 1.5 * oxygen
 
 

@@ -76,8 +76,9 @@ class Excursions:
 class TableCosts:
     """A table per bin of the contexts: the median of what was measured at each setting.
 
-    A setting with fewer than three readings in a bin is not in the bin's table and is not chosen there, except where
-    nothing is known in the bin: then the table of all contexts is asked, and if that is empty too, all look alike.
+    A setting with fewer than three readings in a bin is not in the bin's table, and looks dearer than all that are, by
+    more than any move costs. Where a bin has no table, that of all contexts is asked; if that is empty too, all look
+    alike.
 
     Parameters
     ----------
@@ -92,6 +93,7 @@ class TableCosts:
     def __init__(self, problem: Problem, edges: Sequence[Sequence[float]], history: History | None = None) -> None:
         self.problem = problem
         self.edges = tuple(tuple(float(edge) for edge in own) for own in edges)
+        self._farthest = 1.0 + float(problem.distances.max())
         self._told: list[tuple[int, int, float]] = []  # bin, action, measurement
         if history is not None:
             history.check(problem, len(self.edges) if len(history) else None)
@@ -117,11 +119,12 @@ class TableCosts:
 
     def _table(self, number: int) -> Array:
         for own in ([row for row in self._told if row[0] == number], self._told):
-            costs = np.full(self.problem.n, np.inf)
             actions, readings = np.array([row[1] for row in own], dtype=np.int64), np.array([row[2] for row in own])
-            for action in np.flatnonzero(np.bincount(actions, minlength=self.problem.n) >= ENOUGH):
-                costs[action] = np.median(readings[actions == action])
-            if np.isfinite(costs).any():
+            known = np.flatnonzero(np.bincount(actions, minlength=self.problem.n) >= ENOUGH)
+            if len(known):
+                medians = np.array([np.median(readings[actions == action]) for action in known])
+                costs = np.full(self.problem.n, medians.max() + self._farthest)
+                costs[known] = medians
                 return costs
         return np.zeros(self.problem.n)
 
