@@ -183,8 +183,7 @@ def plant_tables(found: PlantComparison, width: int) -> list[Table]:
         first.add_row(line.world, *plant_report.cells_of(line))
     means = Table("plant", title="mean bill against staying, %" + " ± standard error" * (width >= WIDE))
     for name in found.policies:
-        means.add_column(plant_report.label(name), justify="right")
-    means.columns[0].no_wrap = True
+        means.add_column(plant_report.label(name).replace(" ", "\n"), justify="right")
     for world in found.worlds:
         lines = [found.line(name, world) for name in found.policies]
         errors = [f" ± {100 * line.error:.1f}" if width >= WIDE else "" for line in lines]
