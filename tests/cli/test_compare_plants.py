@@ -71,6 +71,19 @@ def test_a_comparison_is_what_operate_does(tmp_path):
             assert found.first_weeks[:3, w, s] == pytest.approx(expected, abs=1e-6)  # kept in single precision
 
 
+def test_a_plant_looks_like_a_world():
+    (run,) = PlantPlan(policies=("stationary",), worlds=("ventilation",), seeds=1).sweep().runs
+    scene = run.world.scene(run)
+    case = PLANTS["ventilation"].case(0)
+    t, action = next(iter(case.overrides.items()))
+    assert np.flatnonzero(np.isfinite(scene.world.costs(t, scene.contexts[t]))).tolist() == [action]
+    assert scene.world.measure(t, scene.contexts[t], action, 0.0) == case.reading(t, action)
+    (run,) = PlantPlan(policies=("stationary",), worlds=("district-heat",), seeds=1).sweep().runs
+    readings = [run.world.scene(run).world.measure(t, None, 0, 0.0) for t in range(50)]
+    missing = [t for t in range(50) if PLANTS["district-heat"].case(0).reading(t, 0) is None]
+    assert np.flatnonzero(np.isnan(readings)).tolist() == missing != []
+
+
 def test_a_seed_that_some_policy_has_not_finished_is_left_out(tmp_path):
     plan = PlantPlan(policies=("stationary", "operators"), worlds=("mill",), rounds=5, seeds=3)
     sweep = plan.sweep()

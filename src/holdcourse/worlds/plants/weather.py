@@ -25,12 +25,9 @@ def wave(hours: Array, peak: float) -> Array:
 def wander(random: Random, rounds: int, memory: float) -> Array:
     """A random walk that is drawn back to 0, of deviation 1; `memory` is how many rounds it remembers."""
     keep = float(np.exp(-1.0 / memory))
-    steps = random.standard_normal(rounds)
-    path = np.empty(rounds)
-    value = steps[0]
-    for t in range(rounds):
-        value = keep * value + np.sqrt(1 - keep**2) * steps[t] if t else value
-        path[t] = value
+    path = random.standard_normal(rounds)
+    for t in range(1, rounds):
+        path[t] = keep * path[t - 1] + np.sqrt(1 - keep**2) * path[t]
     return path
 
 
