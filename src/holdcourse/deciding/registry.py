@@ -40,7 +40,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from holdcourse.errors import InvalidInput
 
-Kind: TypeAlias = Literal["problem", "cells", "wind"]
+Kind: TypeAlias = Literal["problem", "cells", "wind", "plants"]
 Shown: TypeAlias = Literal["nothing", "measurements", "history", "costs", "hindsight"]
 Maker: TypeAlias = Callable[..., Any]
 
@@ -140,12 +140,13 @@ def _ours() -> Iterable[Entry]:
         "holdcourse.wind.policy.policies",
     )
     cells = "holdcourse.experiments.comparison"
+    rivals = "holdcourse.worlds.plants.rivals"
     yield Entry(
         "fixed",
         "Fixed",
         "The one setting that was best in the past: what would be chosen without a controller.",
         "history",
-        {"problem": f"{named}:fixed", "wind": f"{wind}:fixed"},
+        {"problem": f"{named}:fixed", "wind": f"{wind}:fixed", "plants": f"{rivals}:fixed_on_history"},
         "#737a82",
         UNMOVED,
         required=("history",),
@@ -271,9 +272,26 @@ def _ours() -> Iterable[Entry]:
         "Stationary",
         "Stays at the setting where the run begins: to compare with.",
         "nothing",
-        {"problem": f"{named}:stationary", "wind": f"{wind}:stationary"},
+        {"problem": f"{named}:stationary", "wind": f"{wind}:stationary", "plants": f"{rivals}:stay"},
         "#4a96a3",
         UNMOVED,
+    )
+    yield Entry(
+        "table",
+        "Table",
+        "A table of what was measured for each bin of the contexts; a move must earn within hours what it costs.",
+        "measurements",
+        {"plants": f"{rivals}:table"},
+        "#7a8b00",
+    )
+    yield Entry(
+        "operators",
+        "Operators",
+        "What operators did before: one setting, left now and then for another nearby.",
+        "nothing",
+        {"plants": f"{rivals}:operators"},
+        "#a8684f",
+        (1.0, 1.0, 4.0, 1.0),
     )
     yield Entry(
         "fixed-at",

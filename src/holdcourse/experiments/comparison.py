@@ -193,11 +193,7 @@ class ComparisonPlan(Frozen):
     @field_validator("policies")
     @classmethod
     def _each_once(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
-        labels = [_label_and_source(text)[0] for text in policies]
-        if "" in labels:
-            raise ValueError(f"{policies[labels.index('')]!r} has no name; write it like mine=mine.py:mine")
-        check_names(labels)
-        return policies
+        return checked_policies(policies)
 
     @field_validator("processes")
     @classmethod
@@ -232,7 +228,7 @@ class ComparisonPlan(Frozen):
         runs = [
             RunConfig(
                 experiment=process,
-                world=CellConfig(process=process, grid=self.grid, contexts=self.contexts, hashes=_hashes(policy)),
+                world=CellConfig(process=process, grid=self.grid, contexts=self.contexts, hashes=file_hashes(policy)),
                 policy=policy,
                 rho=rho,
                 problem=seed,
@@ -251,6 +247,15 @@ def policy_of(text: str) -> PolicyConfig:
     return PolicyConfig(name=label, source=source or None, options={"learning": True} if source else {})
 
 
+def checked_policies(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The policies as they were named; `ValueError` unless each has a name of its own."""
+    labels = [_label_and_source(text)[0] for text in texts]
+    if "" in labels:
+        raise ValueError(f"{texts[labels.index('')]!r} has no name; write it like mine=mine.py:mine")
+    check_names(labels)
+    return texts
+
+
 def _label_and_source(text: str) -> tuple[str, str]:
     label, equals, source = text.partition("=")
     if equals:
@@ -258,7 +263,8 @@ def _label_and_source(text: str) -> tuple[str, str]:
     return (text.rpartition(":")[2], text) if ":" in text else (text, "")
 
 
-def _hashes(policy: PolicyConfig) -> dict[str, str]:
+def file_hashes(policy: PolicyConfig) -> dict[str, str]:
+    """A hash of the file that a user's own policy comes from, by its name; of others, none."""
     path = Path("" if policy.source is None else policy.source.rpartition(":")[0])
     return {path.name: file_hash(path)} if path.suffix == ".py" and path.is_file() else {}
 
