@@ -5,8 +5,9 @@ What both leave to the one inside is in `DelegatingPosterior`.
 **Exact first, flat later**, for contexts that nobody has declared. While there are few measurements the exact posterior
 is cheap, and nothing is known of where contexts lie. At 256 measurements, and at every doubling after that, the
 contexts seen are tried as a basis (their list if it is short, else the box around them). As soon as that basis is small
-enough, everything learned moves into it. The choice depends on counts only, so a run that is stopped and resumed makes
-the same ones.
+enough, everything learned moves into it. If it is not by measurement 512, what was learned moves into a capped basis,
+which says what it leaves out. The choice depends on counts only, so a run that is stopped and resumed makes the same
+ones. The same holds for contexts that were declared and need too many weights.
 
 **One that finds its own kernel**, ``kernel="auto"``. Kernel, noise and prior mean are fitted to the first measurement,
 the second, the fourth, and so on, with bounded work (`Refitter`). A fit that changes little is ignored, so that
@@ -28,6 +29,7 @@ from holdcourse.learning.fitting.search import Fit, fit_from_json, fit_to_json
 from holdcourse.learning.history import History, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel
 from holdcourse.learning.posteriors.basis import Layout
+from holdcourse.learning.posteriors.capped import CappedPosterior
 from holdcourse.learning.posteriors.exact import ExactPosterior
 from holdcourse.learning.posteriors.flat import FlatPosterior
 from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean, check_tolerance, describe_mean
@@ -70,18 +72,33 @@ class DelegatingPosterior:
 
 
 FIRST_TRY = 256
+LAST_TRY = 512  # the exact posterior is not kept beyond
 MAX_LISTED = 64  # as many distinct contexts are taken as a list
 MARGIN = 0.25  # of its width: how much wider than the contexts seen a box is made
 
 
 class AdaptivePosterior(DelegatingPosterior):
-    """Starts exact and becomes flat once the contexts seen allow it. See `Posterior`."""
+    """Starts exact and becomes flat once the contexts seen allow it, or capped. See `Posterior`.
 
-    def __init__(self, prior: Prior, *, tolerance: float | None = None) -> None:
+    Parameters
+    ----------
+    dimension, beginning
+        Length of a context where it is known, and why it is exact until then: for contexts that were declared.
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        *,
+        tolerance: float | None = None,
+        dimension: int | None = None,
+        beginning: str = "no contexts are declared",
+    ) -> None:
         check_tolerance(tolerance)  # it will be needed only much later
         self.prior = prior
         self.tolerance = tolerance
-        self._inner: ExactPosterior | FlatPosterior = ExactPosterior(prior, reason=self._waiting(FIRST_TRY))
+        self._dimension, self._beginning = dimension, beginning
+        self._inner: ExactPosterior | FlatPosterior | CappedPosterior = self._exact(FIRST_TRY)
         self._next_try = FIRST_TRY
 
     @property
@@ -119,7 +136,7 @@ class AdaptivePosterior(DelegatingPosterior):
 
     def copy(self) -> Self:
         """Make an independent twin."""
-        twin = type(self)(self.prior, tolerance=self.tolerance)
+        twin = type(self)(self.prior, tolerance=self.tolerance, dimension=self._dimension, beginning=self._beginning)
         twin._inner, twin._next_try = self._inner.copy(), self._next_try
         return twin
 
@@ -130,11 +147,13 @@ class AdaptivePosterior(DelegatingPosterior):
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
         require_arrays(arrays, ("next_try",), "an adaptive posterior")
-        inner: ExactPosterior | FlatPosterior
-        if "candidates" in arrays:
+        inner: ExactPosterior | FlatPosterior | CappedPosterior
+        if "kept_actions" in arrays:
+            inner = CappedPosterior(self.prior, reason="restored")
+        elif "candidates" in arrays:
             inner = FlatPosterior(self.prior, Layout(self.prior, tolerance=self.tolerance), reason="restored")
         else:
-            inner = ExactPosterior(self.prior, reason=self._waiting(int(arrays["next_try"])))
+            inner = self._exact(int(arrays["next_try"]))
         self._inner = inner.restore(arrays)
         self._next_try = int(arrays["next_try"])
         return self
@@ -146,8 +165,9 @@ class AdaptivePosterior(DelegatingPosterior):
     def __repr__(self) -> str:
         return f"AdaptivePosterior(now {self._inner!r})"
 
-    def _waiting(self, at: int) -> str:
-        return f"no contexts are declared; those seen by measurement {at} may allow the flat method"
+    def _exact(self, next_try: int) -> ExactPosterior:
+        reason = f"{self._beginning}; those seen by measurement {next_try} may allow the flat method"
+        return ExactPosterior(self.prior, dimension=self._dimension, reason=reason)
 
     def _try_flat(self) -> None:
         if not isinstance(self._inner, ExactPosterior):
@@ -162,14 +182,16 @@ class AdaptivePosterior(DelegatingPosterior):
             bounds = np.stack([low - margin, high + margin], axis=1)
             layout = Layout(self.prior, context_bounds=bounds, tolerance=self.tolerance)
         self._next_try *= 2
-        if not layout.complete:
-            self._inner.reason = (
-                f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance; "
-                f"tried again at measurement {self._next_try}"
-            )
+        if layout.complete:
+            seen = f"{layout.size} weights cover the contexts of the first {len(history)} measurements"
+            self._inner = FlatPosterior(self.prior, layout, reason=seen).condition_on(history)
             return
-        seen = f"{layout.size} weights cover the contexts of the first {len(history)} measurements"
-        self._inner = FlatPosterior(self.prior, layout, reason=seen).condition_on(history)
+        discarded = f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance"
+        if self._next_try <= LAST_TRY:
+            self._inner.reason = f"{discarded}; tried again at measurement {self._next_try}"
+        else:
+            reason = f"{discarded}, so the basis is capped and what it leaves out counts as unknown"
+            self._inner = CappedPosterior.of(self.prior, history, reason)
 
 
 FIRST_NOISE = 0.1  # until there is something to fit
