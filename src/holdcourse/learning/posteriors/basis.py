@@ -295,6 +295,13 @@ class Layout:
             psis.append(psi[0])
         return np.concatenate(psis), missed
 
+    def suspects(self, contexts: Array) -> NDArray[np.bool_]:
+        """Which of the contexts (k, d) may not be covered; `features` decides. All at once is quicker than each."""
+        found = np.zeros(len(contexts), dtype=bool)
+        for part in self._parts:
+            found |= part.uncovered(contexts, part.features(contexts)) > 0.5 * self._threshold
+        return found
+
     def product(self, psi: Array, phi: Array) -> Array:
         """Features (m,) of one action, with action features phi (r,), in one context."""
         return psi[self._segment_of] * phi[self._column_of]
