@@ -216,7 +216,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 LONGEST_STEP = 0.5  # in a log-parameter, once most of the way is done
 DIFFERENCE = 0.02  # in a log-parameter, for second derivatives
-ENOUGH = 0.01  # log likelihood: gains of less are not worth a step
+ENOUGH = 0.05  # log likelihood: gains of less are not worth a step
 MEAN_WIDTH = 1.0  # prior deviation of m, in units of z
 NOISE_FLOOR = 1e-10  # noise variance in place of less: below, cov cannot be factored in double precision
 JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # tried in this order, as a share of the mean variance
@@ -256,6 +256,7 @@ class Likelihood:
         self.centre = np.array([entry.centre for entry in entries])
         self.bounds = [(entry.lower, entry.upper) for entry in entries]
         self.evaluations = 0
+        self._last: tuple[Array, tuple[float, Array, float]] | None = None
         pairs = np.column_stack([history.actions.astype(np.float64), history.contexts])
         _, first, which, counts = np.unique(pairs, axis=0, return_index=True, return_inverse=True, return_counts=True)
         which = which.reshape(-1)
@@ -276,7 +277,12 @@ class Likelihood:
         return math.exp(theta[-1]) if self.fixed_noise is None else self.fixed_noise
 
     def evaluate(self, theta: Array) -> tuple[float, Array, float]:
-        """Log likelihood at the best m, its gradient, and that m."""
+        """Log likelihood at the best m, its gradient, and that m. What was asked last is still known."""
+        if self._last is None or not np.array_equal(self._last[0], theta):
+            self._last = theta.copy(), self._evaluate(theta)
+        return self._last[1]
+
+    def _evaluate(self, theta: Array) -> tuple[float, Array, float]:
         from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
         self.evaluations += 1
