@@ -11,7 +11,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel
 from holdcourse.learning.posteriors import Prior, capped, posterior
-from holdcourse.learning.posteriors.capped import CappedBasis, CappedPosterior
+from holdcourse.learning.posteriors.capped import CappedBasis, CappedPosterior, Kept
 from holdcourse.movement.grid import grid
 from holdcourse.movement.problem import Problem
 
@@ -41,6 +41,12 @@ def measured(problem, t, d=2, seed=0, noise=0.1):
 
 def part(history, begin, end):
     return History(history.actions[begin:end], history.contexts[begin:end], history.measurements[begin:end])
+
+
+def capped_on(prior, history):
+    kept = Kept()
+    kept.add(history.actions, history.contexts, history.measurements)
+    return CappedPosterior.of(prior, kept, "asked for")
 
 
 def tell(post, history):
@@ -93,7 +99,7 @@ def test_exact_where_all_that_was_measured_is_covered():
     line, kernel = Problem(np.linspace(0.0, 1.0, 7)), Kernel(RBF(0.3), RBF(0.1))
     places = rng.random((30, 2))
     past = History(rng.integers(7, size=400), places[rng.integers(30, size=400)], rng.normal(size=400))
-    post = CappedPosterior.of(Prior(line, kernel, 0.1), past, "asked for")
+    post = capped_on(Prior(line, kernel, 0.1), past)
     for context in (places[3], np.array([0.5, 0.5]), np.array([4.0, 4.0])):
         wanted = dense_gp.dense_posterior(line, kernel, 0.01, past.actions, past.contexts, past.measurements, context)
         np.testing.assert_allclose(post.predict(context), wanted, atol=1e-6)
@@ -101,7 +107,7 @@ def test_exact_where_all_that_was_measured_is_covered():
 
 def test_far_contexts_give_the_prior_and_teach_nothing(few):
     prior, past = Prior(PLANT, KERNELS["2-D"], 0.1, 3.0), measured(PLANT, 400)
-    post = CappedPosterior.of(prior, past, "asked for")
+    post = capped_on(prior, past)
     far, near = np.array([40.0, -40.0]), past.contexts[5]
     mean, std = post.predict(far)
     np.testing.assert_allclose(mean, 3.0, atol=1e-12)
@@ -130,7 +136,7 @@ def test_deviation_lies_between_what_is_left_out_and_the_prior(seed, d, length, 
 def test_deviation_is_hardly_ever_below_the_exact_one(few):
     """FITC does not promise it. Of contexts that move slowly it is true to a few percent."""
     kernel, past = KERNELS["2-D"], measured(PLANT, 400)
-    post = CappedPosterior.of(Prior(PLANT, kernel, 0.1, 3.0), past, "asked for")
+    post = capped_on(Prior(PLANT, kernel, 0.1, 3.0), past)
     fresh = walk(np.random.default_rng(5), 40, 2)
     exact = np.array(
         [
@@ -230,7 +236,7 @@ def test_what_does_not_belong_is_refused():
     prior = Prior(PLANT, KERNELS["2-D"], 0.1)
     with pytest.raises(InvalidInput, match="forgetting must be above 0"):
         CappedPosterior(prior, forgetting=0.0)
-    post = CappedPosterior.of(prior, measured(PLANT, 300), "asked for")
+    post = capped_on(prior, measured(PLANT, 300))
     state = post.state()
     other = Prior(Problem([0.0, 1.0]), KERNELS["2-D"], 0.1)
     with pytest.raises(InvalidInput, match="20 actions, but the problem has 2"):
@@ -244,3 +250,27 @@ def test_what_does_not_belong_is_refused():
     np.testing.assert_array_equal(post.predict([0.5, 0.5]), before)
     assert post.observations == 300
     np.testing.assert_array_equal(post.truncation_bound(before[1]), 0.0)
+
+
+def test_a_flat_posterior_that_would_grow_too_much_becomes_capped():
+    """Contexts that lie close together at first and leave that box later, as the seasons do."""
+    line, kernel = Problem(np.linspace(0.0, 1.0, 7)), Kernel(RBF(0.2), RBF(0.1))
+    rng = np.random.default_rng(8)
+    contexts = np.concatenate([rng.uniform(size=300), rng.uniform(0.0, 3.0, size=100), rng.uniform(0.0, 40.0, size=30)])
+    past = History(rng.integers(7, size=430), contexts, rng.normal(size=430))
+    post = posterior(line, kernel, 0.1)
+    kinds = []
+    for row in zip(past.actions, past.contexts, past.measurements, strict=True):
+        post.condition(*row)
+        kinds.append(post._inner.describe()["method"])  # from outside both are "flat"
+        if len(kinds) in (299, 350):
+            post = posterior(line, kernel, 0.1).restore(post.copy().state())
+    assert kinds[254:256] == ["exact", "flat"]
+    assert kinds[399] == "flat"
+    assert kinds[-1] == "capped"
+    assert post.observations == 430
+    assert len(post.state()["kept_actions"]) == 430
+    assert (post.predict_at(contexts[-30:])[1] <= 1.0 + 1e-9).all()
+    again = posterior(line, kernel, 0.1).condition_on(past)
+    assert again._inner.describe()["method"] == "capped"
+    np.testing.assert_allclose(again.predict_at(contexts[:5]), post.predict_at(contexts[:5]), atol=0.05)

@@ -6,7 +6,8 @@ What both leave to the one inside is in `DelegatingPosterior`.
 is cheap, and nothing is known of where contexts lie. At 256 measurements, and at every doubling after that, the
 contexts seen are tried as a basis (their list if it is short, else the box around them). As soon as that basis is small
 enough, everything learned moves into it. If it is not by measurement 512, what was learned moves into a capped basis,
-which says what it leaves out. The choice depends on counts only, so a run that is stopped and resumed makes the same
+which says what it leaves out; and so it does later, should contexts leave the box and need more weights than are
+allowed. The choice depends on counts and measurements only, so a run that is stopped and resumed makes the same
 ones. The same holds for contexts that were declared and need too many weights.
 
 **One that finds its own kernel**, ``kernel="auto"``. Kernel, noise and prior mean are fitted to the first measurement,
@@ -26,10 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.archive import prefixed, require_arrays, under
 from holdcourse.learning.fitting.refitter import Refitter
 from holdcourse.learning.fitting.search import Fit, fit_from_json, fit_to_json
-from holdcourse.learning.history import History, require_squarable
+from holdcourse.learning.history import History, check_context, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel
-from holdcourse.learning.posteriors.basis import Layout
-from holdcourse.learning.posteriors.capped import CappedPosterior
+from holdcourse.learning.posteriors.basis import MAX_WEIGHTS, Layout
+from holdcourse.learning.posteriors.capped import KEPT, CappedPosterior, Kept
 from holdcourse.learning.posteriors.exact import ExactPosterior
 from holdcourse.learning.posteriors.flat import FlatPosterior
 from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean, check_tolerance, describe_mean
@@ -100,6 +101,7 @@ class AdaptivePosterior(DelegatingPosterior):
         self._dimension, self._beginning = dimension, beginning
         self._inner: ExactPosterior | FlatPosterior | CappedPosterior = self._exact(FIRST_TRY)
         self._next_try = FIRST_TRY
+        self._kept: Kept | None = None  # while it is flat, in case that this does not last
 
     @property
     def reason(self) -> str:
@@ -114,6 +116,8 @@ class AdaptivePosterior(DelegatingPosterior):
     def condition(self, action: int, context: Any, y: float) -> Self:
         """Learn one measurement, in place; returns itself."""
         self._inner.condition(action, context, y)
+        if isinstance(self._inner, FlatPosterior):
+            self._keep(History([action], check_context(context, None)[None], [y]))
         if self.observations >= self._next_try:
             self._try_flat()
         return self
@@ -125,10 +129,11 @@ class AdaptivePosterior(DelegatingPosterior):
         while done < len(history):
             exact = isinstance(self._inner, ExactPosterior)
             upto = min(len(history), done + self._next_try - self.observations) if exact else len(history)
-            block = slice(done, upto)
-            self._inner.condition_on(
-                History(history.actions[block], history.contexts[block], history.measurements[block])
-            )
+            some = slice(done, upto)
+            block = History(history.actions[some], history.contexts[some], history.measurements[some])
+            self._inner.condition_on(block)
+            if isinstance(self._inner, FlatPosterior):
+                self._keep(block)
             if exact and self.observations >= self._next_try:
                 self._try_flat()
             done = upto
@@ -138,24 +143,29 @@ class AdaptivePosterior(DelegatingPosterior):
         """Make an independent twin."""
         twin = type(self)(self.prior, tolerance=self.tolerance, dimension=self._dimension, beginning=self._beginning)
         twin._inner, twin._next_try = self._inner.copy(), self._next_try
+        twin._kept = None if self._kept is None else Kept(self._kept.observations, self._kept.state())
         return twin
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything learned, as arrays."""
-        return self._inner.state() | {"next_try": np.array(self._next_try)}
+        kept = {} if self._kept is None else self._kept.state()
+        return self._inner.state() | kept | {"next_try": np.array(self._next_try)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
         require_arrays(arrays, ("next_try",), "an adaptive posterior")
         inner: ExactPosterior | FlatPosterior | CappedPosterior
-        if "kept_actions" in arrays:
+        if "pending" in arrays:
             inner = CappedPosterior(self.prior, reason="restored")
         elif "candidates" in arrays:
-            inner = FlatPosterior(self.prior, Layout(self.prior, tolerance=self.tolerance), reason="restored")
+            layout = Layout(self.prior, tolerance=self.tolerance, most=MAX_WEIGHTS)
+            inner = FlatPosterior(self.prior, layout, reason="restored")
         else:
             inner = self._exact(int(arrays["next_try"]))
         self._inner = inner.restore(arrays)
         self._next_try = int(arrays["next_try"])
+        flat = isinstance(inner, FlatPosterior)
+        self._kept = Kept(inner.observations, arrays) if flat and all(name in arrays for name in KEPT) else None
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -175,23 +185,38 @@ class AdaptivePosterior(DelegatingPosterior):
         history = self._inner.history
         distinct = np.unique(history.contexts, axis=0)
         if len(distinct) <= MAX_LISTED:
-            layout = Layout(self.prior, contexts=distinct, tolerance=self.tolerance)
+            layout = Layout(self.prior, contexts=distinct, tolerance=self.tolerance, most=MAX_WEIGHTS)
         else:
             low, high = distinct.min(axis=0), distinct.max(axis=0)
             margin = MARGIN * (high - low)
             bounds = np.stack([low - margin, high + margin], axis=1)
-            layout = Layout(self.prior, context_bounds=bounds, tolerance=self.tolerance)
+            layout = Layout(self.prior, context_bounds=bounds, tolerance=self.tolerance, most=MAX_WEIGHTS)
         self._next_try *= 2
+        kept = Kept()
+        kept.add(history.actions, history.contexts, history.measurements)
         if layout.complete:
             seen = f"{layout.size} weights cover the contexts of the first {len(history)} measurements"
-            self._inner = FlatPosterior(self.prior, layout, reason=seen).condition_on(history)
-            return
-        discarded = f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance"
-        if self._next_try <= LAST_TRY:
-            self._inner.reason = f"{discarded}; tried again at measurement {self._next_try}"
+            self._inner, self._kept = FlatPosterior(self.prior, layout, reason=seen).condition_on(history), kept
+        elif self._next_try <= LAST_TRY:
+            self._inner.reason = f"{_discarded(layout)}; tried again at measurement {self._next_try}"
         else:
-            reason = f"{discarded}, so the basis is capped and what it leaves out counts as unknown"
-            self._inner = CappedPosterior.of(self.prior, history, reason)
+            self._cap(kept, layout)
+
+    def _keep(self, block: History) -> None:
+        """Take note of what the flat posterior has learned; it is given up if it had to grow too much for that."""
+        if self._kept is None:
+            return
+        self._kept.add(block.actions, block.contexts, block.measurements)
+        if isinstance(self._inner, FlatPosterior) and not self._inner.layout.complete:
+            self._cap(self._kept, self._inner.layout)
+
+    def _cap(self, kept: Kept, layout: Layout) -> None:
+        reason = f"{_discarded(layout)}, so the basis is capped and what it leaves out counts as unknown"
+        self._inner, self._kept = CappedPosterior.of(self.prior, kept, reason), None
+
+
+def _discarded(layout: Layout) -> str:
+    return f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance"
 
 
 FIRST_NOISE = 0.1  # until there is something to fit

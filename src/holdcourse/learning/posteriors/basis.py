@@ -231,6 +231,8 @@ class Layout:
         Or the box they come from: (low, high) for each axis, or one pair for contexts of one number.
     tolerance
         Relative prior variance that may be discarded; None: as little as `MAX_WEIGHTS` weights allow.
+    most
+        Number of weights that it may grow to.
     """
 
     def __init__(
@@ -239,8 +241,10 @@ class Layout:
         contexts: ArrayLike | None = None,
         context_bounds: ArrayLike | None = None,
         tolerance: float | None = None,
+        most: int = MAX_GROWN_WEIGHTS,
     ) -> None:
         check_tolerance(tolerance)
+        self._most = most
         self.dimension = prior.kernel.context_dimension
         self.discarded = 0.0
         self.box: Array | None = None  # (2, d): low, high
@@ -332,7 +336,7 @@ class Layout:
             )
             self.candidates = box_candidates(*self.box)
         self.candidates = np.concatenate([self.candidates.reshape(len(self.candidates), len(e)), e[None]])
-        self._build(MAX_GROWN_WEIGHTS)
+        self._build(self._most)
         self._arrange()
         if not self.complete:
             logger.warning(

@@ -165,16 +165,43 @@ def _explained(part: PartBasis) -> Array:
     return np.ascontiguousarray(upto[:, part.counts].T)
 
 
-ARRAYS = (
-    "weights",
-    "covariance",
-    "pending",
-    "counts",
-    "sums",
-    "kept_actions",
-    "kept_contexts",
-    "kept_measurements",
-)
+KEPT = ("kept_actions", "kept_contexts", "kept_measurements")
+ARRAYS = ("weights", "covariance", "pending", "counts", "sums", *KEPT)
+
+
+class Kept:
+    """The newest `CAPACITY` measurements: number k of all stands in row k % `CAPACITY`."""
+
+    def __init__(self, observations: int = 0, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
+        self.observations = observations
+        self.actions = np.zeros(0, dtype=np.int64)
+        self.contexts = np.zeros((0, 0))
+        self.measurements = np.zeros(0)
+        if arrays is not None:
+            self.actions, self.contexts, self.measurements = (np.array(arrays[name]) for name in KEPT)
+
+    def add(self, actions: Indices, contexts: Array, measurements: Array) -> None:
+        """Take note of measurements."""
+        upto, dimension = self.observations + len(actions), contexts.shape[1]
+        missing = min(upto, CAPACITY) - len(self.actions)
+        if missing > 0:
+            self.actions = np.append(self.actions, np.zeros(missing, dtype=np.int64))
+            old = self.contexts.reshape(len(self.contexts), dimension)
+            self.contexts = np.vstack([old, np.zeros((missing, dimension))])
+            self.measurements = np.append(self.measurements, np.zeros(missing))
+        newest = np.arange(max(self.observations, upto - CAPACITY), upto)
+        place, row = newest % CAPACITY, newest - self.observations
+        self.actions[place], self.contexts[place], self.measurements[place] = (
+            actions[row],
+            contexts[row],
+            measurements[row],
+        )
+        self.observations = upto
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The measurements as arrays, without their number."""
+        arrays = (self.actions.copy(), self.contexts.copy(), self.measurements.copy())
+        return dict(zip(KEPT, arrays, strict=True))
 
 
 class CappedPosterior:
@@ -209,24 +236,22 @@ class CappedPosterior:
         if contexts is not None:
             self._basis.build(contexts, np.ones(len(contexts)), MAX_WEIGHTS)
             self.dimension = contexts.shape[1]
-        self._actions = np.zeros(0, dtype=np.int64)
-        self._contexts = np.zeros((0, self.dimension or 0))
-        self._measurements = np.zeros(0)
-        self._observations, self._next_build = 0, FIRST_BUILD
+        self._kept, self._next_build = Kept(), FIRST_BUILD
         self._log_likelihood = self._gain = 0.0
         self._start()
 
     @classmethod
-    def of(cls, prior: Prior, history: History, reason: str) -> CappedPosterior:
-        """The posterior of a history, whose contexts it is made for."""
-        post = cls(prior, dimension=history.contexts.shape[1], reason=reason)
-        post._next_build = len(history)
-        return post.condition_on(history)
+    def of(cls, prior: Prior, kept: Kept, reason: str) -> CappedPosterior:
+        """The posterior of measurements, whose contexts it is made for."""
+        post = cls(prior, dimension=kept.contexts.shape[1], reason=reason)
+        post._kept, post._next_build = Kept(kept.observations, kept.state()), kept.observations
+        post._rebuild()
+        return post
 
     @property
     def observations(self) -> int:
         """How many measurements have been told."""
-        return self._observations
+        return self._kept.observations
 
     @property
     def features(self) -> int:
@@ -313,13 +338,10 @@ class CappedPosterior:
             "weights": self._w.copy(),
             "covariance": packed(self._S),
             "pending": self._G[: self._pending].copy(),
-            "counts": np.array([self._observations, self._next_build], dtype=np.int64),
+            "counts": np.array([self.observations, self._next_build], dtype=np.int64),
             "sums": np.array([self._log_likelihood, self._gain]),
-            "kept_actions": self._actions.copy(),
-            "kept_contexts": self._contexts.copy(),
-            "kept_measurements": self._measurements.copy(),
         }
-        return own | self._basis.state()
+        return own | self._kept.state() | self._basis.state()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
@@ -333,12 +355,11 @@ class CappedPosterior:
         self._w, self._S = np.array(arrays["weights"]), lower + np.tril(lower, -1).T
         self._pending = len(arrays["pending"])
         self._G[: self._pending] = arrays["pending"]
-        self._observations, self._next_build = (int(count) for count in arrays["counts"])
+        observations, self._next_build = (int(count) for count in arrays["counts"])
+        self._kept = Kept(observations, arrays)
         self._log_likelihood, self._gain = (float(value) for value in arrays["sums"])
-        self._actions = np.array(arrays["kept_actions"], dtype=np.int64)
-        self._contexts, self._measurements = np.array(arrays["kept_contexts"]), np.array(arrays["kept_measurements"])
-        if len(self._actions):
-            self.dimension = self._contexts.shape[1]
+        if observations:
+            self.dimension = self._kept.contexts.shape[1]
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -390,29 +411,18 @@ class CappedPosterior:
     def _keep(self, actions: Indices, contexts: Array, measurements: Array) -> bool:
         """Take note of measurements; returns whether the basis was made anew, and all was learned with it."""
         self.dimension = contexts.shape[1]
-        upto = self._observations + len(actions)
-        missing = min(upto, CAPACITY) - len(self._actions)
-        if missing > 0:
-            self._actions = np.append(self._actions, np.zeros(missing, dtype=np.int64))
-            old = self._contexts.reshape(len(self._contexts), self.dimension)
-            self._contexts = np.vstack([old, np.zeros((missing, self.dimension))])
-            self._measurements = np.append(self._measurements, np.zeros(missing))
-        newest = np.arange(max(self._observations, upto - CAPACITY), upto)
-        place, row = newest % CAPACITY, newest - self._observations
-        self._actions[place], self._contexts[place] = actions[row], contexts[row]
-        self._measurements[place] = measurements[row]
-        self._observations = upto
-        return self._observations >= self._next_build and self._rebuild()
+        self._kept.add(actions, contexts, measurements)
+        return self.observations >= self._next_build and self._rebuild()
 
     def _until_build(self, coming: int) -> int:
         """How many of the measurements to come belong before the next basis: up to the last doubling among them."""
         at = self._next_build
-        if at > self._observations + coming:
+        if at > self.observations + coming:
             return coming
-        while 2 * at <= min(self._observations + coming, CAPACITY):
+        while 2 * at <= min(self.observations + coming, CAPACITY):
             at *= 2
         self._next_build = at
-        return at - self._observations
+        return at - self.observations
 
     def _learn(self, history: History) -> None:
         """A block after which a new basis may be due, but not before."""
@@ -443,19 +453,20 @@ class CappedPosterior:
 
     def _rebuild(self) -> bool:
         """Make the basis anew for the contexts kept, and learn all that is kept with it; False if it is left."""
-        while self._next_build <= self._observations:
+        while self._next_build <= self.observations:
             self._next_build *= 2
         if self.forgetting < 1.0 or not self._needed():
             return False
-        candidates, visits = _candidates(self._contexts)
+        kept, first = self._kept, not self._basis.size
+        candidates, visits = _candidates(kept.contexts)
         self._basis.build(candidates, visits, MAX_WEIGHTS)
         self._start()
         m = self._basis.size
         precision, target = np.eye(m), np.zeros(m)
         noises, excesses, fits = [], [], []
-        blocks = [slice(begin, begin + BATCH) for begin in range(0, len(self._actions), BATCH)]
+        blocks = [slice(begin, begin + BATCH) for begin in range(0, len(kept.actions), BATCH)]
         for block in blocks:
-            F, d, excess = self._seen(self._actions[block], self._contexts[block], self._measurements[block])
+            F, d, excess = self._seen(kept.actions[block], kept.contexts[block], kept.measurements[block])
             noises.append(d)
             excesses.append(excess)
             fits.append(F)
@@ -470,23 +481,24 @@ class CappedPosterior:
             self._S = np.ascontiguousarray(lower + np.tril(lower, -1).T)
         else:
             log_determinant = 0.0
-        if self._observations <= CAPACITY:
+        if first or self.observations <= CAPACITY:
             squares = float(self._w @ self._w)
             for F, d, excess in zip(fits, noises, excesses, strict=True):
                 squares += float(((excess - F @ self._w) ** 2 / d).sum())
                 log_determinant += float(np.log(d).sum())
             self._log_likelihood = self._gain = 0.0
-            self._count(squares, log_determinant, len(self._actions))
+            self._count(squares, log_determinant, len(kept.actions))
         logger.info("a basis of %d weights was made for %d contexts", m, len(candidates))
         return True
 
     def _needed(self) -> bool:
         """Whether the present basis should be given up."""
+        contexts = self._kept.contexts
         left = np.concatenate(
-            [self._basis.features(self._contexts[k : k + BATCH])[1] for k in range(0, len(self._contexts), BATCH)]
+            [self._basis.features(contexts[k : k + BATCH])[1] for k in range(0, len(contexts), BATCH)]
         )
         share = left.max(axis=1) / self.prior.scale
-        if self._observations <= CAPACITY:
+        if self.observations <= CAPACITY:
             return bool(share.max() > WELL)
         return bool(share.mean() > BADLY)
 
