@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from sklearn.gaussian_process.kernels import RBF
 import holdcourse as hc
 from benchmarks.dense_fit import dense_fit
 from benchmarks.timing import Row, best_of
+from holdcourse.deciding.pilot import Pilot
+from holdcourse.deciding.planning.plan import planner
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, Kernel
 from holdcourse.learning.posteriors import Posterior, Prior, posterior
@@ -59,28 +61,41 @@ def chiller(settings: Array, contexts: Array) -> Array:
 
 
 def rounds(d: int) -> list[Row]:
-    """A round of a planner, which asks about 20 contexts and tells one measurement, at t = 5,000 and at 500."""
-    past = plant(5_000 + 4 * ROUNDS, d)
-    post = posterior(PLANT, Kernel(RBF(0.4), RBF(LENGTHS[d])), 0.1, 1.0, context_bounds=[(-0.2, 1.2)] * d)
-    tells: list[float] = []
-    seconds = {}
-    for begin in (500 - ROUNDS // 2, 5_000 - ROUNDS // 2):
-        tells.extend(timed(post, past, k) for k in range(len(tells), begin))
-        took = []
-        for k in range(begin, begin + ROUNDS):
-            start = time.perf_counter()
-            post.predict_at(past.contexts[k : k + 20])
-            took.append(time.perf_counter() - start)
-            tells.append(timed(post, past, k))
-            took[-1] += tells[-1]
-        seconds[begin] = float(np.median(took))
-    young, old = seconds.values()
+    """A round of the planner, ask and tell, at t = 5,000 and at 500; and the tells of 5,000 measurements."""
+    young, old = (planned(d, t) for t in (500, 5_000))
+    past = plant(5_000, d)
+    post = posterior(PLANT, **beliefs(d))
+    tells = [timed(post, past, k) for k in range(len(past))]
     name = f"{d} context numbers"
     return [
-        Row(f"round, {name}, t = 5,000 ({post.method})", old, "t = 500", young, bar=1 / 1.5),
+        Row(f"planner's round, {name}, t = 5,000 ({post.method})", old, "t = 500", young, bar=1 / 1.5),
         Row(f"condition, {name}, p99 of 5,000", float(np.quantile(tells, 0.99)), "allowed", 0.05, bar=1.0),
         Row(f"condition, {name}, longest (a new basis)", max(tells), "allowed", 1.0, bar=1.0),
     ]
+
+
+def beliefs(d: int) -> dict[str, Any]:
+    """What is believed before the first measurement."""
+    kernel = Kernel(RBF(0.4), RBF(LENGTHS[d]))
+    return {"kernel": kernel, "noise_std": 0.1, "prior_mean": 1.0, "context_bounds": [(-0.2, 1.2)] * d}
+
+
+def planned(d: int, t: int) -> float:
+    """Median seconds of the `ROUNDS` rounds of the planner that end after measurement t."""
+    past = plant(t, d)
+    begin = t - 2 * ROUNDS  # half of them to see contexts to plan for
+    known = History(past.actions[:begin], past.contexts[:begin], past.measurements[:begin])
+    pilot = Pilot(planner(PLANT, history=known, **beliefs(d)), 0, 0)
+    took = []
+    for context in past.contexts[begin:]:
+        start = time.perf_counter()
+        _, view = pilot.look(context)
+        choice = pilot.decide(view)
+        pilot.accept(choice)
+        cost = chiller(PLANT.actions[choice.action][None], context[None])[0]
+        pilot.learn(choice.action, context, float(cost))
+        took.append(time.perf_counter() - start)
+    return float(np.median(took[ROUNDS:]))
 
 
 def timed(post: Posterior, past: History, k: int) -> float:
