@@ -156,6 +156,7 @@ class CappedBasis:
         self.column: Indices = np.concatenate([np.zeros(0, dtype=np.int64), *column])
         self.begins: Indices = np.array(begins, dtype=np.int64)
         self.Phi: Array = np.ascontiguousarray(np.array(columns).reshape(len(columns), self._n).T)
+        self.twice: Array = np.triu(np.full((len(columns),) * 2, 2.0), 1) + np.eye(len(columns))  # above the diagonal
         self._explained = [_explained(part) for part in self._parts]
 
 
@@ -395,14 +396,16 @@ class CappedPosterior:
             return mean, np.sqrt(left)
         R, ends = len(basis.begins), [*basis.begins[1:].tolist(), basis.size]
         factors = psi[:, basis.segment]  # (k, m): psi_j at weight (i, j)
-        half = np.empty((k, R, basis.size))
+        # Of X and S the parts on and above the diagonal are enough: half of the memory is read.
+        half = np.zeros((k, R, basis.size))
         for i, (begin, end) in enumerate(zip(basis.begins.tolist(), ends, strict=True)):
-            half[:, i] = factors[:, begin:end] @ self._S[begin:end]
+            np.matmul(factors[:, begin:end], self._S[begin:end, begin:], out=half[:, i, begin:])
         half *= factors[:, None]
         X = np.add.reduceat(half, basis.begins, axis=2)
         if self._pending:
             known = np.add.reduceat(self._G[: self._pending] * factors[:, None], basis.begins, axis=2)  # (k, p, R)
             X -= known.transpose(0, 2, 1) @ known
+        X *= basis.twice
         mean = mean + np.add.reduceat(self._w * factors, basis.begins, axis=1) @ basis.Phi.T
         variance = ((basis.Phi @ X) * basis.Phi).sum(axis=2)
         floor = VARIANCE_FLOOR * self.prior.scale
