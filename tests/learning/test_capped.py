@@ -11,6 +11,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel
 from holdcourse.learning.posteriors import Prior, capped, posterior
+from holdcourse.learning.posteriors.basis import Layout
 from holdcourse.learning.posteriors.capped import CappedBasis, CappedPosterior, Kept
 from holdcourse.movement.grid import grid
 from holdcourse.movement.problem import Problem
@@ -274,3 +275,12 @@ def test_a_flat_posterior_that_would_grow_too_much_becomes_capped():
     again = posterior(line, kernel, 0.1).condition_on(past)
     assert again._inner.describe()["method"] == "capped"
     np.testing.assert_allclose(again.predict_at(contexts[:5]), post.predict_at(contexts[:5]), atol=0.05)
+
+
+def test_a_box_that_is_hopeless_is_given_up_early():
+    """With all pivots it takes ten seconds to learn the same: that most is left out."""
+    prior = Prior(PLANT, Kernel(RBF(0.4), RBF(0.1)), 0.1)
+    layout = Layout(prior, context_bounds=[(0.0, 1.0)] * 5)
+    assert not layout.complete
+    assert layout.discarded > 0.05
+    assert len(layout.state()["Z0"]) < 400
