@@ -60,7 +60,7 @@ MAX_PIVOTS = 512
 WELL = 1e-4  # of the prior variance: a basis that misses no more of any context seen is kept
 BADLY = 0.05  # mean share missed: one that misses more is made anew even if old measurements are lost by it
 PENDING = 32  # rank-1 changes that are made together
-TOGETHER = 32  # contexts that are asked about at once: memory is this times weights times action features
+TOGETHER = 2**19  # contexts times weights times action features that are computed at once: more leave the cache
 BATCH = 512  # history is learned in blocks of this many
 
 
@@ -321,7 +321,8 @@ class CappedPosterior:
     def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
         checked = check_contexts(contexts, self.dimension)
-        some = [self._predict(checked[k : k + TOGETHER]) for k in range(0, max(len(checked), 1), TOGETHER)]
+        step = max(1, TOGETHER // max(1, self._basis.size * len(self._basis.begins)))
+        some = [self._predict(checked[k : k + step]) for k in range(0, max(len(checked), 1), step)]
         return np.concatenate([mean for mean, _ in some]), np.concatenate([std for _, std in some])
 
     def truncation_bound(self, std: Array) -> Array:
