@@ -140,3 +140,31 @@ def test_few_steps_with_all_points_are_enough():
     found[-1] -= np.log(scale)  # the noise
     _, best = model.maximise(found, 200)
     assert -model.loss(found)[0] > best - 0.1
+
+
+def test_where_arrays_lie_does_not_matter():
+    """Small arrays that stand close together in memory must give the same bits as any others."""
+    results = set()
+    for gap in range(40):
+        rng = np.random.default_rng(7)
+        memory = np.zeros(400 + 6 * gap)
+        P, alpha, cov, inverse, slopes = _placed(memory, gap, (3, 10), (10,), (10, 10), (10, 10), (4,))
+        P[:], alpha[:] = rng.normal(size=(3, 10)), rng.normal(size=10)
+        exponents(P, cov)
+        np.exp(cov, out=cov)
+        inverse[:] = rng.normal(size=(10, 10))
+        waste = [np.empty(k + 1) for k in range(gap)]  # moves what is allocated inside
+        pulled(P, cov, inverse, alpha, slopes)
+        del waste
+        results.add((cov.tobytes(), slopes.tobytes()))
+    assert len(results) == 1
+
+
+def _placed(memory, gap, *shapes):
+    """Arrays of these shapes one after the other in memory, with a gap between them."""
+    place, arrays = 0, []
+    for shape in shapes:
+        size = int(np.prod(shape))
+        arrays.append(memory[place : place + size].reshape(shape))
+        place += size + gap
+    return arrays

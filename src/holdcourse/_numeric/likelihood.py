@@ -11,7 +11,8 @@ alpha       inverse times the measurements less their mean                      
 slopes      sum of pull cov, and of pull cov (p_i - p_j)^2 along each axis, pull = alpha alpha^T - inverse  (q + 1,)
 ==========  ===========================================================================================  ==========
 
-Sums may be taken in another order, so that the compiler vectorises them.
+Sums may be taken in another order, so that the compiler vectorises them. A loop that sums writes nothing else: the
+compiler would then look whether the arrays lie too close together, and the order of the sum would depend on that.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ def pulled(P: Array, cov: Array, inverse: Array, alpha: Array, slopes: Array) ->
     weights = np.empty(P.shape[1])
     for i in range(P.shape[1]):
         mine, before, row, known = alpha[i], alpha[:i], cov[i, :i], inverse[i, :i]
+        for j in range(i):
+            weights[j] = 2.0 * (mine * before[j] - known[j]) * row[j]
         total = 0.0
         for j in range(i):
-            weight = 2.0 * (mine * before[j] - known[j]) * row[j]
-            weights[j] = weight
-            total += weight
+            total += weights[j]
         slopes[0] += total + (mine * mine - inverse[i, i]) * cov[i, i]
         for k in range(P.shape[0]):
             here, others = P[k, i], P[k, :i]
