@@ -5,6 +5,7 @@ symbol     meaning                                                              
 =========  ===================================================================================================  =======
 theta      logarithms of the parameters                                                                         (p,)
 z          measurements less their mean (or the given prior mean), in units of their scale                      (t,)
+n_g        how many measurements have equal action and context; z is their mean then, with noise / sqrt(n_g)    (t,)
 m          the constant left of the prior mean that fits best; 0 where a prior mean is given
 cov        covariance of z under theta, noise included                                                          (t, t)
 alpha      cov^-1 (z - m)                                                                                       (t,)
@@ -18,6 +19,10 @@ their own scale, so an expected variance is 1.
 What is maximised is log p(z | theta, m) + log p(theta) + log p(m). The priors are weak: log-normal in each parameter,
 normal in m. With five measurements they decide, with two hundred they are not felt. The gradient by m is 0 at the best
 m, so theta's gradient is taken with m fixed. Covariances are computed once per distinct action and context.
+
+**Measurements of equal action and context** enter by their mean, their number and their scatter, which together hold
+all that they say: their density is that of the mean, of noise variance s / n_g, times
+(2 pi s)^(-(n_g - 1) / 2) n_g^(-1/2) exp(-scatter / 2 s).
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse._numeric.likelihood import exponents, pulled
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, Kernel, summed
@@ -208,6 +214,9 @@ def _usual(owner: str, name: str, start: float, along: Ranges, k: int, axes: int
 
 Indices: TypeAlias = NDArray[np.int64]
 
+LONGEST_STEP = 0.5  # in a log-parameter, once most of the way is done
+DIFFERENCE = 0.02  # in a log-parameter, for second derivatives
+ENOUGH = 0.05  # log likelihood: gains of less are not worth a step
 MEAN_WIDTH = 1.0  # prior deviation of m, in units of z
 NOISE_FLOOR = 1e-10  # noise variance in place of less: below, cov cannot be factored in double precision
 JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # tried in this order, as a share of the mean variance
@@ -247,40 +256,48 @@ class Likelihood:
         self.centre = np.array([entry.centre for entry in entries])
         self.bounds = [(entry.lower, entry.upper) for entry in entries]
         self.evaluations = 0
-        self._z = z
-        self._parts = []
-        for part in kernel.parts:
-            if isinstance(part.action, np.ndarray):
-                action = _Factor.constant(part.action, history.actions)
-            else:
-                action = _Factor.over(part.action_inputs(problem.actions[history.actions]))
-            if part.context is None:
-                context = _Factor.constant(np.ones((1, 1)), np.zeros(len(history), dtype=np.int64))
-            else:
-                context = _Factor.over(part.context_inputs(history.contexts))
-            self._parts.append((action, context))
+        self._last: tuple[Array, tuple[float, Array, float]] | None = None
+        pairs = np.column_stack([history.actions.astype(np.float64), history.contexts])
+        _, first, which, counts = np.unique(pairs, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        which = which.reshape(-1)
+        self._counts = counts.astype(np.float64)
+        self._z = np.bincount(which, weights=z) / self._counts
+        self._scatter = float(((z - self._z[which]) ** 2).sum())
+        self._repeated = len(z) - len(first)
+        actions, contexts = history.actions[first], history.contexts[first]
+        self._parts = [_terms(part, problem, actions, contexts) for part in kernel.parts]
+
+    @property
+    def points(self) -> int:
+        """Number of different pairs of action and context, which the work depends on."""
+        return len(self._z)
 
     def noise(self, theta: Array) -> float:
         """Noise deviation in units of z."""
         return math.exp(theta[-1]) if self.fixed_noise is None else self.fixed_noise
 
     def evaluate(self, theta: Array) -> tuple[float, Array, float]:
-        """Log likelihood at the best m, its gradient, and that m."""
+        """Log likelihood at the best m, its gradient, and that m. What was asked last is still known."""
+        if self._last is None or not np.array_equal(self._last[0], theta):
+            self._last = theta.copy(), self._evaluate(theta)
+        return self._last[1]
+
+    def _evaluate(self, theta: Array) -> tuple[float, Array, float]:
         from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
         self.evaluations += 1
         z, t = self._z, len(self._z)
         noise_variance = max(self.noise(theta) ** 2, NOISE_FLOOR)
+        parts = kernel_with(self.structure, theta).parts
         cov = np.zeros((t, t))
-        pieces = []
-        for part, (action, context) in zip(kernel_with(self.structure, theta).parts, self._parts, strict=True):
-            among_actions, action_slopes = action.evaluate(part.action)
-            among_contexts, context_slopes = context.evaluate(part.context)
-            pieces.append((part.variance, among_actions, action_slopes, among_contexts, context_slopes))
-            cov += part.variance * action.spread(among_actions) * context.spread(among_contexts)
+        for part, terms in zip(parts, self._parts, strict=True):
+            cov += terms.covariance(part)
         level = float(np.trace(cov)) / t
         for jitter in JITTERS:
-            factor, failed = dpotrf(cov + (noise_variance + jitter * level) * np.eye(t), lower=1)
+            # The lower triangle in row order is the upper one in the column order of LAPACK.
+            noisy = cov.copy()
+            noisy.reshape(-1)[:: t + 1] += noise_variance / self._counts + jitter * level
+            factor, failed = dpotrf(noisy.T, lower=0, clean=0, overwrite_a=1)
             if not failed:
                 break
         else:
@@ -288,25 +305,19 @@ class Likelihood:
                 f"the kernel {self.structure} is not positive semidefinite at these inputs; one that is periodic, for "
                 "example, may depend on one axis only"
             )
-        solved = dpotrs(factor, np.column_stack([z, np.ones(t)]), lower=1)[0]
+        solved = dpotrs(factor, np.column_stack([z, np.ones(t)]), lower=0)[0]
         mean = float(solved[:, 0].sum() / (solved[:, 1].sum() + MEAN_WIDTH**-2)) if self.free_mean else 0.0
-        alpha = solved[:, 0] - mean * solved[:, 1]
+        alpha = np.ascontiguousarray(solved[:, 0] - mean * solved[:, 1])
         value = -0.5 * float((z - mean) @ alpha) - float(np.log(np.diag(factor)).sum()) - t / 2 * math.log(2 * math.pi)
+        spent = self._repeated * math.log(2 * math.pi * noise_variance) + self._scatter / noise_variance
+        value -= 0.5 * (spent + float(np.log(self._counts).sum()))
 
-        inverse = np.tril(dpotri(factor, lower=1)[0])
-        pull = np.outer(alpha, alpha) - inverse - np.tril(inverse, -1).T
-        slopes: list[float] = []
-        for (variance, ka, dka, kc, dkc), (action, context) in zip(pieces, self._parts, strict=True):
-            by_context = variance * pull * context.spread(kc)
-            by_actions = action.gather(by_context)
-            slopes.append(0.5 * float((by_actions * ka).sum()))
-            slopes += (0.5 * np.einsum("ij,ijk->k", by_actions, dka)).tolist()
-            if dkc.shape[2]:
-                by_contexts = context.gather(variance * pull * action.spread(ka))
-                slopes += (0.5 * np.einsum("ij,ijk->k", by_contexts, dkc)).tolist()
+        inverse = dpotri(factor, lower=0, overwrite_c=1)[0].T
+        slopes = np.concatenate([terms.slopes(inverse, alpha) for terms in self._parts])
         if self.fixed_noise is None:
-            slopes.append(float(np.trace(pull)) * noise_variance)
-        return value, np.array(slopes), mean
+            by_noise = float(((alpha**2 - np.diag(inverse)) / self._counts).sum()) * noise_variance
+            slopes = np.append(slopes, by_noise - self._repeated + self._scatter / noise_variance)
+        return value, slopes, mean
 
     def loss(self, theta: Array) -> tuple[float, Array]:
         """What is minimised, minus the log posterior up to a constant, and its gradient."""
@@ -314,8 +325,8 @@ class Likelihood:
         off = (theta - self.centre) / PRIOR_WIDTH
         return 0.5 * float(off @ off) + 0.5 * (mean / MEAN_WIDTH) ** 2 - value, off / PRIOR_WIDTH - slopes
 
-    def maximise(self, start: Array, evaluations: int) -> tuple[Array, float]:
-        """Climb from `start`: where it ends, and the log posterior there."""
+    def maximise(self, start: Array, evaluations: int, tolerance: float = 2.2e-9) -> tuple[Array, float]:
+        """Climb from `start` until a step gains no more than this share: where it ends, and the log posterior there."""
         from scipy.optimize import minimize
 
         lower, upper = np.array(self.bounds).T
@@ -325,14 +336,138 @@ class Likelihood:
             jac=True,
             method="L-BFGS-B",
             bounds=self.bounds,
-            options={"maxfun": evaluations, "maxls": 10},
+            options={"maxfun": evaluations, "maxls": 10, "ftol": tolerance},
         )
         return np.clip(result.x, lower, upper), -float(result.fun)
+
+    def curvature(self, theta: Array) -> Array:
+        """Second derivatives (p, p) of the log likelihood, by differences of the gradient; p + 1 evaluations."""
+        lower, upper = np.array(self.bounds).T
+        slopes, columns = self.evaluate(theta)[1], np.zeros((len(theta),) * 2)
+        for k in np.flatnonzero(lower < upper):
+            step = DIFFERENCE if theta[k] + DIFFERENCE <= upper[k] else -DIFFERENCE
+            beside = theta.copy()
+            beside[k] += step
+            columns[k] = (self.evaluate(beside)[1] - slopes) / step
+        return (columns + columns.T) / 2
+
+    def finish(self, start: Array, curvature: Array, evaluations: int) -> Array:
+        """The last few steps from `start`, given the curvature there: quasi-Newton, within bounds."""
+        lower, upper = np.array(self.bounds).T
+        values, vectors = np.linalg.eigh(np.eye(len(start)) / PRIOR_WIDTH**2 - curvature)
+        inverse = (vectors / np.maximum(values, PRIOR_WIDTH**-2)) @ vectors.T
+        theta, length = np.clip(start, lower, upper), LONGEST_STEP
+        value, slopes = self.loss(theta)
+        for _ in range(evaluations - 1):
+            free = ~(((theta <= lower) & (slopes > 0)) | ((theta >= upper) & (slopes < 0)))
+            step = np.where(free, -inverse @ np.where(free, slopes, 0.0), 0.0)
+            step *= min(1.0, length / max(float(np.abs(step).max()), 1e-300))
+            there = np.clip(theta + step, lower, upper)
+            found, new_slopes = self.loss(there)
+            moved, bent = there - theta, new_slopes - slopes
+            along = float(moved @ bent)
+            if along > 1e-12 * float(moved @ moved):  # BFGS; Nocedal and Wright 2006, equation 6.17
+                left = np.eye(len(theta)) - np.outer(moved, bent) / along
+                inverse = left @ inverse @ left.T + np.outer(moved, moved) / along
+            if found >= value:
+                length = 0.25 * float(np.abs(moved).max())
+                continue
+            gained = value - found
+            theta, value, slopes = there, found, new_slopes
+            if gained < ENOUGH:
+                break
+        return theta
 
     def random_start(self, rng: np.random.Generator) -> Array:
         """A draw from the prior, within the bounds."""
         lower, upper = np.array(self.bounds).T
         return np.clip(self.centre + PRIOR_WIDTH * rng.standard_normal(len(self.centre)), lower, upper)
+
+
+def _terms(part: Kernel, problem: Problem, actions: Indices, contexts: Array) -> _Gaussian | _Product:
+    """What one product kernel adds to the covariance of measurements, and its part of the gradient."""
+    from sklearn.gaussian_process.kernels import RBF
+
+    action = None if isinstance(part.action, np.ndarray) else part.action
+    factors = [factor for factor in (action, part.context) if factor is not None]
+    if all(type(factor) is RBF and not factor.hyperparameter_length_scale.fixed for factor in factors):
+        return _Gaussian(part, problem, actions, contexts)
+    return _Product(part, problem, actions, contexts)
+
+
+class _Gaussian:
+    """A product kernel whose factors are RBF, or a matrix over actions: compiled, as one RBF over all axes."""
+
+    def __init__(self, part: Kernel, problem: Problem, actions: Indices, contexts: Array) -> None:
+        inputs = [np.zeros((len(actions), 0))]
+        self._axes: list[int] = []  # how many axes a length scale is for
+        self._among: Array | None = None
+        if isinstance(part.action, np.ndarray):
+            self._among = part.action[np.ix_(actions, actions)]
+        else:
+            self._add(part.action, part.action_inputs(problem.actions[actions]), inputs)
+        if part.context is not None:
+            self._add(part.context, part.context_inputs(contexts), inputs)
+        self._inputs = np.concatenate(inputs, axis=1).T
+        self._first = np.cumsum([0, *self._axes[:-1]])
+
+    def _add(self, factor: Any, points: Array, inputs: list[Array]) -> None:
+        inputs.append(points)
+        self._axes += [1] * points.shape[1] if np.ndim(factor.length_scale) else [points.shape[1]]
+
+    def covariance(self, part: Kernel) -> Array:
+        """The covariance (t, t); only its lower triangle counts."""
+        factors = [factor for factor in (part.action, part.context) if hasattr(factor, "length_scale")]
+        lengths = np.concatenate([np.zeros(0), *(np.atleast_1d(factor.length_scale) for factor in factors)])
+        self._scaled = np.ascontiguousarray(self._inputs / np.repeat(lengths, self._axes)[:, None])
+        cov = np.empty((self._inputs.shape[1],) * 2)
+        exponents(self._scaled, cov)
+        np.exp(cov, out=cov)
+        cov *= part.variance
+        if self._among is not None:
+            cov *= self._among
+        self._cov = cov
+        return cov
+
+    def slopes(self, inverse: Array, alpha: Array) -> Array:
+        """Derivatives of the log likelihood by this part of theta, at the last covariance."""
+        slopes = np.empty(len(self._scaled) + 1)
+        pulled(self._scaled, self._cov, inverse, alpha, slopes)
+        by_length = np.add.reduceat(slopes[1:], self._first) if self._axes else slopes[1:]
+        return 0.5 * np.concatenate([slopes[:1], by_length])
+
+
+class _Product:
+    """Any other product kernel: covariances once per distinct action and context, derivatives by scikit-learn."""
+
+    def __init__(self, part: Kernel, problem: Problem, actions: Indices, contexts: Array) -> None:
+        if isinstance(part.action, np.ndarray):
+            self._action = _Factor.constant(part.action, actions)
+        else:
+            self._action = _Factor.over(part.action_inputs(problem.actions[actions]))
+        if part.context is None:
+            self._context = _Factor.constant(np.ones((1, 1)), np.zeros(len(actions), dtype=np.int64))
+        else:
+            self._context = _Factor.over(part.context_inputs(contexts))
+
+    def covariance(self, part: Kernel) -> Array:
+        """The covariance (t, t)."""
+        self._variance = part.variance
+        self._ka, self._dka = self._action.evaluate(part.action)
+        self._kc, self._dkc = self._context.evaluate(part.context)
+        covariance: Array = part.variance * self._action.spread(self._ka) * self._context.spread(self._kc)
+        return covariance
+
+    def slopes(self, inverse: Array, alpha: Array) -> Array:
+        """Derivatives of the log likelihood by this part of theta, at the last covariance."""
+        lower = np.tril(inverse)
+        pull = self._variance * (np.outer(alpha, alpha) - lower - np.tril(lower, -1).T)
+        by_actions = self._action.gather(pull * self._context.spread(self._kc))
+        slopes = [np.array([(by_actions * self._ka).sum()]), np.einsum("ij,ijk->k", by_actions, self._dka)]
+        if self._dkc.shape[2]:
+            by_contexts = self._context.gather(pull * self._action.spread(self._ka))
+            slopes.append(np.einsum("ij,ijk->k", by_contexts, self._dkc))
+        return 0.5 * np.concatenate(slopes)
 
 
 class _Factor:

@@ -155,9 +155,10 @@ def subset(problem: Problem, history: History, size: int, rng: np.random.Generat
     """At most `size` measurements: a random one and its nearest neighbour from each of size / 2 equally filled cells.
 
     The cells cover actions and contexts evenly; the pairs keep short length scales and the noise visible. The choice
-    does not look at what was measured, so the likelihood of the subset is not biased.
+    does not look at what was measured, so the likelihood of the subset is not biased. Where no more than `size` of them
+    differ in action or context, all are taken.
     """
-    if len(history) <= size:
+    if len(history) <= size or _distinct(history) <= size:
         return history
     joint = np.hstack([problem.actions[history.actions], history.contexts])
     ranges = Ranges.of(joint)
@@ -171,6 +172,11 @@ def subset(problem: Problem, history: History, size: int, rng: np.random.Generat
         chosen += [int(cell[anchor]), int(cell[away.argmin()])]
     keep = np.sort(chosen)
     return History(history.actions[keep], history.contexts[keep], history.measurements[keep])
+
+
+def _distinct(history: History) -> int:
+    """Number of different pairs of action and context."""
+    return len(np.unique(np.column_stack([history.actions.astype(np.float64), history.contexts]), axis=0))
 
 
 def _cells(points: Array, members: Indices, count: int) -> list[Indices]:

@@ -34,6 +34,7 @@ from holdcourse.learning.fitting.points import (
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, Kernel
 from holdcourse.movement.problem import Problem
+from holdcourse.threads import one_thread
 
 
 class FitWarning(UserWarning):
@@ -126,8 +127,10 @@ def fit_from_json(text: str, prior_mean: PriorMean | None) -> Fit | None:
     return Fit(**fields)
 
 
-COARSE_POINTS, COARSE_EVALUATIONS = 300, 25  # the starts race on a subset; only the winner sees all points
-FINE_EVALUATIONS = 100
+COARSE_POINTS, COARSE_EVALUATIONS = 150, 25  # the starts race on a subset; only the winner sees more
+MIDDLE_POINTS, MIDDLE_EVALUATIONS = 400, 60  # where most of its way is done, and the last steps with all points
+FINE_EVALUATIONS, LAST_EVALUATIONS = 100, 8
+ROUGHLY = 1e-5  # a climb that others follow ends when a step gains no more than this share of the log likelihood
 ON_BOUND = 1e-3  # log distance
 METRIC_LENGTH = "metric length"
 
@@ -186,8 +189,9 @@ def fit_kernel(
     seed
         For the random starts and the choice of points.
     max_points
-        With more measurements than this a subset is used: pairs of neighbours (so that short length scales stay
-        visible) spread evenly over actions and contexts. Work grows with its third power.
+        With more measurements than this that differ in action or context a subset is used: pairs of neighbours (so
+        that short length scales stay visible) spread evenly over actions and contexts. Work grows with its third
+        power, but for most of the search 400 of them are enough.
 
     Returns
     -------
@@ -233,6 +237,7 @@ class Search:
     max_points: int
     evaluations: int
 
+    @one_thread()  # the same on every machine, and quicker where others compute beside it
     def run(self, history: History, last: Fit | None = None) -> tuple[Fit, list[str]]:
         """Fit, starting from the last one if there is one; and advice on each parameter that sits on a bound."""
         rng = np.random.default_rng(self.seed)
@@ -247,11 +252,14 @@ class Search:
             fixed = None if noise is None else noise / scale
             return Likelihood(self.problem, points, targets, guess, entries, fixed, free_mean=self.prior_mean is None)
 
+        def some(points: int) -> tuple[History, Array]:
+            chosen = subset(self.problem, used, points, rng)
+            mean = prior_mean_at(self.prior_mean, self.problem, chosen)
+            return chosen, (chosen.measurements - (shift if mean is None else mean)) / scale
+
         winner, theta, spent = len(guesses) // 2, None, 0
         if informative and (self.restarts or len(guesses) > 1):
-            coarse = subset(self.problem, used, COARSE_POINTS, rng)
-            coarse_mean = prior_mean_at(self.prior_mean, self.problem, coarse)
-            targets = (coarse.measurements - (shift if coarse_mean is None else coarse_mean)) / scale
+            coarse, targets = some(COARSE_POINTS)
             best = -math.inf
             for number, (guess, _) in enumerate(guesses):
                 model = likelihood(guess, coarse, targets)
@@ -259,14 +267,21 @@ class Search:
                 starts = [self._start(model, last, scale) if theta is None else theta]
                 starts += [model.random_start(rng) for _ in range(self.restarts if theta is None else 0)]
                 for start in starts:
-                    there, value = model.maximise(start, COARSE_EVALUATIONS)
+                    there, value = model.maximise(start, COARSE_EVALUATIONS, ROUGHLY)
                     value += _log_prior(guesses, number)
                     if value > best:
                         best, theta, winner = value, there, number
                 spent += model.evaluations
         model = likelihood(guesses[winner][0], used, z)
         theta = self._start(model, last, scale) if theta is None else theta
-        if informative:
+        if informative and model.points > MIDDLE_POINTS:
+            points, targets = some(MIDDLE_POINTS)
+            middle = likelihood(guesses[winner][0], points, targets)
+            theta, _ = middle.maximise(theta, min(self.evaluations, MIDDLE_EVALUATIONS), ROUGHLY)
+            curvature = middle.curvature(theta) * model.points / middle.points
+            theta = model.finish(theta, curvature, LAST_EVALUATIONS)
+            spent += middle.evaluations
+        elif informative:
             theta, _ = model.maximise(theta, self.evaluations)
         value, _, mean = model.evaluate(theta)
 

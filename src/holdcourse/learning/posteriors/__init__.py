@@ -1,7 +1,8 @@
 """Posteriors behind one protocol: `posterior` chooses between them by counts and says why in its `repr`.
 
 - exact: every measurement is kept; for a few hundred of them, and for what has no finite basis;
-- flat: a fixed number of weights; one round costs the same after a year as on the first day;
+- flat: a fixed number of weights; one round costs the same after a year as on the first day; where they cannot cover
+  the contexts, they are capped, and what they leave out counts as unknown;
 - temporal: contexts are times that never go back; a Kalman filter, exact and flat.
 
 With ``kernel="auto"`` one of these stands inside a posterior that fits its own kernel.
@@ -20,6 +21,7 @@ from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, check_kernel
 from holdcourse.learning.posteriors.around import AdaptivePosterior, FittedPosterior
 from holdcourse.learning.posteriors.basis import Layout
+from holdcourse.learning.posteriors.capped import CappedPosterior
 from holdcourse.learning.posteriors.exact import ExactPosterior
 from holdcourse.learning.posteriors.flat import FlatPosterior
 from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean
@@ -28,6 +30,7 @@ from holdcourse.movement.problem import Problem
 
 __all__ = [
     "AdaptivePosterior",
+    "CappedPosterior",
     "ExactPosterior",
     "FittedPosterior",
     "FlatPosterior",
@@ -74,8 +77,8 @@ def posterior(
         (n,) numbers, or one for all.
     method
         "exact", "flat", "temporal", or "auto", which chooses by what is declared and by counts: temporal where contexts
-        are time and the kernel allows it; flat where the declared contexts need few enough weights; exact where they do
-        not; where no contexts are declared, exact first and flat once enough of them were seen.
+        are time and the kernel allows it; flat where the declared contexts need few enough weights. Where they do not,
+        or none are declared, exact first and flat once enough of them were seen; from measurement 512 on always flat.
     context_bounds
         The box the contexts come from, a (low, high) pair per axis. It may be left; the basis then grows.
     contexts
@@ -157,10 +160,12 @@ def _chosen(
     if method == "auto" and not declared and forgetting == 1.0:
         return AdaptivePosterior(prior, tolerance=tolerance)
     layout = Layout(prior, contexts, context_bounds, tolerance)
+    if layout.complete or (layout.box is None and not layout.listed):
+        reason = f"{layout.size} weights cover the declared contexts" if method == "auto" else "asked for"
+        reason = "asked for" if forgetting != 1.0 else reason
+        return FlatPosterior(prior, layout, forgetting=forgetting, reason=reason)
+    discarded = f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance"
     if method == "flat" or forgetting != 1.0:
-        return FlatPosterior(prior, layout, forgetting=forgetting, reason="asked for")
-    if not layout.complete:
-        reason = f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance"
-        return ExactPosterior(prior, dimension=layout.dimension, reason=reason)
-    reason = f"{layout.size} weights cover the declared contexts"
-    return FlatPosterior(prior, layout, reason=reason)
+        reason = f"asked for; {discarded}, so the basis is capped and what it leaves out counts as unknown"
+        return CappedPosterior(prior, layout.candidates, forgetting=forgetting, reason=reason)
+    return AdaptivePosterior(prior, tolerance=tolerance, dimension=layout.dimension, beginning=discarded)

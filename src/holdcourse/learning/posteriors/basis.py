@@ -52,6 +52,8 @@ FINEST = 1e-10  # relative; below, rounding in the features is larger than what 
 SLACK = 30.0  # features are built to eps / SLACK, so that truncation is decided by pairs alone
 CANDIDATES_PER_AXIS = {0: 1, 1: 257, 2: 33, 3: 11}
 SCATTERED_CANDIDATES = 2048  # for contexts of four numbers and more
+COARSEST = 1e-4  # relative prior variance that may be discarded before the basis counts as too small
+UNCOVERED, LARGER = 0.05, 0.01  # of the context variance; of the largest action feature: see `_hopeless`
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ class PartBasis:
         Also returns the relative variance that it leaves out.
         """
         own = self.kernel.context_variances(candidates)
-        pivots, L = _pivoted_cholesky(self.kernel, candidates, tolerance / SLACK * float(own.max()))
+        pivots, L = pivoted_cholesky(
+            self.kernel, candidates, tolerance / SLACK, hopeless=self._hopeless(tolerance, limit)
+        )
         _, V = np.linalg.eigh(L.T @ L)
         V = V[:, ::-1]
         counts = self._kept_pairs(L @ V, tolerance * float(own.max() * self.variance.max()), limit)
@@ -94,6 +98,16 @@ class PartBasis:
         Q = np.ascontiguousarray(np.linalg.solve(L[pivots].T, V[:, order]).T)
         basis = replace(self, Z=candidates[pivots], Q=Q, counts=counts[order])
         return basis, basis._discarded(candidates, own)
+
+    def _hopeless(self, tolerance: float, limit: int) -> int | None:
+        """So many pivots that leave `UNCOVERED` of the variance show that `limit` weights will not do.
+
+        Each would need a weight for each of the larger action features. None: no number shows it.
+        """
+        if tolerance > COARSEST:
+            return None
+        peaks = (self.phi**2).max(axis=0)
+        return int(1.25 * limit / np.count_nonzero(peaks > LARGER * peaks.max()))
 
     def _kept_pairs(self, features: Array, allowed: float, limit: int) -> Indices:
         """I_j for each feature: drop the smallest pairs while no more variance than `allowed` is dropped anywhere."""
@@ -144,14 +158,27 @@ def part_basis(kernel: Kernel, covariance: Array) -> PartBasis:
     return PartBasis(kernel, variance, phi)
 
 
-def _pivoted_cholesky(kernel: Kernel, candidates: Array, tolerance: float) -> tuple[list[int], Array]:
-    """Pivots and L (c, q): L L^T is the covariance of the candidates, its diagonal to `tolerance`."""
+def pivoted_cholesky(
+    kernel: Kernel,
+    candidates: Array,
+    tolerance: float,
+    visits: Array | None = None,
+    most: int | None = None,
+    hopeless: int | None = None,
+) -> tuple[list[int], Array]:
+    """Pivots and L (c, q): L L^T is the covariance of the candidates, its diagonal to this share of the largest.
+
+    The next pivot is the candidate of which most is left, times how often it was seen (`visits`) where that is given.
+    It ends early with `most` pivots, or with `hopeless` ones if much is left then.
+    """
     left = kernel.context_variances(candidates)
+    largest = float(left.max())
     pivots: list[int] = []
+    most = len(candidates) if most is None else min(most, len(candidates))
     L = np.zeros((len(candidates), min(len(candidates), 64)))
-    while len(pivots) < len(candidates):
-        pivot, q = int(left.argmax()), len(pivots)
-        if left[pivot] <= tolerance:
+    while len(pivots) < most:
+        pivot, q = int((left if visits is None else left * visits).argmax()), len(pivots)
+        if left[pivot] <= tolerance * largest or (q == hopeless and left[pivot] > UNCOVERED * largest):
             break
         if q == L.shape[1]:
             L = np.concatenate([L, np.zeros_like(L)], axis=1)
@@ -183,7 +210,6 @@ def box_candidates(low: Array, high: Array) -> Array:
     return low + np.concatenate([corners, inside]) * (high - low)
 
 
-COARSEST = 1e-4  # relative prior variance that may be discarded before the basis counts as too small
 GROWING = 1e-8  # tolerance where the box is not declared, so that how many weights it will need is not known
 MAX_WEIGHTS = 960  # discards 3e-6 in the paper's synthetic setting, and one round stays well below a millisecond
 MAX_GROWN_WEIGHTS = 4000  # a growing box stops adding features here: S would take more than 128 MB
@@ -205,6 +231,8 @@ class Layout:
         Or the box they come from: (low, high) for each axis, or one pair for contexts of one number.
     tolerance
         Relative prior variance that may be discarded; None: as little as `MAX_WEIGHTS` weights allow.
+    most
+        Number of weights that it may grow to.
     """
 
     def __init__(
@@ -213,8 +241,10 @@ class Layout:
         contexts: ArrayLike | None = None,
         context_bounds: ArrayLike | None = None,
         tolerance: float | None = None,
+        most: int = MAX_GROWN_WEIGHTS,
     ) -> None:
         check_tolerance(tolerance)
+        self._most = most
         self.dimension = prior.kernel.context_dimension
         self.discarded = 0.0
         self.box: Array | None = None  # (2, d): low, high
@@ -269,6 +299,13 @@ class Layout:
             psis.append(psi[0])
         return np.concatenate(psis), missed
 
+    def suspects(self, contexts: Array) -> NDArray[np.bool_]:
+        """Which of the contexts (k, d) may not be covered; `features` decides. All at once is quicker than each."""
+        found = np.zeros(len(contexts), dtype=bool)
+        for part in self._parts:
+            found |= part.uncovered(contexts, part.features(contexts)) > 0.5 * self._threshold
+        return found
+
     def product(self, psi: Array, phi: Array) -> Array:
         """Features (m,) of one action, with action features phi (r,), in one context."""
         return psi[self._segment_of] * phi[self._column_of]
@@ -299,7 +336,7 @@ class Layout:
             )
             self.candidates = box_candidates(*self.box)
         self.candidates = np.concatenate([self.candidates.reshape(len(self.candidates), len(e)), e[None]])
-        self._build(MAX_GROWN_WEIGHTS)
+        self._build(self._most)
         self._arrange()
         if not self.complete:
             logger.warning(

@@ -315,14 +315,23 @@ class FlatPosterior:
 
     def _cover(self, contexts: Array) -> None:
         """Grow the basis where these contexts need it, and write what was learned in the new one."""
-        for e in contexts:
-            if self._features(e)[1] is None:
-                continue
-            B = self.layout.cover(e)
-            if B is None:
-                continue
-            self._flush()
-            self._w, self._S = transferred(self._w, self._S, B)
-            self._g = np.zeros(len(self._w))
-            self._prepare()
-            logger.info("the basis went from %d to %d weights to cover the context %s", *B.shape, e.tolist())
+        k = 0
+        while k < len(contexts):
+            block = contexts[k : k + BATCH]
+            place = next((i for i in np.flatnonzero(self._suspects(block)) if self._grown(block[i])), None)
+            k += len(block) if place is None else int(place) + 1  # a new basis: those after it are looked at again
+
+    def _suspects(self, contexts: Array) -> NDArray[np.bool_]:
+        return self.layout.suspects(contexts) if len(contexts) > 1 else np.ones(len(contexts), dtype=bool)
+
+    def _grown(self, e: Array) -> bool:
+        """Cover one context; returns whether the basis was changed for it."""
+        B = None if self._features(e)[1] is None else self.layout.cover(e)
+        if B is None:
+            return False
+        self._flush()
+        self._w, self._S = transferred(self._w, self._S, B)
+        self._g = np.zeros(len(self._w))
+        self._prepare()
+        logger.info("the basis went from %d to %d weights to cover the context %s", *B.shape, e.tolist())
+        return True
