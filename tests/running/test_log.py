@@ -537,8 +537,8 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
 
     monkeypatch.setattr(Session, "decide", otherwise)
     with caplog.at_level(logging.WARNING), logged(tmp_path / "record") as controller:
-        replayed = [record.decision for record in operation_of(controller).session.records.values()]
-        before = [record.before for record in operation_of(controller).session.records.values()]
+        replayed = [entry.decision for entry in operation_of(controller).session.entries.values()]
+        before = [entry.before for entry in operation_of(controller).session.entries.values()]
     assert [decision.action for decision in replayed] == recorded
     assert recorded != [0] * len(recorded)
     assert [d.movement for d in replayed] == [LINE.distance(b, d.action) for b, d in zip(before, replayed, strict=True)]

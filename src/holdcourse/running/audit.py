@@ -35,7 +35,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import maximises
 from holdcourse.movement.offline import PricedPath, optimal_path, price_path
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import Record, Request
+from holdcourse.running.decision import Entry, Request
 from holdcourse.running.events import Ask, Episode, Event, Learn, RecordAccepted, Redirect, Snapshot, Tell
 from holdcourse.running.log import Log
 from holdcourse.running.session import LAST_DIGITS, Difference, Session
@@ -214,7 +214,7 @@ def _lines(said: Path) -> list[str]:
 
 
 @one_thread()
-def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Record:
+def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Entry:
     """A decision with all that explains it, by living again through the record from the last snapshot before it."""
     session = Session.of_identity(policy, log.about.identity)
     position, content = log.newest_snapshot(at_most=asked.number - 1)
@@ -223,7 +223,7 @@ def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Record:
         session.repeat(event.body)
         if event.number == asked.number:
             break
-    return session.record(asked.body.id)
+    return session.entry(asked.body.id)
 
 
 @dataclass(frozen=True)

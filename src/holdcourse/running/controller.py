@@ -17,7 +17,7 @@ from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.learning.costs import CostModel, maximises
 from holdcourse.movement.problem import Problem
 from holdcourse.running import database
-from holdcourse.running.decision import Decision, Explanation, Order, Record
+from holdcourse.running.decision import Decision, Entry, Explanation, Order
 from holdcourse.running.events import Identity, from_plain
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
@@ -213,13 +213,13 @@ class Controller:
         """
         self._operation.new_episode(start, force)
 
-    def record(self, decision_id: str) -> Record:
+    def entry(self, decision_id: str) -> Entry:
         """Return a pending decision, or one of the newest others, with all that explains it."""
-        return self._operation.record(decision_id)
+        return self._operation.entry(decision_id)
 
     def explain(self, decision_id: str) -> Explanation:
         """Explain why a decision was taken, as data and in words: bounds, probabilities, movement prices, limits."""
-        return self.record(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
+        return self.entry(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically. With a `log` there is no need to."""

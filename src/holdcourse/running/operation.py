@@ -28,7 +28,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
 from holdcourse.learning.history import check_measurement
-from holdcourse.running.decision import Decision, Order, Record, Request
+from holdcourse.running.decision import Decision, Entry, Order, Request
 from holdcourse.running.events import (
     AskDetails,
     Body,
@@ -241,7 +241,7 @@ class Operation:
     @_one_at_a_time
     def pending(self) -> list[Decision]:
         """Return the decisions that are not told yet, oldest first."""
-        return [record.decision for record in self.session.pending]
+        return [entry.decision for entry in self.session.pending]
 
     @property
     @_one_at_a_time
@@ -258,7 +258,7 @@ class Operation:
         costs: ArrayLike | None = None,
         round: int | None = None,  # noqa: A002
         wish: Wish | None = None,
-        details: Callable[[Record], AskDetails] | None = None,
+        details: Callable[[Entry], AskDetails] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
 
@@ -280,15 +280,15 @@ class Operation:
         if round < session.round:
             return self._repeated(round, request)
         if len(pending) >= session.max_pending:
-            waiting = [record.decision.id for record in pending]
+            waiting = [entry.decision.id for entry in pending]
             raise InvalidInput(
                 f"{waiting} still wait for their measurement; tell them first, or skip with tell(id, None)"
             )
-        choice, record = session.decide(request, wish)
+        choice, entry = session.decide(request, wish)
         with self._recording.all_or_nothing():
-            self._recording.write(asked(record, None if details is None else details(record)))
-            session.accept(choice, record)
-        return record.decision  # a snapshot can wait for the tell
+            self._recording.write(asked(entry, None if details is None else details(entry)))
+            session.accept(choice, entry)
+        return entry.decision  # a snapshot can wait for the tell
 
     @_one_at_a_time
     def tell(
@@ -305,22 +305,22 @@ class Operation:
         `Controller.tell`.
         """
         self._recording.catch_up()
-        record = self.session.record(decision_id)
+        entry = self.session.entry(decision_id)
         y = None if measurement is None else check_measurement(measurement)
         if applied is not None:
             self.session.policy.problem.check_action(applied)
             applied = int(applied)
-        if record.told is not None:
-            if record.told != (y, applied):
+        if entry.told is not None:
+            if entry.told != (y, applied):
                 raise Conflict(
-                    f"{decision_id} was told measurement={record.told[0]}, applied={record.told[1]}; "
+                    f"{decision_id} was told measurement={entry.told[0]}, applied={entry.told[1]}; "
                     f"now measurement={y}, applied={applied}. A measurement is told once",
-                    {"measurement": record.told[0], "applied": record.told[1]},
+                    {"measurement": entry.told[0], "applied": entry.told[1]},
                     {"measurement": y, "applied": applied},
                 )
             return
         with self._recording.all_or_nothing():
-            self.session.learn(record, y, applied)
+            self.session.learn(entry, y, applied)
             self._recording.write(Tell(decision_id, y, applied, extra=details), notes)
         self._recording.snapshot_if_due()
 
@@ -376,7 +376,7 @@ class Operation:
     def redirect(self, wanted: int, notes: Sequence[Note] = ()) -> Order:
         """Send the machine elsewhere within the round in progress; `notes` follow in the record."""
         order, session = self.permitted(wanted), self.session
-        newest = session.records.get(session.round - 1)
+        newest = session.entries.get(session.round - 1)
         if session.round == 0 or (newest is not None and newest.told is not None):
             raise InvalidInput("no round is in progress; the machine is sent elsewhere with ask(..., instructed=...)")
         with self._recording.all_or_nothing():
@@ -402,9 +402,9 @@ class Operation:
         self._recording.snapshot_if_due()
 
     @_one_at_a_time
-    def record(self, decision_id: str) -> Record:
+    def entry(self, decision_id: str) -> Entry:
         """Return a pending decision, or one of the newest others, with all that explains it."""
-        return self.session.record(decision_id)
+        return self.session.entry(decision_id)
 
     @_one_at_a_time
     def save(self, path: Path) -> None:
@@ -423,15 +423,15 @@ class Operation:
         self._recording.close()
 
     def _repeated(self, round_number: int, request: Request) -> Decision:
-        record = self.session.record(f"r{round_number}")
-        if record.request != request:
+        entry = self.session.entry(f"r{round_number}")
+        if entry.request != request:
             raise Conflict(
-                f"round {round_number} was asked with {record.request.describe()}, now with {request.describe()}; "
+                f"round {round_number} was asked with {entry.request.describe()}, now with {request.describe()}; "
                 "tell or skip it before asking something else",
-                record.request.describe(),
+                entry.request.describe(),
                 request.describe(),
             )
-        return record.decision
+        return entry.decision
 
 
 def check_force(force: str | None) -> None:

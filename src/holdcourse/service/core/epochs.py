@@ -290,8 +290,8 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
         raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
 
 
-def _past(records: list[Measured]) -> History | None:
-    return History.from_triples(records) if records else None
+def _past(measured: list[Measured]) -> History | None:
+    return History.from_triples(measured) if measured else None
 
 
 def nearest_actions(old: Problem, new: Problem) -> list[int]:
@@ -321,18 +321,18 @@ def recorded_problem(path: Path) -> Problem:
 
 def told_so_far(store: DataFolder, controller: str, problem: Problem) -> list[Measured]:
     """History and tells of all epochs, oldest first, about the actions of `problem`."""
-    records: list[Measured] = []
+    measured: list[Measured] = []
     for path in store.epochs(controller):
         log = Log.read(path, checked=False)
         try:
             first = _beginning(log)
             places = nearest_actions(problem_of(first.config), problem)
             if isinstance(first, ControllerCreated):
-                records += [(places[action], context, y) for action, context, y in first.history or ()]
-            records += [(places[action], context, y) for action, context, y in _told(log)]
+                measured += [(places[action], context, y) for action, context, y in first.history or ()]
+            measured += [(places[action], context, y) for action, context, y in _told(log)]
         finally:
             log.close()
-    return records
+    return measured
 
 
 def _beginning(log: Log) -> ControllerCreated | EpochBegun:

@@ -40,7 +40,7 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import DataFolder, number_of
 from holdcourse.service.core.ledger import Ledger
-from holdcourse.service.core.records import Entry, Records
+from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven
 from holdcourse.service.core.status import Clock, Timing, View
@@ -56,9 +56,9 @@ class Done(NamedTuple):
 class MustRebuild(Exception):  # noqa: N818 - not an error: there is more to do
     """The question was answered so long ago that its answer must be rebuilt, which is not done in the turn."""
 
-    def __init__(self, entry: Entry[Ask]) -> None:
-        super().__init__(f"round {entry.event.body.round} must be rebuilt")
-        self.entry = entry
+    def __init__(self, located: LocatedEvent[Ask]) -> None:
+        super().__init__(f"round {located.event.body.round} must be rebuilt")
+        self.located = located
 
 
 class Hosted:
@@ -236,7 +236,7 @@ class Hosted:
                 request.forecast,
                 round=number,
                 wish=ledger.wish_of(book),
-                details=lambda record: ledger.ask_details(book, problem, record, key, self._author),
+                details=lambda entry: ledger.ask_details(book, problem, entry, key, self._author),
             )
         event = self.catch_up()[-1]
         assert isinstance(event.body, Ask)
@@ -290,39 +290,41 @@ class Hosted:
         controller, book = self.controller, self.ledger
         asked = book.pending[decision]
         taken = book.meant(decision) if applied is None else applied
-        record = None if asked.earlier else controller.record(decision)
-        off = ledger.deviations(record, controller.session.pilot.model, taken, measurement)
+        entry = None if asked.earlier else controller.entry(decision)
+        off = ledger.deviations(entry, controller.session.pilot.model, taken, measurement)
         problem = controller.session.policy.problem
-        details, notes = ledger.tell_details(book, problem, decision, measurement, applied, record, off)
+        details, notes = ledger.tell_details(book, problem, decision, measurement, applied, entry, off)
         details = replace(details, key=key, by=self._author)
-        if record is None:
+        if entry is None:
             place = taken if decision == book.newest and taken != controller.session.where.action else None
             controller.learn_earlier(decision, taken, asked.context, measurement, place, details, notes)
         else:
-            other = None if taken == record.meant else taken
+            other = None if taken == entry.meant else taken
             controller.tell(decision, measurement, other, details, notes)
 
     def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
         """The answer to a round that was decided, with the question that it must be the same as."""
-        entry = self.records.asked(number)
-        if entry is None:
+        located = self.records.asked(number)
+        if located is None:
             raise Unknown("round", str(number), f"the next one is {self.controller.session.round}")
-        answer = self._same_decision(entry, request, rebuilt)
+        answer = self._same_decision(located, request, rebuilt)
         if key is not None:  # the key must mean this round from now on, whatever comes
             self.commit(AskRepeated(number, extra=Cause(key=key)))
         return Done(answer, [])
 
-    def _same_decision(self, entry: Entry[Ask], request: AskGiven, rebuilt: dict[str, Any] | None) -> dict[str, Any]:
-        idempotency.check_question(self.controller.session.policy.problem, entry.event.body, request)
-        name = entry.event.body.id
-        if entry.epoch == self.epoch:
+    def _same_decision(
+        self, located: LocatedEvent[Ask], request: AskGiven, rebuilt: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        idempotency.check_question(self.controller.session.policy.problem, located.event.body, request)
+        name = located.event.body.id
+        if located.epoch == self.epoch:
             if name in self.answers:
                 return self.answers[name]
             if records.remembers(self.controller, name):
-                return records.answer(self.controller, self.records, entry)
-        if rebuilt is not None and (rebuilt["epoch"], rebuilt["decision"]) == (entry.epoch, name):
+                return records.answer(self.controller, self.records, located)
+        if rebuilt is not None and (rebuilt["epoch"], rebuilt["decision"]) == (located.epoch, name):
             return rebuilt
-        raise MustRebuild(entry)
+        raise MustRebuild(located)
 
     def _round_meant(self, number: int | None, key: str | None) -> int:
         """Without a number: the one that is pending or, where several may be, the next one."""

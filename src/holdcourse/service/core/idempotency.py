@@ -9,7 +9,7 @@ from holdcourse.errors import Conflict
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Request as Question
 from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Tell, plain
-from holdcourse.service.core.records import Entry, Records, tell_answer
+from holdcourse.service.core.records import LocatedEvent, Records, tell_answer
 from holdcourse.service.core.requests import AskGiven
 
 
@@ -28,18 +28,18 @@ def happened(records: Records, wanted: Episode | CausedNote, key: str | None) ->
     return True
 
 
-def asked_under(records: Records, key: str) -> Entry[Ask] | None:
+def asked_under(records: Records, key: str) -> LocatedEvent[Ask] | None:
     """The decision that a key stands for, if it was used."""
-    entry = records.with_key(key)
-    if entry is None:
+    located = records.with_key(key)
+    if located is None:
         return None
-    match entry.event.body:
+    match located.event.body:
         case Ask() as asked:
-            return Entry(entry.epoch, Event(entry.event.number, entry.event.at, asked))
+            return LocatedEvent(located.epoch, Event(located.event.number, located.event.at, asked))
         case AskRepeated() as repeated:
             return records.asked(repeated.round)
         case other:
-            raise _other_use(key, entry.event, _purpose(other), "ask")
+            raise _other_use(key, located.event, _purpose(other), "ask")
 
 
 def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:

@@ -16,7 +16,7 @@ from holdcourse.running.log import Log
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value
-from holdcourse.service.core.records import Entry, EpochChain, record, rounds_of, row
+from holdcourse.service.core.records import EpochChain, LocatedEvent, entry, rounds_of, row
 from holdcourse.service.core.refusals import Unknown
 
 FIELD_CONTEXTS = 48
@@ -27,22 +27,22 @@ DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when th
 def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
     """List the rounds after `after`, or the newest ones."""
     there = hosted.records
-    entries = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
-    kept = entries[-limit:] if after is None else entries[:limit]
+    asked = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
+    kept = asked[-limit:] if after is None else asked[:limit]
 
-    def one(entry: Entry[Ask]) -> dict[str, Any]:
-        tell = there.told(entry.event.body.id)
-        return row(entry.epoch, entry.event, None if tell is None else tell.event)
+    def one(located: LocatedEvent[Ask]) -> dict[str, Any]:
+        tell = there.told(located.event.body.id)
+        return row(located.epoch, located.event, None if tell is None else tell.event)
 
-    return {"decisions": [one(entry) for entry in kept], "more": len(entries) > limit}
+    return {"decisions": [one(located) for located in kept], "more": len(asked) > limit}
 
 
 def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
     """Why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
-    entry = hosted.records.asked(int(decision[1:]))
-    if entry is None:
+    located = hosted.records.asked(int(decision[1:]))
+    if located is None:
         raise Unknown("decision", decision, f"the next one will be r{hosted.controller.session.round}")
-    decided, problem = record(hosted.controller, hosted.records, entry)
+    decided, problem = entry(hosted.controller, hosted.records, located)
     found = decided.explain(problem, maximise=hosted.ledger.settings.maximise)
     taken = decided.decision
     columns = {
@@ -73,7 +73,7 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
 
 def field_contexts(hosted: Hosted) -> list[list[float]]:
     """Contexts that came up lately, few enough to look at, in order."""
-    asked = [entry.event.body.request.context for entry in hosted.records.newest_asks(FIELD_ROUNDS)]
+    asked = [located.event.body.request.context for located in hosted.records.newest_asks(FIELD_ROUNDS)]
     vectors = [check_context(context, None) for context in asked]
     if not vectors:
         return []

@@ -19,7 +19,7 @@ import numpy as np
 
 from holdcourse.learning.costs import CostModel, noise_variance_of
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import Order, Record
+from holdcourse.running.decision import Entry, Order
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -249,9 +249,9 @@ def wish_of(ledger: Ledger) -> Wish | None:
     return None if ledger.mode in FOLLOWED else Wish(None)
 
 
-def ask_details(ledger: Ledger, problem: Problem, record: Record, key: str | None, by: Author | None) -> AskDetails:
+def ask_details(ledger: Ledger, problem: Problem, entry: Entry, key: str | None, by: Author | None) -> AskDetails:
     """What the machine shall do with a decision, and what is needed to book its tell."""
-    proposed, action, order = record.decision.action, record.meant, record.order
+    proposed, action, order = entry.decision.action, entry.meant, entry.order
     reason = "observe" if ledger.mode == "observe" else None
     if ledger.override is not None:
         reason = "override"
@@ -262,12 +262,12 @@ def ask_details(ledger: Ledger, problem: Problem, record: Record, key: str | Non
         value=plain_value(problem.value(action)),
         proposed_value=plain_value(problem.value(proposed)),
         reason=reason,
-        limited_by=record.decision.limited_by if order is None else order.limited_by,
+        limited_by=entry.decision.limited_by if order is None else order.limited_by,
         forced=None if order is None else order.force,
-        expected=finite(record.expected[action]),
-        expected_measurement=None if record.mean is None else finite(record.mean[action]),
+        expected=finite(entry.expected[action]),
+        expected_measurement=None if entry.mean is None else finite(entry.mean[action]),
         before=ledger.place,
-        episode=record.decision.episode,
+        episode=entry.decision.episode,
         key=key,
         by=by,
     )
@@ -279,12 +279,12 @@ def tell_details(
     decision: str,
     measurement: float | None,
     applied: int | None,
-    record: Record | None,
+    entry: Entry | None,
     off: float | None,
 ) -> tuple[TellDetails, list[Note]]:
     """The costs of a round, and the notes that follow from its tell.
 
-    `record` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
+    `entry` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
     gave.
     """
     question, meant = ledger.pending[decision], ledger.meant(decision)
@@ -307,8 +307,8 @@ def tell_details(
         assumed=None if applied is not None else "fallback" if ledger.fallback_of(decision) else "answer",
         service=service,
         movement=movement,
-        staying=alternative(record, service, taken, ledger.home),
-        fixed=None if ledger.fixed is None else alternative(record, service, taken, ledger.fixed),
+        staying=alternative(entry, service, taken, ledger.home),
+        fixed=None if ledger.fixed is None else alternative(entry, service, taken, ledger.fixed),
         cumulative_service=ledger.sums.service + (service or 0.0),
         cumulative_movement=ledger.sums.movement + movement,
         deviations=off,
@@ -317,7 +317,7 @@ def tell_details(
     return details, notes
 
 
-def alternative(record: Record | None, service: float | None, taken: int, other: int) -> float | None:
+def alternative(entry: Entry | None, service: float | None, taken: int, other: int) -> float | None:
     """What a round would have cost at another action than the one taken; None where nobody can say.
 
     The model's expectation there and the round's surprise, measured less expected where the machine was: what made the
@@ -326,21 +326,21 @@ def alternative(record: Record | None, service: float | None, taken: int, other:
     """
     if service is not None and other == taken:
         return service
-    if record is None or record.mean is None:
+    if entry is None or entry.mean is None:
         return None
-    surprise = 0.0 if service is None else service - float(record.expected[taken])
-    return finite(float(record.expected[other]) + surprise)
+    surprise = 0.0 if service is None else service - float(entry.expected[taken])
+    return finite(float(entry.expected[other]) + surprise)
 
 
-def deviations(record: Record | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
+def deviations(entry: Entry | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
     """How many deviations a measurement is from what was expected; None where nothing was."""
     noise = noise_variance_of(model)
-    if record is None or measurement is None or record.mean is None or record.std is None:
+    if entry is None or measurement is None or entry.mean is None or entry.std is None:
         return None
     if noise is None:
         return None
-    spread = float(np.sqrt(record.std[taken] ** 2 + noise))
-    return finite((measurement - float(record.mean[taken])) / spread) if spread > 0 else None
+    spread = float(np.sqrt(entry.std[taken] ** 2 + noise))
+    return finite((measurement - float(entry.mean[taken])) / spread) if spread > 0 else None
 
 
 # -- alarms from what is told ------------------------------------------------------------------------------------------

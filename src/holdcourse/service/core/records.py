@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.movement.problem import Problem
 from holdcourse.running import audit
-from holdcourse.running.decision import Record
+from holdcourse.running.decision import Entry
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -61,7 +61,7 @@ OPEN_EPOCHS = 4  # of those that are over
 
 
 @dataclass(frozen=True)
-class Entry(Generic[BodyKind]):
+class LocatedEvent(Generic[BodyKind]):
     """An event and the epoch it belongs to."""
 
     epoch: int
@@ -175,7 +175,7 @@ class Records:
             raise InvalidInput(f"epoch {epoch} was archived, so what it called its actions is not known here")
         return self.paths[epoch]
 
-    def asked(self, round_number: int) -> Entry[Ask] | None:
+    def asked(self, round_number: int) -> LocatedEvent[Ask] | None:
         """Find the decision of a round."""
         for epoch in reversed(self.paths):
             first, last = self._rounds.get(epoch, (0, 2**62))
@@ -185,7 +185,7 @@ class Records:
                     return found[0]
         return None
 
-    def told(self, decision: str) -> Entry[Tell | Learn] | None:
+    def told(self, decision: str) -> LocatedEvent[Tell | Learn] | None:
         """What was told of a decision, in the epoch in which it was asked or a later one."""
         for epoch in self.paths:
             if self._rounds.get(epoch, (0, 2**62))[1] >= int(decision[1:]):
@@ -194,7 +194,7 @@ class Records:
                     return found[0]
         return None
 
-    def with_key(self, key: str) -> Entry[Body] | None:
+    def with_key(self, key: str) -> LocatedEvent[Body] | None:
         """Find what a client caused under this key."""
         for epoch in reversed(self.paths):
             if epoch == self.newest or self._may_hold(epoch, key):
@@ -203,18 +203,18 @@ class Records:
                     return found[0]
         return None
 
-    def asks_after(self, round_number: int, limit: int) -> list[Entry[Ask]]:
+    def asks_after(self, round_number: int, limit: int) -> list[LocatedEvent[Ask]]:
         """List the first `limit` decisions after a round."""
-        found: list[Entry[Ask]] = []
+        found: list[LocatedEvent[Ask]] = []
         for epoch in self.paths:
             more = limit - len(found)
             if more and self._rounds.get(epoch, (0, 2**62))[1] > round_number:
                 found += self._find(epoch, partial(_asks, low=round_number + 1, limit=more, newest=False))
         return found
 
-    def newest_asks(self, limit: int) -> list[Entry[Ask]]:
+    def newest_asks(self, limit: int) -> list[LocatedEvent[Ask]]:
         """List the newest `limit` decisions, in order."""
-        found: list[Entry[Ask]] = []
+        found: list[LocatedEvent[Ask]] = []
         for epoch in reversed(self.paths):
             more = limit - len(found)
             if more and self._rounds.get(epoch, (0, 2**62))[1] >= 0:
@@ -261,7 +261,7 @@ class Records:
         if known is not None:
             return known
         found = self._find(epoch, lambda log: log.find("note", what, limit=LATEST, newest=True))
-        notes = [_note_row(epoch, entry.event) for entry in found]
+        notes = [_note_row(epoch, located.event) for located in found]
         if epoch != self.newest:
             self._notes[epoch, what] = notes
         return notes
@@ -277,11 +277,11 @@ class Records:
         place = int(np.searchsorted(hashes_there, hash(key)))
         return place < len(hashes_there) and int(hashes_there[place]) == hash(key)
 
-    def _find(self, epoch: int, look: Callable[[Log], list[Event[BodyKind]]]) -> list[Entry[BodyKind]]:
+    def _find(self, epoch: int, look: Callable[[Log], list[Event[BodyKind]]]) -> list[LocatedEvent[BodyKind]]:
         with self._lock:
             log = self._log(epoch)
             events = [] if log is None else look(log)
-        return [Entry(epoch, event) for event in events]
+        return [LocatedEvent(epoch, event) for event in events]
 
     def _log(self, epoch: int) -> Log | None:
         """An open record, whoever has the lock; None if it was archived meanwhile."""
@@ -320,38 +320,38 @@ def _note_row(epoch: int, event: Event[Note]) -> NoteRow:
 def remembers(controller: Operation, decision: str) -> bool:
     """Say whether a decision is in memory, so that nothing need be rebuilt."""
     with suppress(HoldcourseError):
-        return controller.record(decision) is not None
+        return controller.entry(decision) is not None
     return False
 
 
-def record(controller: Operation, records: Records, entry: Entry[Ask]) -> tuple[Record, Problem]:
+def entry(controller: Operation, records: Records, located: LocatedEvent[Ask]) -> tuple[Entry, Problem]:
     """A decision with all that explains it, and the problem of its epoch."""
     policy = controller.session.policy
-    current = entry.epoch == records.newest
+    current = located.epoch == records.newest
     if current:
         with suppress(HoldcourseError):  # it may no longer be in memory
-            return controller.record(entry.event.body.id), policy.problem
-    log = Log.read(records.path(entry.epoch), checked=False)
+            return controller.entry(located.event.body.id), policy.problem
+    log = Log.read(records.path(located.epoch), checked=False)
     try:
         policy = policy if current else epochs.recorded_policy(log)
-        return audit.rebuilt(log, policy, entry.event), policy.problem
+        return audit.rebuilt(log, policy, located.event), policy.problem
     finally:
         log.close()
 
 
-def answer(controller: Operation, records: Records, entry: Entry[Ask]) -> dict[str, Any]:
+def answer(controller: Operation, records: Records, located: LocatedEvent[Ask]) -> dict[str, Any]:
     """Return what was answered to a question."""
-    decision = record(controller, records, entry)[0].decision
-    return decision_answer(entry.epoch, entry.event, decision.probabilities.tolist())
+    decision = entry(controller, records, located)[0].decision
+    return decision_answer(located.epoch, located.event, decision.probabilities.tolist())
 
 
 def pending_answer(controller: Operation, records: Records, asked: PendingDecision) -> dict[str, Any]:
     """A pending decision, in the numbers of the present epoch."""
     if asked.earlier:
         return carried_answer(records.newest, asked)
-    entry = records.asked(asked.round)
-    assert entry is not None
-    return answer(controller, records, entry)
+    located = records.asked(asked.round)
+    assert located is not None
+    return answer(controller, records, located)
 
 
 def renumbered(records: Records, action: int | None, epoch: int | None, into: int) -> int | None:

@@ -142,8 +142,8 @@ async def ask(
     try:
         answer = await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
     except MustRebuild as asked:  # to be rebuilt, which may take long, so not in the controller's turn
-        hosted, entry = await fleet.opened(name), asked.entry
-        answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, entry), by)
+        hosted, located = await fleet.opened(name), asked.located
+        answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, located), by)
         if key is not None:
             answer = await fleet.do(name, lambda hosted: hosted.ask(body, key, answer), by)
     return reply(responses.DecisionAnswer, answer)
