@@ -228,9 +228,9 @@ class Order:
 class Entry:
     """A decision with all that explains it, as kept by a controller for its newest decisions.
 
-    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `said` is what the
-    rule itself had to say; `order` is what the machine was told to do where it was not to follow the decision, and
-    `redirected` where it was sent later in the round.
+    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `retracted` is the
+    reason where that measurement was taken back; `said` is what the rule itself had to say; `order` is what the machine
+    was told to do where it was not to follow the decision, and `redirected` where it was sent later in the round.
     """
 
     request: Request
@@ -244,6 +244,7 @@ class Entry:
     said: str = ""
     order: Order | None = None
     redirected: Order | None = None
+    retracted: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
@@ -279,6 +280,7 @@ class Entry:
             "request": self.request.describe(),
             "before": self.before,
             "told": self.told,
+            "retracted": self.retracted,
             "said": self.said,
             "order": None if self.order is None else asdict(self.order),
             "redirected": None if self.redirected is None else asdict(self.redirected),
@@ -307,15 +309,17 @@ class Entry:
             mean=arrays.get("mean"),
             std=arrays.get("std"),
             told=None if data["told"] is None else tuple(data["told"]),
+            retracted=data["retracted"],
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),
         )
 
-    def with_tell(self, measurement: float | None, applied: int | None) -> Entry:
-        """Return the entry as it is after the decision was told."""
+    def with_tell(self, measurement: float | None, applied: int | None, retracted: str | None = None) -> Entry:
+        """Return the entry as it is after the decision was told, and the measurement taken back for a reason."""
         told = copy(self)  # quicker than `replace`, which would look at all arrays again
         object.__setattr__(told, "told", (measurement, applied))
+        object.__setattr__(told, "retracted", retracted)
         return told
 
 

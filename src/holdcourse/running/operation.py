@@ -39,12 +39,14 @@ from holdcourse.running.events import (
     Note,
     Previous,
     Redirect,
+    Retract,
     Tell,
     TellDetails,
 )
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Beginning, Log
-from holdcourse.running.session import Difference, Origin, Session, Wish, asked
+from holdcourse.running.retraction import Progress, Recent, relived, without
+from holdcourse.running.session import Difference, Origin, Session, Wish, asked, round_of
 from holdcourse.running.witness import Witness
 from holdcourse.threads import one_thread
 
@@ -75,6 +77,7 @@ class Recording:
         self._witness = witness
         self._stale = False  # whether the state must be read back from the log first
         self._snapshots = 0  # how often one was due
+        self._recent = Recent(session) if path is None else None
         if path is not None:
             self._log = Log.open(path, session.identity(), self._beginning)
             try:
@@ -111,6 +114,8 @@ class Recording:
 
     def write(self, event: Body, notes: Sequence[Note] = ()) -> None:
         """Add an event to the record, and notes after it; on the disk when this returns."""
+        if self._recent is not None:
+            self._recent.add(event)
         if self._log is not None:
             rows = self._log.write([event, *notes])
             if self._witness is not None:
@@ -128,13 +133,48 @@ class Recording:
             self._witness.saw(self.log.about.record, self.log.last, self.log.chain, at, now=now)
 
     def snapshot_if_due(self) -> None:
-        """Keep the state in the record now and then: it opens sooner."""
+        """Keep the state in the record now and then: it opens sooner. Without a record, keep it in memory."""
+        if self._recent is not None:
+            self._recent.keep_if_due(self.session)
         if self._log is not None and self._log.last // SNAPSHOT_EVERY > self._snapshots:
-            self._snapshots = self._log.last // SNAPSHOT_EVERY
-            try:
-                self._log.snapshot(archive.pack(*self.session.snapshot()))
-            except HoldcourseError as error:  # too large, say: what was told is recorded and counts
-                logger.warning("no snapshot in %s: %s", self._log.path, error)
+            self._snapshot(self._log)
+
+    def _snapshot(self, log: Log, in_place_of: int | None = None) -> None:
+        self._snapshots = log.last // SNAPSHOT_EVERY
+        try:
+            log.snapshot(archive.pack(*self.session.snapshot()), in_place_of)
+        except HoldcourseError as error:  # too large, say: what was told is recorded and counts
+            logger.warning("no snapshot in %s: %s", log.path, error)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Say whether there is no record."""
+        return self._log is None
+
+    def told(self, decision_id: str) -> tuple[int, Tell | Learn] | None:
+        """What was told of a decision, and the number of that event in the record, 0 without one; None: nothing."""
+        if self._recent is not None:
+            told = self._recent.told(decision_id)
+            return None if told is None else (0, told)
+        return next(((event.number, event.body) for event in self.log.find("decision", decision_id, newest=True)), None)
+
+    def retracted(self, decision_id: str) -> str | None:
+        """Why what was told of a decision was taken back; None where it was not."""
+        if self._recent is not None:
+            return self._recent.reasons.get(decision_id)
+        return next((event.body.reason for event in self.log.find("retracted", decision_id)), None)
+
+    def retract(self, retract: Retract, notes: Sequence[Note], progress: Progress | None) -> None:
+        """Go on without a measurement; `notes` follow in the record."""
+        if self._recent is not None:
+            self.session, remember = self._recent.without(self.session, retract, progress)
+            remember()
+            return
+        again = without(self.log, self.session, retract, self.log.last + 1, progress)
+        with self.all_or_nothing():
+            self.write(retract, notes)
+            self.session = again
+        self._snapshot(self.log, retract.event)
 
     def close(self) -> None:
         """Let go of the record's files."""
@@ -158,8 +198,9 @@ class Recording:
         self._snapshots = position // SNAPSHOT_EVERY
         self.session.restore(*archive.unpack(content, f"the snapshot in {self.log.path}"))
         differences: list[Difference] = []
-        for event in self.log.events(after=position):
-            differences += self.session.repeat(event.body)
+        for _, session, found in relived(self.log, self.session, position):
+            self.session = session  # another one after a retraction
+            differences += found
         if differences:
             logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(map(str, differences[:5])))
 
@@ -323,6 +364,57 @@ class Operation:
             self.session.learn(entry, y, applied)
             self._recording.write(Tell(decision_id, y, applied, extra=details), notes)
         self._recording.snapshot_if_due()
+
+    @_one_at_a_time
+    def retract(
+        self,
+        decision_id: str,
+        reason: str,
+        cause: Cause | None = None,
+        notes: Sequence[Note] = (),
+        progress: Progress | None = None,
+    ) -> None:
+        """Take back what was measured; taking it back again for the same reason is fine.
+
+        `cause` says in the record who wanted it, and `notes` follow. The other parameters are those of
+        `Controller.retract`.
+        """
+        self._recording.catch_up()
+        if not (isinstance(reason, str) and reason.strip()):
+            raise InvalidInput(f"say in words why the measurement is taken back, got {plain(reason)!r}")
+        number, told = self._told(decision_id)
+        if told.measurement is None:
+            raise InvalidInput(f"nothing was measured in {decision_id}; there is nothing to take back")
+        earlier = self._recording.retracted(decision_id)
+        if earlier == reason:
+            return
+        if earlier is not None:
+            raise Conflict(
+                f"{decision_id} was taken back because of {earlier!r}, now because of {reason!r}; it is done once",
+                {"reason": earlier},
+                {"reason": reason},
+            )
+        self._recording.retract(Retract(decision_id, number, reason, extra=cause), notes, progress)
+
+    def _told(self, decision_id: str) -> tuple[int, Tell | Learn]:
+        """What was told of a decision, and the number of that event; an error where nothing was, or not here."""
+        found = self._recording.told(decision_id) if isinstance(decision_id, str) else None
+        if found is not None:
+            return found
+        number = round_of(decision_id)
+        if not self._recording.is_in_memory and 0 <= number < self.session.round and number not in self.session.entries:
+            raise InvalidInput(
+                f"{decision_id} was not told in this record but in one before it; this one began with what was told "
+                "there and cannot take it back"
+            )
+        if self.session.entry(decision_id).told is None:
+            raise InvalidInput(
+                f"{decision_id} still waits for its measurement, so there is none to take back; skip it with "
+                f"tell({decision_id!r}, None)"
+            )
+        raise InvalidInput(
+            f"{decision_id} was told before this state was saved and loaded; only a record (log=) reaches back farther"
+        )
 
     @_one_at_a_time
     def note(self, *notes: Note) -> list[Event[Body]]:

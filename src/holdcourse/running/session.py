@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,17 +220,17 @@ class Session:
         if len(self.entries) > KEPT_ENTRIES + self.max_pending:  # then at least one of them was told
             del self.entries[next(number for number, kept in self.entries.items() if kept.told is not None)]
 
-    def learn(self, entry: Entry, measurement: float | None, applied: int | None) -> None:
-        """Take in what was told of a decision."""
+    def learn(self, entry: Entry, measurement: float | None, applied: int | None, retracted: str | None = None) -> None:
+        """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not."""
         decision = entry.decision
         taken = entry.meant if applied is None else applied
-        self._measured(taken, entry.request.context, measurement)
+        self._measured(taken, entry.request.context, measurement if retracted is None else None)
         if taken != entry.meant:
             newest = self.round - 1
             self.where = self.where.corrected(taken, decision.round, newest)
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(taken)
-        self.entries[decision.round] = entry.with_tell(measurement, applied)
+        self.entries[decision.round] = entry.with_tell(measurement, applied, retracted)
 
     def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> None:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
@@ -270,12 +271,11 @@ class Session:
         """The entry of a decision, if it is still kept."""
         if not isinstance(decision_id, str):
             raise InvalidInput(f"a decision is named by its id, e.g. 'r0', not by a {type(decision_id).__name__}")
-        digits = decision_id[1:] if decision_id.startswith("r") and len(decision_id) < 20 else ""
-        number = int(digits) if digits.isdecimal() else -1
+        number = round_of(decision_id)
         entry = self.entries.get(number)
-        if entry is not None and entry.decision.id == decision_id:
+        if entry is not None:
             return entry
-        if 0 <= number < self.round and decision_id == f"r{number}":
+        if 0 <= number < self.round:
             raise InvalidInput(
                 f"{decision_id} was told long ago; the newest {KEPT_ENTRIES} decisions are kept in memory"
             )
@@ -325,19 +325,49 @@ class Session:
             number = data["decision"]["round"]
             self.entries[number] = Entry.from_data(data, under(f"entry{number}.", arrays), self.policy.problem)
 
-    def repeat(self, event: Body) -> list[Difference]:
+    def at(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Session:
+        """Another session of the same controller, in a state that `snapshot` gave."""
+        other = Session(
+            self.policy,
+            self.start,
+            self.seed,
+            limits=self.limits,
+            guard=self.guard,
+            max_pending=self.max_pending,
+            origin=self.origin,
+        )
+        other.restore(state, arrays)
+        return other
+
+    def keep_entries(self, entries: Mapping[int, Entry], retracted: Mapping[str, str]) -> None:
+        """Take over what was decided and told, as it was; of `retracted` decisions it is said why.
+
+        Who has lived again through rounds without some measurements believes other things of them than were believed
+        when they were decided.
+        """
+        self.entries = {
+            number: entry
+            if entry.told is None or entry.decision.id not in retracted
+            else entry.with_tell(*entry.told, retracted[entry.decision.id])
+            for number, entry in entries.items()
+        }
+
+    def repeat(self, event: Body, retracted: Mapping[str, str] = MappingProxyType({})) -> list[Difference]:
         """Live through a recorded event again; returns what came out differently this time.
 
         A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
-        Notes and snapshots change nothing.
+        What was measured does not count of decisions that are in `retracted`, by id, with the reason; all else of their
+        tells does. Retractions, which need a look back, are for `retraction.relived`. Notes and snapshots change
+        nothing.
         """
         match event:
             case Ask():
                 return self._ask_again(event)
             case Tell():
-                self.learn(self.entry(event.id), event.measurement, event.applied)
+                self.learn(self.entry(event.id), event.measurement, event.applied, retracted.get(event.id))
             case Learn():
-                self.learn_earlier(event.action, event.context, event.measurement, event.place)
+                measurement = None if event.id in retracted else event.measurement
+                self.learn_earlier(event.action, event.context, measurement, event.place)
             case Episode():
                 refusal = None if event.force is not None else self.refusal_of(event.start)
                 self.start_episode(event.start)
@@ -383,6 +413,15 @@ class Session:
             entry = replace(entry, order=order)
         self.accept(choice, entry)
         return differences
+
+
+def round_of(decision_id: Any) -> int:
+    """The round of the decision of this name; -1 where it is no name of one."""
+    if not (isinstance(decision_id, str) and decision_id.startswith("r") and len(decision_id) < 20):
+        return -1
+    digits = decision_id[1:]
+    number = int(digits) if digits.isdecimal() else -1
+    return number if decision_id == f"r{number}" else -1
 
 
 def _close(one: float, other: float) -> bool:
