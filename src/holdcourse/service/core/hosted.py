@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from holdcourse.errors import Conflict, LogError, computing
+from holdcourse.errors import Conflict, InvalidInput, LogError, computing
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -31,6 +31,7 @@ from holdcourse.running.events import (
     Learn,
     ModeSet,
     OverrideSet,
+    Retract,
     SettingsChanged,
     Tell,
     plain,
@@ -44,6 +45,8 @@ from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven
 from holdcourse.service.core.status import Clock, Timing, View
+
+Signed = TypeVar("Signed", bound=CausedNote | Retract)
 
 
 class Done(NamedTuple):
@@ -134,9 +137,12 @@ class Hosted:
 
     def catch_up(self) -> list[Event[Body]]:
         """Take in what has just been added to the record, and return it."""
-        events = list(self.controller.log.events(after=self.ledger.seen))
-        opening = self.ledger.seen == 0
-        for event in events:
+        log, opening = self.controller.log, self.ledger.seen == 0
+        events = list(log.events(after=self.ledger.seen))
+        anew = any(isinstance(event.body, Retract) for event in events)  # then sums of before are other ones
+        if opening or anew:
+            self.ledger = Ledger(frozenset(event.body.id for event in log.retractions()))
+        for event in log.events() if anew else events:
             self.ledger.take_in(event)
         if opening:
             self.timing.opened(events[-1].at, self.ledger)
@@ -157,7 +163,7 @@ class Hosted:
         finally:
             self._author = None
 
-    def _signed(self, note: CausedNote) -> CausedNote:
+    def _signed(self, note: Signed) -> Signed:
         cause = replace(note.extra or Cause(), by=self._author)
         return replace(note, extra=None if cause == Cause() else cause)
 
@@ -168,7 +174,9 @@ class Hosted:
             self.catch_up()
             self.publish()
 
-    def begin_epoch(self, changes: Mapping[str, Any], notes: Sequence[CausedNote], *, without_archived: bool) -> None:
+    def begin_epoch(
+        self, changes: Mapping[str, Any], notes: Sequence[CausedNote | Retract], *, without_archived: bool
+    ) -> None:
         """Go on in a new record, with other settings; `notes` stand at its beginning."""
         if self.records.archived and not without_archived:
             gone = ", ".join(map(str, self.records.archived))
@@ -205,7 +213,7 @@ class Hosted:
                 happened.append(("state", {"cleared": note.kind}))
         return Done({}, happened)
 
-    def _still_waiting(self, given: int) -> Conflict:
+    def _still_waiting(self, given: int | str) -> Conflict:
         """What is said where decisions must be told before something can be done; `given` was asked for."""
         waiting = list(self.ledger.pending)
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
@@ -284,6 +292,42 @@ class Hosted:
         del self.answers[decision]
         self.publish()
         return Done(answer, [*late, ("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
+
+    def retract(self, decision: str, reason: str, key: str | None) -> Done:
+        """Take back what was measured, or say again that it was.
+
+        An epoch begins with what was told in those before it. So where the measurement is one of those, a new epoch
+        begins, without it.
+        """
+        self.recall()
+        earlier = None if key is None else self.records.with_key(key)
+        if earlier is not None:
+            idempotency.same_retraction(earlier.event, decision, reason, key)
+        told, before = self.records.told(decision), self.records.retracted(decision)
+        if told is None and decision in self.ledger.pending:
+            raise self._still_waiting(decision)
+        if told is None:
+            raise Unknown("decision", decision, f"the next one will be r{self.controller.session.round}")
+        if before is not None:
+            idempotency.same_retraction(before.event, decision, reason)
+            return Done(records.retract_answer(before.event, told.event), [])
+        if told.event.body.measurement is None:
+            raise InvalidInput(f"nothing was measured in {decision}; there is nothing to take back")
+        cause = Cause(key=key, by=self._author)
+        if told.epoch == self.epoch:
+            with computing():
+                self.controller.retract(decision, reason, None if cause == Cause() else cause)
+            self.catch_up()
+            self.publish()
+            notes = ledger.alarm_notes(self.ledger.watched, list(self.ledger.alarms))
+            with suppress(LogError):  # the retraction is on disk and counts; the next tell clears the alarm
+                self.commit(*(note for note in notes if isinstance(note, AlarmCleared)))
+        else:
+            self.begin_epoch({}, [Retract(decision, None, reason, extra=cause)], without_archived=False)
+        now = self.records.retracted(decision)
+        assert now is not None
+        answer = records.retract_answer(now.event, told.event)
+        return Done(answer, [("retract", answer)])
 
     def _learn(self, decision: str, measurement: float | None, applied: int | None, key: str | None) -> None:
         """Book what was measured; of a decision of an earlier epoch the controller knows nothing any more."""

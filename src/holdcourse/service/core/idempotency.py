@@ -8,7 +8,7 @@ from typing import Any
 from holdcourse.errors import Conflict
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Request as Question
-from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Tell, plain
+from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Retract, Tell, plain
 from holdcourse.service.core.records import LocatedEvent, Records, tell_answer
 from holdcourse.service.core.requests import AskGiven
 
@@ -71,6 +71,16 @@ def same_tell(
     return tell_answer(Event(told.number, told.at, body))
 
 
+def same_retraction(retracted: Event[Body], decision: str, reason: str, key: str | None = None) -> None:
+    """Raise unless an event took back the same for the same reason; `key` is the one it was found by."""
+    body = retracted.body
+    if not isinstance(body, Retract):
+        raise _other_use(key, retracted, _purpose(body), f"retract {decision}")
+    recorded, given = {"decision": body.id, "reason": body.reason}, {"decision": decision, "reason": reason}
+    if recorded != given:
+        raise Conflict(f"{body.id} was taken back as {recorded}, now {given}; it is done once", recorded, given)
+
+
 def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any) -> Conflict:
     purpose = _purpose(earlier.body)
     words = f"the key {key!r} was used at {earlier.at} for something else ({purpose}); take a new key"
@@ -94,5 +104,7 @@ def _purpose(body: Body) -> str:
             return f"episode at {body.start}"
         case Tell() | Learn():
             return f"tell {body.id}"
+        case Retract():
+            return f"retract {body.id}"
         case _:
             return getattr(body, "NOTE", body.KIND)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from holdcourse.running.log import Log
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value
-from holdcourse.service.core.records import EpochChain, LocatedEvent, entry, rounds_of, row
+from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, rounds_of, row
 from holdcourse.service.core.refusals import Unknown
 
 FIELD_CONTEXTS = 48
@@ -30,11 +31,30 @@ def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
     asked = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
     kept = asked[-limit:] if after is None else asked[:limit]
 
+    counted = list(_counted_until_retracted(there))
+
     def one(located: LocatedEvent[Ask]) -> dict[str, Any]:
-        tell = there.told(located.event.body.id)
-        return row(located.epoch, located.event, None if tell is None else tell.event)
+        name = located.event.body.id
+        tell, retraction = there.told(name), there.retracted(name)
+        told = None if tell is None else (tell.epoch, tell.event.number)
+        return row(
+            located.epoch,
+            located.event,
+            None if tell is None else tell.event,
+            None if retraction is None else retraction.event,
+            sum(service for since, until, service in counted if told is not None and since <= told < until),
+        )
 
     return {"decisions": [one(located) for located in kept], "more": len(asked) > limit}
+
+
+def _counted_until_retracted(there: Records) -> Iterator[tuple[tuple[int, int], tuple[int, int], float]]:
+    """Costs that were taken back: from which event to which they were in the sums, by epoch and number."""
+    for retraction in there.retractions():
+        tell = there.told(retraction.event.body.id)
+        if tell is not None and tell.event.body.extra is not None:
+            until = (retraction.epoch, retraction.event.number)
+            yield (tell.epoch, tell.event.number), until, tell.event.body.extra.service or 0.0
 
 
 def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:

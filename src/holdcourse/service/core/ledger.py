@@ -93,8 +93,12 @@ class Ledger:
         What the policy said of itself when it was made, with what was known then; empty if nothing.
     seen
         Number of the last event.
+    retracted
+        Decisions whose measurement was taken back: it counts nowhere, also before the event that says so. When one
+        more is, a new ledger takes in the events again.
     """
 
+    retracted: frozenset[str] = frozenset()
     _settings: Settings | None = None
     mode: str = "act"
     override: Override | None = None
@@ -164,23 +168,25 @@ class Ledger:
         self.sums = replace(self.sums, asks=self.sums.asks + 1)
 
     def _told(self, body: Tell | Learn) -> None:
-        booked = body.extra
+        booked, measurement = body.extra, body.measurement
         assert booked is not None  # the service writes it with every tell
-        self.pending.pop(body.id)
+        asked = self.pending.pop(body.id)
+        if body.id in self.retracted:
+            booked, measurement = _unmeasured(booked, asked), None
         self.stale = [other for other in self.stale if other != body.id]
         if body.id == self.newest:
             self.place, self.fallback = booked.taken, None
         self.sums = replace(
             self.sums,
-            service=booked.cumulative_service,
-            movement=booked.cumulative_movement,
+            service=self.sums.service + (booked.service or 0.0),
+            movement=self.sums.movement + booked.movement,
             against_staying=_saved(self.sums.against_staying, booked.staying, booked),
             against_fixed=_saved(self.sums.against_fixed, booked.fixed, booked),
-            told=self.sums.told + (body.measurement is not None),
+            told=self.sums.told + (measurement is not None),
             tells=self.sums.tells + 1,
         )
-        if body.measurement is not None:
-            self.watched = window_after(self.watched, body.measurement, booked.deviations)
+        if measurement is not None:
+            self.watched = window_after(self.watched, measurement, booked.deviations)
 
     def _hold(self, body: OverrideSet, at: str) -> None:
         if not self.holds(body):
@@ -218,6 +224,13 @@ class Ledger:
 def is_by_machine(event: Event[Body]) -> bool:
     """Say whether a client of the machine caused an event."""
     return isinstance(event.body, Ask | Tell | Learn | Episode)
+
+
+def _unmeasured(booked: TellDetails, asked: PendingDecision) -> TellDetails:
+    """What would have been booked had nothing been measured."""
+    if asked.earlier or asked.expected_measurement is None:  # then nobody can say what the alternatives would have cost
+        return replace(booked, service=None, staying=None, fixed=None)
+    return replace(booked, service=None)
 
 
 def _saved(before: float | None, alternative: float | None, booked: TellDetails) -> float | None:

@@ -39,6 +39,7 @@ from holdcourse.running.events import (
     Note,
     OverrideSet,
     PendingDecision,
+    Retract,
     SettingsChanged,
     Tell,
     plain,
@@ -58,6 +59,7 @@ LATEST = 200  # notes of a kind that are looked at
 ALARMS = (AlarmRaised, AlarmCleared)
 CHANGES = (ControllerCreated, EpochBegun, SettingsChanged, ModeSet, OverrideSet)  # what operators do
 OPEN_EPOCHS = 4  # of those that are over
+LOST_IN = 1e10  # times a sum: to this a double still adds it with six digits
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Records:
         self._rounds: dict[int, tuple[int, int]] = {}  # first and last one asked in each epoch that is over
         self._keys: dict[int, Hashes] = {}  # sorted; of each epoch that is over, once a key was looked for
         self._notes: dict[tuple[int, str], list[NoteRow]] = {}  # of epochs that are over
+        self._retractions: dict[int, list[LocatedEvent[Retract]]] = {}  # of epochs that are over
 
     @property
     def newest(self) -> int:
@@ -193,6 +196,30 @@ class Records:
                 if found:
                     return found[0]
         return None
+
+    def retractions(self) -> list[LocatedEvent[Retract]]:
+        """All measurements that were taken back, in any epoch."""
+        return [located for epoch in self.paths for located in self._retractions_of(epoch)]
+
+    def retracted(self, decision: str) -> LocatedEvent[Retract] | None:
+        """Find the retraction of what was measured in the round of a decision, in whichever epoch that was said."""
+        for epoch in self.paths:
+            if epoch == self.newest:
+                found = self._find(epoch, lambda log: log.find("retracted", decision))
+            else:
+                found = [located for located in self._retractions_of(epoch) if located.event.body.id == decision]
+            if found:
+                return found[0]
+        return None
+
+    def _retractions_of(self, epoch: int) -> list[LocatedEvent[Retract]]:
+        known = self._retractions.get(epoch)
+        if known is not None:
+            return known
+        found = self._find(epoch, lambda log: log.find("retracted", "r", "s", limit=2**62))
+        if epoch != self.newest:
+            self._retractions[epoch] = found
+        return found
 
     def with_key(self, key: str) -> LocatedEvent[Body] | None:
         """Find what a client caused under this key."""
@@ -365,27 +392,51 @@ def renumbered(records: Records, action: int | None, epoch: int | None, into: in
     return epochs.nearest_actions(given, epochs.recorded_problem(records.path(into)))[action]
 
 
-def row(epoch: int, asked: Event[Ask], told: Event[Tell | Learn] | None) -> dict[str, Any]:
-    """Return a round as it is listed."""
+def row(
+    epoch: int,
+    asked: Event[Ask],
+    told: Event[Tell | Learn] | None,
+    retracted: Event[Retract] | None,
+    excess: float,
+) -> dict[str, Any]:
+    """Return a round as it is listed; `excess` is what was counted in its sum and has been taken back since."""
     answer = decision_answer(epoch, asked, None)
     for field in ("probabilities", "act", "reason"):
         del answer[field]
     question, booked = asked.body.extra, None if told is None else told.body.extra
     assert question is not None  # the service writes it with every decision
+    measurement = None if told is None else told.body.measurement
     return answer | {
         "context": asked.body.request.context,
         "applied": None if booked is None else booked.taken,
         "applied_value": None if booked is None else booked.applied_value,
-        "service": None if booked is None else booked.service,
+        "service": None if booked is None or retracted is not None else booked.service,
         "movement": None if booked is None else booked.movement,
-        "cumulative_service": None if booked is None else booked.cumulative_service,
+        "cumulative_service": None if booked is None else _less(booked.cumulative_service, excess),
         "cumulative_movement": None if booked is None else booked.cumulative_movement,
-        "measurement": None if told is None else told.body.measurement,
+        "measurement": None if retracted is not None else measurement,
+        "retracted": None if retracted is None else {"measurement": measurement, **_said_of(retracted)},
         "told_at": None if told is None else told.at,
         "key": question.key,
         "asked_by": None if question.by is None else plain(question.by),
         "told_by": None if booked is None or booked.by is None else plain(booked.by),
     }
+
+
+def _less(total: float, excess: float) -> float | None:
+    """A sum without a part of it; None where that part was so large that the rest of the sum was lost in it."""
+    return None if abs(excess) > LOST_IN * abs(total - excess) else total - excess
+
+
+def _said_of(retracted: Event[Retract]) -> dict[str, Any]:
+    cause = retracted.body.extra
+    by = None if cause is None or cause.by is None else plain(cause.by)
+    return {"reason": retracted.body.reason, "at": retracted.at, "by": by}
+
+
+def retract_answer(retracted: Event[Retract], told: Event[Tell | Learn]) -> dict[str, Any]:
+    """What the client was answered, from the events of its retraction and of the tell."""
+    return {"decision": told.body.id, "measurement": told.body.measurement, **_said_of(retracted)}
 
 
 def tell_answer(told: Event[Tell | Learn]) -> dict[str, Any]:

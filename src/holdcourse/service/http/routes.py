@@ -181,6 +181,26 @@ async def skip(
     return reply(responses.TellAnswer, await fleet.do(name, skipped, by, timed="tell"))
 
 
+@write_route("retract", requests.Retraction, responses.RetractAnswer, MAY_TELL)
+async def retract(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Retraction, Depends(json_body(requests.Retraction, SMALL))],
+    key: Key = None,
+) -> Response:
+    """Take back what was measured: it no longer counts. The same again changes nothing.
+
+    The rounds since then are lived through again, which may take long. A measurement of an earlier epoch begins a new
+    one.
+    """
+
+    def taken_back(hosted: Hosted) -> Done:
+        return hosted.retract(body.decision, body.reason, key)
+
+    return reply(responses.RetractAnswer, await fleet.do(name, taken_back, by))
+
+
 @write_route("override", requests.OverrideGiven, responses.State, MAY_OPERATE)
 async def override(
     name: Id,
