@@ -61,6 +61,36 @@ def test_no_figure_knows_it_any_more(client, name, applied, options):
     assert len(set(costs)) == 1
 
 
+def test_gains_are_those_of_a_model_that_never_learned_it(client, name):
+    """The twin was moved as this one was, and told the same but for the wrong measurement."""
+    twin = f"{name}-twin"
+    for each in (name, twin):
+        client.create(id=each, history=[[0, 0.5, 2.0], [2, 0.5, 1.0]])
+    play(client, name, 12, wrong={3})
+    misled = client.see(name, "state")["against_staying"]
+    client.do(name, "retract", decision="r3", reason="unplugged")
+    for row in client.see(name, "decisions")["decisions"]:
+        client.do(twin, "ask", context=row["context"])
+        told = {"decision": row["decision"], "applied": row["applied"]}
+        if row["retracted"]:
+            client.do(twin, "skip", **told)
+        else:
+            client.do(twin, "tell", **told, measurement=row["measurement"])
+    assert figures(client, name) == figures(client, twin)
+    assert abs(client.see(name, "state")["against_staying"]) < 100 < abs(misled)
+
+
+def test_several_taken_back_in_any_order_leave_the_same_figures(client, name):
+    for each, order in ((name, ("r3", "r7", "r5")), (f"{name}-other", ("r7", "r5", "r3"))):
+        client.create(id=each)
+        play(client, each, 10, wrong={3, 5, 7})
+        for decision in order:
+            client.do(each, "retract", decision=decision, reason="unplugged")
+    assert figures(client, name) == figures(client, f"{name}-other")
+    assert client.see(name, "state")["rounds_told"] == 7
+    assert abs(client.see(name, "state")["service"]) < 100
+
+
 def test_the_listing_shows_both_facts_and_sums_without_it(client, name):
     client.create(id=name)
     play(client, name, 10, wrong={3})

@@ -219,7 +219,7 @@ class Controller:
         >>> controller.entry(decision.id).retracted
         'the sensor was unplugged'
         """
-        self._operation.retract(decision_id, reason, progress=progress)
+        self._operation.retract(decision_id, reason, progress)
 
     def permitted(self, wanted: int) -> Order:
         """Say where the machine may go now if somebody wants it at `wanted`, by the newest mask and all limits.

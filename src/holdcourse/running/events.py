@@ -288,6 +288,14 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class RetractDetails(Cause):
+    """What the service has booked without a measurement that was taken back; left out where an epoch begins with it."""
+
+    sums: Sums | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    watched: AlarmWindow | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
 class Carried:
     """What an epoch goes on with: the ledger at the end of the one before it, in the numbers of the new actions."""
 
@@ -374,7 +382,7 @@ class Retract:
     id: str
     event: int | None
     reason: str
-    extra: Cause | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    extra: RetractDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)

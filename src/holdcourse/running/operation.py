@@ -14,10 +14,11 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +41,7 @@ from holdcourse.running.events import (
     Previous,
     Redirect,
     Retract,
+    RetractDetails,
     Tell,
     TellDetails,
 )
@@ -56,6 +58,18 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
+
+
+class Booking(Protocol):
+    """What else the record shall hold of a retraction: it looks on while the rounds are lived through again."""
+
+    def look(self, event: Event[Body], session: Session) -> None:
+        """See an event that is lived through next, with the session that never knew the measurement."""
+        ...
+
+    def booked(self) -> tuple[RetractDetails, list[Note]]:
+        """Say what stands in the event, and the notes that follow it."""
+        ...
 
 
 class Recording:
@@ -164,13 +178,17 @@ class Recording:
             return self._recent.reasons.get(decision_id)
         return next((event.body.reason for event in self.log.find("retracted", decision_id)), None)
 
-    def retract(self, retract: Retract, notes: Sequence[Note], progress: Progress | None) -> None:
-        """Go on without a measurement; `notes` follow in the record."""
+    def retract(self, retract: Retract, progress: Progress | None, booking: Booking | None) -> None:
+        """Go on without a measurement."""
         if self._recent is not None:
             self.session, remember = self._recent.without(self.session, retract, progress)
             remember()
             return
-        again = without(self.log, self.session, retract, self.log.last + 1, progress)
+        look, notes = None if booking is None else booking.look, list[Note]()
+        again = without(self.log, self.session, retract, self.log.last + 1, progress, look)
+        if booking is not None:
+            details, notes = booking.booked()
+            retract = replace(retract, extra=details)
         with self.all_or_nothing():
             self.write(retract, notes)
             self.session = again
@@ -370,14 +388,12 @@ class Operation:
         self,
         decision_id: str,
         reason: str,
-        cause: Cause | None = None,
-        notes: Sequence[Note] = (),
         progress: Progress | None = None,
+        booking: Booking | None = None,
     ) -> None:
         """Take back what was measured; taking it back again for the same reason is fine.
 
-        `cause` says in the record who wanted it, and `notes` follow. The other parameters are those of
-        `Controller.retract`.
+        `booking` gives what else the record shall hold of it. The other parameters are those of `Controller.retract`.
         """
         self._recording.catch_up()
         if not (isinstance(reason, str) and reason.strip()):
@@ -394,7 +410,7 @@ class Operation:
                 {"reason": earlier},
                 {"reason": reason},
             )
-        self._recording.retract(Retract(decision_id, number, reason, extra=cause), notes, progress)
+        self._recording.retract(Retract(decision_id, number, reason), progress, booking)
 
     def _told(self, decision_id: str) -> tuple[int, Tell | Learn]:
         """What was told of a decision, and the number of that event; an error where nothing was, or not here."""

@@ -24,10 +24,21 @@ from holdcourse.running.session import KEPT_ENTRIES, Difference, Session
 logger = logging.getLogger("holdcourse.running.controller")
 
 Progress: TypeAlias = Callable[[int, int], None]  # events lived through again, of how many
+Look: TypeAlias = Callable[[Event[Body], Session], None]  # an event to be lived through next, the session before it
 
 
-def without(log: Log, session: Session, retract: Retract, number: int, progress: Progress | None = None) -> Session:
-    """The session as it is after a retraction, which is event `number`; `session` is as it was just before it."""
+def without(
+    log: Log,
+    session: Session,
+    retract: Retract,
+    number: int,
+    progress: Progress | None = None,
+    look: Look | None = None,
+) -> Session:
+    """The session as it is after a retraction, which is event `number`; `session` is as it was just before it.
+
+    `look` sees each event before it is lived through again, with the session that never knew the measurement.
+    """
     earlier = log.retractions(number - 1)
     reasons = {event.body.id: event.body.reason for event in earlier} | {retract.id: retract.reason}
     spans = [(event.body.event, event.number) for event in earlier] + [(retract.event, number)]
@@ -36,6 +47,8 @@ def without(log: Log, session: Session, retract: Retract, number: int, progress:
     for done, event in enumerate(log.events(after=position), 1):
         if event.number >= number:
             break
+        if look is not None:
+            look(event, again)
         again.repeat(event.body, reasons)
         if progress is not None:
             progress(done, count)

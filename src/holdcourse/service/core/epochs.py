@@ -370,19 +370,35 @@ def _taken_back(store: DataFolder, controller: str) -> set[str]:
 
 
 def _folded(store: DataFolder, controller: str, taken_back: Collection[str]) -> Ledger:
-    """The ledger after all epochs, whose sums are without what was taken back in them all."""
-    ledger = Ledger(frozenset(_taken_back(store, controller).union(taken_back)))
+    """The ledger after all epochs, whose sums are without what was taken back in them all.
+
+    From the first such measurement on, the models that said what the alternatives would have cost had learned it: of
+    those rounds only alternatives that really ran are known.
+    """
+    ledger, gone, misled = Ledger(), _taken_back(store, controller).union(taken_back), False
     for path in store.epochs(controller):
         log = Log.read(path, checked=False)
         try:
             for event in log.events():
-                sums, watched = ledger.sums, ledger.watched
-                ledger.take_in(event)
-                if isinstance(event.body, EpochBegun) and sums.asks:  # what it carries over is still with it
+                body, sums, watched = event.body, ledger.sums, ledger.watched
+                if isinstance(body, Tell | Learn) and body.id in gone:
+                    body, misled = replace(body, measurement=None), True
+                if isinstance(body, Tell | Learn) and misled:
+                    body = _without_alternatives(ledger, body)
+                ledger.take_in(replace(event, body=body))
+                if isinstance(body, Retract) or (isinstance(body, EpochBegun) and sums.asks):  # they say the old ones
                     ledger.sums, ledger.watched = sums, watched
         finally:
             log.close()
     return ledger
+
+
+def _without_alternatives(ledger: Ledger, body: Tell | Learn) -> Tell | Learn:
+    """What was told, with only those alternatives booked that really ran."""
+    assert body.extra is not None  # the service writes it with every tell
+    service = None if body.measurement is None else body.extra.service
+    staying, fixed = (service if body.extra.taken == action else None for action in (ledger.home, ledger.fixed))
+    return replace(body, extra=replace(body.extra, service=service, staying=staying, fixed=fixed))
 
 
 def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:

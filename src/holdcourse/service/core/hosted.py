@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from holdcourse.errors import Conflict, InvalidInput, LogError, computing
 from holdcourse.running.events import (
@@ -32,6 +32,7 @@ from holdcourse.running.events import (
     ModeSet,
     OverrideSet,
     Retract,
+    RetractDetails,
     SettingsChanged,
     Tell,
     plain,
@@ -45,8 +46,6 @@ from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven
 from holdcourse.service.core.status import Clock, Timing, View
-
-Signed = TypeVar("Signed", bound=CausedNote | Retract)
 
 
 class Done(NamedTuple):
@@ -137,12 +136,9 @@ class Hosted:
 
     def catch_up(self) -> list[Event[Body]]:
         """Take in what has just been added to the record, and return it."""
-        log, opening = self.controller.log, self.ledger.seen == 0
-        events = list(log.events(after=self.ledger.seen))
-        anew = any(isinstance(event.body, Retract) for event in events)  # then sums of before are other ones
-        if opening or anew:
-            self.ledger = Ledger(frozenset(event.body.id for event in log.retractions()))
-        for event in log.events() if anew else events:
+        events = list(self.controller.log.events(after=self.ledger.seen))
+        opening = self.ledger.seen == 0
+        for event in events:
             self.ledger.take_in(event)
         if opening:
             self.timing.opened(events[-1].at, self.ledger)
@@ -163,7 +159,7 @@ class Hosted:
         finally:
             self._author = None
 
-    def _signed(self, note: Signed) -> Signed:
+    def _signed(self, note: CausedNote) -> CausedNote:
         cause = replace(note.extra or Cause(), by=self._author)
         return replace(note, extra=None if cause == Cause() else cause)
 
@@ -185,7 +181,7 @@ class Hosted:
             raise EpochsArchived(f"{words}; {remedy}")
         try:
             with computing():
-                signed = [self._signed(note) for note in notes]
+                signed = [note if isinstance(note, Retract) else self._signed(note) for note in notes]
                 epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author)
         finally:
             if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
@@ -316,14 +312,13 @@ class Hosted:
         cause = Cause(key=key, by=self._author)
         if told.epoch == self.epoch:
             with computing():
-                self.controller.retract(decision, reason, None if cause == Cause() else cause)
+                booking = ledger.Rebooking(self.controller.log, decision, cause)
+                self.controller.retract(decision, reason, booking=booking)
             self.catch_up()
             self.publish()
-            notes = ledger.alarm_notes(self.ledger.watched, list(self.ledger.alarms))
-            with suppress(LogError):  # the retraction is on disk and counts; the next tell clears the alarm
-                self.commit(*(note for note in notes if isinstance(note, AlarmCleared)))
         else:
-            self.begin_epoch({}, [Retract(decision, None, reason, extra=cause)], without_archived=False)
+            details = RetractDetails(key=cause.key, by=cause.by)
+            self.begin_epoch({}, [Retract(decision, None, reason, extra=details)], without_archived=False)
         now = self.records.retracted(decision)
         assert now is not None
         answer = records.retract_answer(now.event, told.event)

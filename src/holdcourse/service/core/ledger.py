@@ -30,6 +30,7 @@ from holdcourse.running.events import (
     Author,
     Body,
     Carried,
+    Cause,
     ControllerCreated,
     DecisionLate,
     DecisionRecovered,
@@ -44,6 +45,8 @@ from holdcourse.running.events import (
     OverrideSet,
     PendingDecision,
     Redirect,
+    Retract,
+    RetractDetails,
     Settings,
     SettingsChanged,
     Sums,
@@ -52,7 +55,8 @@ from holdcourse.running.events import (
     from_plain,
     plain,
 )
-from holdcourse.running.session import Wish
+from holdcourse.running.log import Log
+from holdcourse.running.session import Session, Wish
 
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
@@ -93,12 +97,8 @@ class Ledger:
         What the policy said of itself when it was made, with what was known then; empty if nothing.
     seen
         Number of the last event.
-    retracted
-        Decisions whose measurement was taken back: it counts nowhere, also before the event that says so. When one
-        more is, a new ledger takes in the events again.
     """
 
-    retracted: frozenset[str] = frozenset()
     _settings: Settings | None = None
     mode: str = "act"
     override: Override | None = None
@@ -132,6 +132,8 @@ class Ledger:
                 self._asked(event.at, event.body)
             case Tell() | Learn():
                 self._told(event.body)
+            case Retract():
+                self._taken_back(event.body)
             case Episode():
                 self.place = self.fresh_episode = event.body.start
                 self.forced_start = event.body.force
@@ -168,11 +170,9 @@ class Ledger:
         self.sums = replace(self.sums, asks=self.sums.asks + 1)
 
     def _told(self, body: Tell | Learn) -> None:
-        booked, measurement = body.extra, body.measurement
+        booked = body.extra
         assert booked is not None  # the service writes it with every tell
-        asked = self.pending.pop(body.id)
-        if body.id in self.retracted:
-            booked, measurement = _unmeasured(booked, asked), None
+        self.pending.pop(body.id)
         self.stale = [other for other in self.stale if other != body.id]
         if body.id == self.newest:
             self.place, self.fallback = booked.taken, None
@@ -182,11 +182,15 @@ class Ledger:
             movement=self.sums.movement + booked.movement,
             against_staying=_saved(self.sums.against_staying, booked.staying, booked),
             against_fixed=_saved(self.sums.against_fixed, booked.fixed, booked),
-            told=self.sums.told + (measurement is not None),
+            told=self.sums.told + (body.measurement is not None),
             tells=self.sums.tells + 1,
         )
-        if measurement is not None:
-            self.watched = window_after(self.watched, measurement, booked.deviations)
+        if body.measurement is not None:
+            self.watched = window_after(self.watched, body.measurement, booked.deviations)
+
+    def _taken_back(self, body: Retract) -> None:
+        if body.extra is not None and body.extra.sums is not None and body.extra.watched is not None:
+            self.sums, self.watched = body.extra.sums, body.extra.watched
 
     def _hold(self, body: OverrideSet, at: str) -> None:
         if not self.holds(body):
@@ -224,13 +228,6 @@ class Ledger:
 def is_by_machine(event: Event[Body]) -> bool:
     """Say whether a client of the machine caused an event."""
     return isinstance(event.body, Ask | Tell | Learn | Episode)
-
-
-def _unmeasured(booked: TellDetails, asked: PendingDecision) -> TellDetails:
-    """What would have been booked had nothing been measured."""
-    if asked.earlier or asked.expected_measurement is None:  # then nobody can say what the alternatives would have cost
-        return replace(booked, service=None, staying=None, fixed=None)
-    return replace(booked, service=None)
 
 
 def _saved(before: float | None, alternative: float | None, booked: TellDetails) -> float | None:
@@ -328,6 +325,54 @@ def tell_details(
         raised=tuple(AlarmText(note.kind, note.message) for note in notes if isinstance(note, AlarmRaised)),
     )
     return details, notes
+
+
+class Rebooking:
+    """Books the rounds again that are lived through again because a measurement was taken back.
+
+    What the alternatives would have cost, and how far off each measurement was, is then said by a model that never
+    knew it.
+
+    Parameters
+    ----------
+    log
+        The record.
+    decision
+        Whose measurement is taken back.
+    cause
+        Who wants it.
+    """
+
+    def __init__(self, log: Log, decision: str, cause: Cause) -> None:
+        self._log, self._cause = log, cause
+        self._gone = {decision, *(event.body.id for event in log.retractions())}
+        self._book: Ledger | None = None
+
+    def look(self, event: Event[Body], session: Session) -> None:
+        """Take in an event as it would have been booked."""
+        if self._book is None:
+            self._book = Ledger()
+            for before in self._log.events():
+                if before.number >= event.number:
+                    break
+                self._book.take_in(before)
+        body = event.body
+        if isinstance(body, Tell | Learn) and body.extra is not None:
+            measurement, taken = None if body.id in self._gone else body.measurement, body.extra.taken
+            entry = session.entry(body.id) if isinstance(body, Tell) else None
+            off = deviations(entry, session.pilot.model, taken, measurement)
+            problem = session.policy.problem
+            booked, _ = tell_details(self._book, problem, body.id, measurement, taken, entry, off)
+            body = replace(body, measurement=measurement, extra=booked)
+        if not isinstance(body, Retract):  # else what it took back is gone already
+            self._book.take_in(Event(event.number, event.at, body))
+
+    def booked(self) -> tuple[RetractDetails, list[Note]]:
+        """The sums without the measurement, and which alarms are over."""
+        book = self._book
+        assert book is not None  # at least the tell was looked at
+        notes = [note for note in alarm_notes(book.watched, list(book.alarms)) if isinstance(note, AlarmCleared)]
+        return RetractDetails(key=self._cause.key, by=self._cause.by, sums=book.sums, watched=book.watched), [*notes]
 
 
 def alternative(entry: Entry | None, service: float | None, taken: int, other: int) -> float | None:
