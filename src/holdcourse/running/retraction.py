@@ -10,18 +10,16 @@ events of the newest rounds are kept in memory; see `Recent`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from holdcourse import archive
-from holdcourse.errors import HoldcourseError
 from holdcourse.running.events import Body, Event, Learn, Retract, Tell
 from holdcourse.running.log import Log
 from holdcourse.running.session import KEPT_ENTRIES, Difference, Session
-
-logger = logging.getLogger("holdcourse.running.controller")
 
 Progress: TypeAlias = Callable[[int, int], None]  # events lived through again, of how many
 Look: TypeAlias = Callable[[Event[Body], Session], None]  # an event to be lived through next, the session before it
@@ -99,12 +97,22 @@ def _mismatch(log: Log, retract: Retract, number: int) -> str | None:
     return None
 
 
-@dataclass
 class _Checkpoint:
-    """A state, and the number of events before it."""
+    """The state of a session after a number of events."""
 
-    number: int
-    content: bytes
+    def __init__(self, number: int, session: Session) -> None:
+        self.number = number
+        self._state, arrays = session.snapshot()
+        self._arrays = {name: _own(array) for name, array in arrays.items()}
+
+    def session(self, like: Session) -> Session:
+        """A session in that state."""
+        return like.at(self._state, {name: array.copy() for name, array in self._arrays.items()})
+
+
+def _own(array: NDArray[Any]) -> NDArray[Any]:
+    """An array that nobody will change: those of entries are read-only, and need not be copied every time."""
+    return np.array(array) if np.asarray(array).flags.writeable else array
 
 
 class Recent:
@@ -129,8 +137,7 @@ class Recent:
 
     def add(self, body: Body) -> None:
         """Something happened."""
-        if self._checkpoints:
-            self._bodies.append(body)
+        self._bodies.append(body)
 
     def keep_if_due(self, session: Session) -> None:
         """Keep the state now and then, and forget what is too old."""
@@ -153,15 +160,15 @@ class Recent:
         kept = [checkpoint for checkpoint in self._checkpoints if checkpoint.number <= told]
         later = [checkpoint.number for checkpoint in self._checkpoints if checkpoint.number > told]
         number, last = kept[-1].number, self._first + len(self._bodies)
-        again = session.at(*archive.unpack(kept[-1].content, "the state in memory"))
+        again = kept[-1].session(session)
         for at in range(number, last):
             if at in later:
-                kept.append(_Checkpoint(at, archive.pack(*again.snapshot())))
+                kept.append(_Checkpoint(at, again))
             again.repeat(self._bodies[at - self._first], reasons)
             if progress is not None:
                 progress(at + 1 - number, last - number)
         if last in later:
-            kept.append(_Checkpoint(last, archive.pack(*again.snapshot())))
+            kept.append(_Checkpoint(last, again))
         again.keep_entries(session.entries, reasons)
 
         def remember() -> None:
@@ -171,13 +178,7 @@ class Recent:
 
     def _keep(self, session: Session) -> None:
         self._round = session.round
-        try:
-            content = archive.pack(*session.snapshot())
-        except HoldcourseError as error:  # too large, say
-            logger.warning("measurements cannot be taken back from now on: %s", error)
-            self._checkpoints, self._bodies = [], []
-            return
-        self._checkpoints = [*self._checkpoints[-1:], _Checkpoint(self._first + len(self._bodies), content)]
+        self._checkpoints = [*self._checkpoints[-1:], _Checkpoint(self._first + len(self._bodies), session)]
         first = self._checkpoints[0].number
         del self._bodies[: first - self._first]
         self._first = first
