@@ -360,7 +360,8 @@ def record_dataset(
         raise InvalidInput("the record holds no decision yet")
     columns = {name: frame[name].to_numpy() for name in frame.columns if name != "value"}
     columns["applied"] = frame["applied"].to_numpy(dtype=np.float64, na_value=np.nan)
-    columns["limited_by"] = np.array(frame["limited_by"].fillna("").tolist(), dtype=np.str_)
+    for name in ("limited_by", "retracted"):
+        columns[name] = np.array([text if isinstance(text, str) else "" for text in frame[name]], dtype=np.str_)
     for name in ("asked", "told"):
         columns[name] = frame[name].dt.tz_localize(None).to_numpy()
     variables = {name: ("round", values) for name, values in columns.items()}
