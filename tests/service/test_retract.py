@@ -179,6 +179,7 @@ def test_an_earlier_epoch_begins_a_new_one_that_never_knew_it(tmp_path):
         )
         assert client.see("mill", "verify", full=True)["ok"]
         play(client, "mill", 12)
+        client.do("mill", "retract", decision="r10", reason="unplugged again")
         client.change("mill", limits={"min_dwell": 1})  # nor does any later one know it
         state = client.see("mill", "state")
     with served(tmp_path / "data") as url, Client(url) as client:
@@ -194,8 +195,26 @@ def test_an_earlier_epoch_begins_a_new_one_that_never_knew_it(tmp_path):
         began_with.append(int(learned["pilot.model.posterior.observations"]))
         log.close()
     assert [body.measurement for body in told if body.id in ("r2", "r6")] == [WRONG, WRONG]
-    assert began_with == [0, 6, 8, 7, 10]  # of 6, 9, 9 and 12 measurements
-    assert [(body.id, body.event) for body in retracted] == [("r2", None), ("r6", None)]
+    assert began_with == [0, 6, 8, 7, 9]  # of 6, 9, 9 and 12 measurements
+    assert [(body.id, body.event is None) for body in retracted] == [("r2", True), ("r6", True), ("r10", False)]
+
+
+def test_while_epochs_are_archived_that_must_be_accepted(tmp_path):
+    with served(tmp_path / "data") as url, Client(url) as client:
+        client.create(id="mill")
+        for dwell in (2, 3):
+            play(client, "mill", 3 * dwell)
+            client.change("mill", limits={"min_dwell": dwell})
+    (tmp_path / "data" / "controllers" / "mill" / "epoch-0001.db").rename(tmp_path / "archived")
+    with served(tmp_path / "data") as url, Client(url) as client:
+        client.do("mill", "retract", decision="r2", reason="unplugged", status=404)  # it is in the archived one
+        refused = client.do("mill", "retract", decision="r7", reason="unplugged", status=409)
+        assert "without_archived" in refused["message"]
+        assert client.see("mill", "state")["epoch"] == 3
+        before = client.see("mill", "state")["rounds_told"]
+        client.do("mill", "retract?without_archived=true", decision="r7", reason="unplugged")
+        state = client.see("mill", "state")
+        assert (state["epoch"], state["rounds_told"]) == (4, before - 1)
 
 
 def test_what_was_told_in_this_epoch_of_an_earlier_decision_needs_no_new_one(client, name):

@@ -289,11 +289,11 @@ class Hosted:
         self.publish()
         return Done(answer, [*late, ("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
 
-    def retract(self, decision: str, reason: str, key: str | None) -> Done:
+    def retract(self, decision: str, reason: str, key: str | None, *, without_archived: bool = False) -> Done:
         """Take back what was measured, or say again that it was.
 
         An epoch begins with what was told in those before it. So where the measurement is one of those, a new epoch
-        begins, without it.
+        begins, without it; `without_archived` accepts that it knows nothing of epochs whose records were moved away.
         """
         self.recall()
         earlier = None if key is None else self.records.with_key(key)
@@ -318,7 +318,7 @@ class Hosted:
             self.publish()
         else:
             details = RetractDetails(key=cause.key, by=cause.by)
-            self.begin_epoch({}, [Retract(decision, None, reason, extra=details)], without_archived=False)
+            self.begin_epoch({}, [Retract(decision, None, reason, extra=details)], without_archived=without_archived)
         now = self.records.retracted(decision)
         assert now is not None
         answer = records.retract_answer(now.event, told.event)

@@ -188,15 +188,16 @@ async def retract(
     by: TheCaller,
     body: Annotated[requests.Retraction, Depends(json_body(requests.Retraction, SMALL))],
     key: Key = None,
+    without_archived: bool = False,
 ) -> Response:
     """Take back what was measured: it no longer counts. The same again changes nothing.
 
     The rounds since then are lived through again, which may take long. A measurement of an earlier epoch begins a new
-    one.
+    one; where epochs were archived that is refused unless `without_archived`, as for a change of settings.
     """
 
     def taken_back(hosted: Hosted) -> Done:
-        return hosted.retract(body.decision, body.reason, key)
+        return hosted.retract(body.decision, body.reason, key, without_archived=without_archived)
 
     return reply(responses.RetractAnswer, await fleet.do(name, taken_back, by))
 
