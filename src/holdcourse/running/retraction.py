@@ -10,6 +10,7 @@ events of the newest rounds are kept in memory; see `Recent`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -20,6 +21,8 @@ from holdcourse import archive
 from holdcourse.running.events import Body, Event, Learn, Retract, Tell
 from holdcourse.running.log import Log
 from holdcourse.running.session import KEPT_ENTRIES, Difference, Session
+
+logger = logging.getLogger("holdcourse.running.controller")
 
 Progress: TypeAlias = Callable[[int, int], None]  # events lived through again, of how many
 Look: TypeAlias = Callable[[Event[Body], Session], None]  # an event to be lived through next, the session before it
@@ -42,6 +45,7 @@ def without(
     spans = [(event.body.event, event.number) for event in earlier] + [(retract.event, number)]
     position, content = _state_before(log, [(told, taken) for told, taken in spans if told is not None], number - 1)
     again, count = session.at(*archive.unpack(content, f"a snapshot in {log.path}")), number - 1 - position
+    logger.info("%s: %d events are lived through without what was measured in %s", log.path, count, retract.id)
     for done, event in enumerate(log.events(after=position), 1):
         if event.number >= number:
             break
