@@ -42,7 +42,7 @@ lint: $(VENV)/test.stamp
 test: lint
 	@$(BIN)/coverage erase
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -q -m kernel --cov --cov-report=
-	$(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 2 --cov --cov-append --cov-report=term
+	$(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 2 --dist worksteal --cov --cov-append --cov-report=term
 
 test-slow: $(VENV)/slow.stamp $(VENV)/release.stamp
 	HYPOTHESIS_PROFILE=slow $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow

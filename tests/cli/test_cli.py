@@ -1,38 +1,71 @@
-"""The command line: what it prints, its JSON, its errors and exit codes. Run as a user runs it."""
+"""The command line: what it prints, its JSON, its errors and exit codes.
+
+`program` runs it as a user does, in a process of its own; `run` calls its `main` in this one, which is quicker.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
+from holdcourse.cli import main
 
 
 @pytest.fixture
-def run(tmp_path):
+def folder(tmp_path):
+    (tmp_path / "altitudes.csv").write_text("metres\n100\n200\n400\n800\n")
+    (tmp_path / "costs.csv").write_text("0,9,9,9\n9,9,9,0\n9,9,9,0\n0,9,9,9\n")
+    return tmp_path
+
+
+@pytest.fixture
+def program(folder):
     def run(*arguments, code=0):
         done = subprocess.run(
             [sys.executable, "-c", "from holdcourse.cli import main; main()", *arguments],
             capture_output=True,
             text=True,
-            cwd=tmp_path,
+            cwd=folder,
             env={"PATH": "", "COLUMNS": "100", "NO_COLOR": "1"},
         )
         assert done.returncode == code, done.stderr
         return done
 
-    (tmp_path / "altitudes.csv").write_text("metres\n100\n200\n400\n800\n")
-    (tmp_path / "costs.csv").write_text("0,9,9,9\n9,9,9,0\n9,9,9,0\n0,9,9,9\n")
     return run
 
 
-def test_version_and_help(run):
-    assert run("--version").stdout.startswith("holdcourse 0.")
-    assert "Hold course unless it pays to change" in run("--help").stdout
+@pytest.fixture
+def run(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["holdcourse", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        assert ended.value.code == code, printed.err
+        return SimpleNamespace(stdout=printed.out, stderr=printed.err)
+
+    return run
+
+
+def test_version_and_help(program):
+    assert program("--version").stdout.startswith("holdcourse 0.")
+    assert "Hold course unless it pays to change" in program("--help").stdout
+
+
+def test_as_a_program_it_says_the_same(program, run):
+    for arguments, code in ((("tree", "altitudes.csv"), 0), (("tree", "nowhere.csv"), 1)):
+        alone, here = program(*arguments, code=code), run(*arguments, code=code)
+        assert (alone.stdout, alone.stderr) == (here.stdout, here.stderr)
 
 
 def test_tree(run):
@@ -102,13 +135,13 @@ def test_errors_are_one_line(run, tmp_path, arguments, message):
     assert "\n" not in error
 
 
-def test_debug_shows_the_traceback(run):
-    assert "Traceback" in run("--debug", "tree", "nowhere.csv", code=1).stderr
-    assert "Traceback" in run("tree", "nowhere.csv", "--debug", code=1).stderr
+def test_debug_shows_the_traceback(program):
+    assert "Traceback" in program("--debug", "tree", "nowhere.csv", code=1).stderr
+    assert "Traceback" in program("tree", "nowhere.csv", "--debug", code=1).stderr
 
 
-def test_bad_usage_is_code_two(run):
-    assert "No such option" in run("tree", "altitudes.csv", "--nonsense", code=2).stderr
+def test_bad_usage_is_code_two(program):
+    assert "No such option" in program("tree", "altitudes.csv", "--nonsense", code=2).stderr
 
 
 @pytest.fixture

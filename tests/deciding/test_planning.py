@@ -12,9 +12,16 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 import holdcourse as hc
 from holdcourse._numeric import minplus
 from holdcourse.deciding.pilot import Pilot
-from holdcourse.deciding.planning.beliefs import LEADS, SAME, Chain, Closeness, ForecastScores, read_forecast
-from holdcourse.deciding.planning.lookahead import Steps
-from holdcourse.deciding.planning.plan import Plan, correlation_lengths, planner, planner_known
+from holdcourse.deciding.planning.beliefs import (
+    LEADS,
+    SAME,
+    Chain,
+    Closeness,
+    ForecastScores,
+    correlation_lengths,
+    read_forecast,
+)
+from holdcourse.deciding.planning.plan import Plan, Steps, planner, planner_known
 from holdcourse.deciding.rules import View
 from holdcourse.errors import InvalidInput, NoActionLeft
 from holdcourse.movement import offline

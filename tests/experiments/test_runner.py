@@ -6,6 +6,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,21 @@ SMALL = SyntheticPlan(
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The small sweep, done once; nobody writes into this folder."""
+    folder = tmp_path_factory.mktemp("done") / "small"
+    report = run_sweep(SMALL.sweep(), folder, workers=1)
+    assert (report.done, report.found, report.failed) == (36, 0, ())
+    return report
+
+
+@pytest.fixture
+def finished(done, tmp_path):
+    """A copy of the small sweep to work in."""
+    return Path(shutil.copytree(done.folder, tmp_path / "finished"))
 
 
 def one_run(**changes):
@@ -107,46 +123,41 @@ def test_the_clairvoyant_row_is_the_optimum():
 # -- sweeps -----------------------------------------------------------------------------------------------------------
 
 
-def test_summary_has_fixed_columns_and_sorted_rows(tmp_path):
-    report = run_sweep(SMALL.sweep(), tmp_path, workers=1)
-    assert (report.done, report.found, report.failed) == (36, 0, ())
-    lines = report.folder.joinpath("summary.csv").read_text().splitlines()
+def test_summary_has_fixed_columns_and_sorted_rows(done):
+    lines = done.folder.joinpath("summary.csv").read_text().splitlines()
     assert lines[0] == "experiment,policy,rho,problem,start,repetition,rounds,service,movement,total,optimum,ratio"
-    rows = read_summary(tmp_path / "summary.csv")
+    rows = read_summary(done.folder / "summary.csv")
     assert rows == sorted(rows, key=lambda row: row.place)
-    assert tuple(rows) == report.rows
+    assert tuple(rows) == done.rows
     assert all(row.total == row.service + row.movement for row in rows)
     assert all(row.ratio >= 1 - 1e-9 for row in rows)
     assert all(row.ratio == pytest.approx(1) for row in rows if row.policy == "clairvoyant")
     assert len(COLUMNS) == 12
 
 
-def test_curves_add_up_to_the_summary(tmp_path):
-    run_sweep(SMALL.sweep(), tmp_path, workers=1)
-    results = Results.load(tmp_path)
+def test_curves_add_up_to_the_summary(done):
+    results = Results.load(done.folder)
     for row, curves in zip(results.rows, results.curves, strict=True):
         assert len(curves["actions"]) == row.rounds
         for name in ("service", "movement"):
             assert float(curves[name].sum(dtype=np.float64)) == pytest.approx(getattr(row, name), rel=1e-5, abs=1e-6)
 
 
-def test_same_bytes_from_every_executor(tmp_path):
+def test_same_bytes_from_every_executor(done, tmp_path):
     sweep = SMALL.sweep()
-    run_sweep(sweep, tmp_path / "here", workers=1)
     run_sweep(sweep, tmp_path / "pool", workers=2)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         run_sweep(sweep, tmp_path / "threads", executor=threads)
-    expected = contents(tmp_path / "here")
+    expected = contents(done.folder)
     assert contents(tmp_path / "pool") == expected
     assert contents(tmp_path / "threads") == expected
 
 
-def test_results_do_not_depend_on_order(tmp_path):
+def test_results_do_not_depend_on_order(done, tmp_path):
     sweep = SMALL.sweep()
     shuffled = random.Random(1).sample(sweep.runs, len(sweep.runs))
-    run_sweep(sweep, tmp_path / "a", workers=1)
-    run_sweep(Sweep(sweep.name, sweep.config, tuple(shuffled)), tmp_path / "b", workers=1)
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    run_sweep(Sweep(sweep.name, sweep.config, tuple(shuffled)), tmp_path, workers=1)
+    assert contents(tmp_path) == contents(done.folder)
 
 
 def _blas_threads(_):
@@ -165,35 +176,33 @@ def test_workers_have_one_thread_and_the_environment_is_left_alone():
 # -- resuming ---------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_done_twice(tmp_path):
-    first, said = run_sweep(SMALL.sweep(), tmp_path, workers=1), []
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()}
-    second = run_sweep(SMALL.sweep(), tmp_path, workers=1, say=said.append)
-    assert (second.found, second.done) == (first.done, 0)
-    assert said == [f"36 of 36 runs found in {tmp_path}"]
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").iterdir()} == before
+def test_nothing_is_done_twice(finished):
+    said = []
+    before = {path: path.stat().st_mtime_ns for path in (finished / "runs").iterdir()}
+    second = run_sweep(SMALL.sweep(), finished, workers=1, say=said.append)
+    assert (second.found, second.done) == (36, 0)
+    assert said == [f"36 of 36 runs found in {finished}"]
+    assert {path: path.stat().st_mtime_ns for path in (finished / "runs").iterdir()} == before
 
 
 @pytest.mark.parametrize("harm", ["truncated", "empty", "flipped"])
-def test_a_damaged_file_is_done_again_and_said_so(tmp_path, harm):
-    run_sweep(SMALL.sweep(), tmp_path, workers=1)
-    expected, said = contents(tmp_path), []
-    victim = sorted((tmp_path / "runs").iterdir())[7]
+def test_a_damaged_file_is_done_again_and_said_so(finished, harm):
+    expected, said = contents(finished), []
+    victim = sorted((finished / "runs").iterdir())[7]
     content = bytearray(victim.read_bytes())
     if harm == "flipped":
         content[content.rindex(b"NUMPY") + 130] ^= 0xFF  # a number of a curve; dates in a zip's headers mean nothing
     victim.write_bytes({"truncated": content[:-200], "empty": b"", "flipped": content}[harm])
-    report = run_sweep(SMALL.sweep(), tmp_path, workers=1, say=said.append)
+    report = run_sweep(SMALL.sweep(), finished, workers=1, say=said.append)
     assert (report.found, report.done, report.damaged) == (35, 1, (victim.stem,))
     assert said[-1] == f"{victim.name} is damaged; that run is done again"
-    assert contents(tmp_path) == expected
+    assert contents(finished) == expected
 
 
 @pytest.mark.parametrize("where", ["the same sweep", "a sweep of another seed", "a sweep of another name"])
-def test_a_run_from_elsewhere_under_a_right_name_is_done_again_and_said_so(tmp_path, where):
-    run_sweep(SMALL.sweep(), tmp_path / "mine", workers=1)
-    expected, said = contents(tmp_path / "mine"), []
-    names = sorted((tmp_path / "mine" / "runs").iterdir())
+def test_a_run_from_elsewhere_under_a_right_name_is_done_again_and_said_so(finished, tmp_path, where):
+    expected, said = contents(finished), []
+    names = sorted((finished / "runs").iterdir())
     victim, source = names[7], names[8]
     if where != "the same sweep":
         sweep = SMALL.sweep() if where.endswith("name") else SMALL.model_copy(update={"seed": 5}).sweep()
@@ -201,21 +210,20 @@ def test_a_run_from_elsewhere_under_a_right_name_is_done_again_and_said_so(tmp_p
         source = sorted((tmp_path / "other" / "runs").iterdir())[7]
     victim.write_bytes(source.read_bytes())
     with pytest.raises(DamagedFile, match=f"{victim.name} is the result of another run or another sweep; remove it"):
-        Results.load(tmp_path / "mine")
-    report = run_sweep(SMALL.sweep(), tmp_path / "mine", workers=1, say=said.append)
+        Results.load(finished)
+    report = run_sweep(SMALL.sweep(), finished, workers=1, say=said.append)
     assert (report.found, report.done, report.damaged) == (35, 1, (victim.stem,))
     assert said[-1] == f"{victim.name} is the result of another run or another sweep; that run is done again"
-    assert contents(tmp_path / "mine") == expected
+    assert contents(finished) == expected
 
 
-def test_another_configuration_is_refused_by_name(tmp_path):
-    run_sweep(SMALL.sweep(), tmp_path, workers=1)
+def test_another_configuration_is_refused_by_name(finished):
     other = SMALL.model_copy(update={"seed": 5})
     with pytest.raises(InvalidInput, match=r"another configuration \(seed: 0 there, 5 now\).*fresh=True"):
-        run_sweep(other.sweep(), tmp_path, workers=1)
-    (tmp_path / "notes.txt").write_text("mine")
-    assert run_sweep(other.sweep(), tmp_path, workers=1, fresh=True).found == 0
-    assert (tmp_path / "notes.txt").read_text() == "mine"
+        run_sweep(other.sweep(), finished, workers=1)
+    (finished / "notes.txt").write_text("mine")
+    assert run_sweep(other.sweep(), finished, workers=1, fresh=True).found == 0
+    assert (finished / "notes.txt").read_text() == "mine"
 
 
 def test_foreign_folders_are_refused(tmp_path):

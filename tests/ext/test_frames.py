@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
+import re
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import xarray as xr
 
 import holdcourse as hc
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.results import Results
 from holdcourse.experiments.runner import run_sweep
 from holdcourse.experiments.sweepfile import load_sweep
@@ -27,21 +28,12 @@ def run(make=hc.minc_known, **options):
 
 
 @pytest.mark.parametrize("missing", ["pandas", "xarray"])
-def test_the_missing_part_is_named_with_its_command(missing):
-    code = f"""
-import sys
-sys.modules[{missing!r}] = None  # as if it were not installed
-import holdcourse as hc
-from holdcourse.errors import MissingExtra
-try:
-    from holdcourse.ext.frames import runs_dataset
-    world = hc.SyntheticWorld.sample(grid=2, contexts=2)
-    runs_dataset(hc.simulate(hc.stationary(world.problem), world, world.contexts))
-except MissingExtra as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "holdcourse[frames]"' in done.stdout
+def test_the_missing_part_is_named_with_its_command(missing, monkeypatch):
+    done = run(hc.stationary)
+    monkeypatch.setitem(sys.modules, missing, None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "holdcourse.ext.frames")
+    with pytest.raises(MissingExtra, match=re.escape('pip install "holdcourse[frames]"')):
+        importlib.import_module("holdcourse.ext.frames").runs_dataset(done)
 
 
 def test_a_frame_holds_the_rows_of_a_run():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
+import re
 import sys
 import warnings
 
@@ -12,7 +13,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import holdcourse as hc
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.ext.gymnasium import PolicyAgent, WorldEnv
 
 WORLD = hc.SyntheticWorld.sample(seed=3, grid=4, contexts=6)
@@ -32,18 +33,11 @@ def play(env, agent, seed):
     return actions, rewards, infos
 
 
-def test_importing_without_the_extra_names_the_command():
-    code = """
-import sys
-sys.modules["gymnasium"] = None  # as if it were not installed
-from holdcourse.errors import MissingExtra
-try:
-    import holdcourse.ext.gymnasium
-except MissingExtra as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "holdcourse[gym]"' in done.stdout
+def test_importing_without_the_extra_names_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "holdcourse.ext.gymnasium")
+    with pytest.raises(MissingExtra, match=re.escape('pip install "holdcourse[gym]"')):
+        importlib.import_module("holdcourse.ext.gymnasium")
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from oracles.bellman import backup
 
 import holdcourse as hc
 from holdcourse.deciding.planning.beliefs import Chain, Closeness
-from holdcourse.deciding.planning.lookahead import Steps
-from holdcourse.deciding.planning.plan import planner_known
+from holdcourse.deciding.planning.plan import Steps, planner_known
 from holdcourse.deciding.rules import RuleState, View
 
 SEEDS = st.integers(0, 2**32 - 1)

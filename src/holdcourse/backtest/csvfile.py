@@ -69,7 +69,7 @@ class Csv:
         return cls(path, header, cells, lines)
 
     def texts(self, name: str) -> list[str]:
-        """The cells of a column, by its name."""
+        """Return the cells of a column, by its name."""
         if name not in self.header:
             there = ", ".join(self.header) if self.header else "no header line"
             raise InvalidInput(f"{self.path} has no column {name!r}; there are {there}")
@@ -77,7 +77,7 @@ class Csv:
         return [row[place] for row in self.cells]
 
     def numbers(self, names: Sequence[str] | None = None, *, finite: bool = True) -> Array:
-        """Columns as numbers, shape (rows, columns); None: all of them. `finite`: refuse nan and inf."""
+        """Return the columns as numbers, shape (rows, columns); None: all of them. `finite`: refuse nan and inf."""
         wanted = range(len(self.cells[0])) if names is None else [self._place(name) for name in names]
         table = np.empty((len(self.cells), len(wanted)))
         for k, (line, row) in enumerate(zip(self.lines, self.cells, strict=True)):

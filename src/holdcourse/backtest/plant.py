@@ -75,7 +75,7 @@ class PlantBacktest:
     notes: tuple[str, ...]
 
     def line(self, policy: str) -> Line:
-        """The line of one policy."""
+        """Return the line of one policy."""
         return line_of(self.lines, policy)
 
     @property
@@ -111,7 +111,7 @@ class PlantBacktest:
         return f"{sentence} ({beside}): {ending}."
 
     def as_values(self) -> dict[str, Any]:
-        """The result in JSON values."""
+        """Return the result in JSON values."""
         return {
             "model_based": True,
             "rounds": len(self.world.readings),
@@ -254,7 +254,7 @@ def _order(table: Csv, time: str | None) -> Indices:
 
 
 def _moment(text: str) -> float:
-    """A number, or seconds of a date; NaN for what is neither."""
+    """Read a number, or the seconds of a date; NaN for what is neither."""
     try:
         return float(text)
     except ValueError:

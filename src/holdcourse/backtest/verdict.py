@@ -32,12 +32,12 @@ AnyLine = TypeVar("AnyLine", bound=Line)
 
 
 def line_of(lines: Sequence[AnyLine], policy: str) -> AnyLine:
-    """The line of one policy."""
+    """Return the line of one policy."""
     return next(line for line in lines if line.policy == policy)
 
 
 def runnable(lines: Sequence[AnyLine], others: Collection[str]) -> list[AnyLine]:
-    """Policies that could have been run: all but those that know too much, and `others`; in the order given.
+    """Return the policies that could have been run: all but those that know too much, and `others`; in the order given.
 
     A policy that is not in the table, such as a user's own, counts as one that could be run.
     """
@@ -45,12 +45,12 @@ def runnable(lines: Sequence[AnyLine], others: Collection[str]) -> list[AnyLine]
 
 
 def judged(candidates: Sequence[AnyLine], ours: str) -> AnyLine | None:
-    """The line that the answer is about: the policy that we would run, or else the first of the candidates."""
+    """Return the line that the answer is about: the policy that we would run, or else the first of the candidates."""
     return next((line for line in candidates if line.policy == ours), next(iter(candidates), None))
 
 
 def gain_interval(ours: Array, theirs: Array) -> tuple[float, float]:
-    """Interval of the gain of one policy over another, in percent, by resampling blocks; NaN where that says nothing.
+    """Bound one policy's gain over another, in percent, by resampling blocks; NaN where that says nothing.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def gain_interval(ours: Array, theirs: Array) -> tuple[float, float]:
 
 
 def verdict(low: float, high: float, *, comparable: bool = True, enough: bool = True, stayed: bool = False) -> Verdict:
-    """Whether the policy judged would have paid off.
+    """Return whether the policy judged would have paid off.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ def verdict(low: float, high: float, *, comparable: bool = True, enough: bool = 
 
 
 def compared(percent: float, above: str, below: str) -> str:
-    """A difference in words: ``1.2 % less``; `above` is the word for 0 and more."""
+    """Return a difference in words: ``1.2 % less``; `above` is the word for 0 and more."""
     return f"{abs(percent):.1f} % {above if percent >= 0 else below}"
 
 
 def signed(percent: float) -> str:
-    """A percentage with its sign; what one digit would call zero, with two."""
+    """Return a percentage with its sign; what one digit would call zero, with two."""
     return f"{percent:+.1f}" if round(percent, 1) else f"{round(percent, 2) + 0.0:+.2f}"

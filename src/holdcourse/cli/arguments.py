@@ -19,7 +19,7 @@ Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost 
 
 
 def names_of(texts: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Names separated by commas, or from an option given again; each once. None where there are none."""
+    """Read names separated by commas, or from an option given again; each once. None where there are none."""
     if not texts:
         return None
     names = tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
@@ -31,12 +31,12 @@ def names_of(texts: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def names_option(name: str, meaning: str, known: Iterable[str], panel: str | None = None) -> Any:
-    """An option for a list such as `a,b`, completed from what is known; read it with `names_of`."""
+    """Return an option for a list such as `a,b`, completed from what is known; read it with `names_of`."""
     return typer.Option(name, metavar="NAMES", help=meaning, autocompletion=completing(known), rich_help_panel=panel)
 
 
 def completing(known: Iterable[str]) -> Callable[[str], list[str]]:
-    """For a shell: how a list can go on. Its last name is completed, and those before are not offered again."""
+    """Tell a shell how a list can go on: its last name is completed, and those before are not offered again."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, begun = incomplete.rpartition(",")
@@ -52,12 +52,12 @@ def check_out(folder: Path | None) -> None:
 
 
 def bill_rows(bills: dict[str, hc.PricedPath]) -> list[dict[str, Any]]:
-    """What each path cost, in JSON values."""
+    """Return what each path cost, in JSON values."""
     return [{"policy": k, "service": p.service, "movement": p.movement, "total": p.total} for k, p in bills.items()]
 
 
 def bill_table(bills: dict[str, hc.PricedPath], best: float, title: str) -> Table:
-    """What each path cost, beside `best`."""
+    """Return what each path cost, beside `best`."""
     shown = Table("policy", title=title)
     for name in ("service", "movement", "total", "of optimum"):
         shown.add_column(name, justify="right")

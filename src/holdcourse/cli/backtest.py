@@ -50,7 +50,7 @@ plant_app = typer.Typer(
 
 
 def _csv(path: Path) -> Path:
-    """Before the columns are asked for: a controller's own record has none."""
+    """Refuse a controller's own record before the columns are asked for: it has none."""
     refuse_record(path, "--log reads a CSV")
     return path
 
@@ -285,7 +285,7 @@ class SiteFiles:
 
 
 def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, cut_out: float | None) -> PowerCurve:
-    """The machine: the paper's, or the table in a file."""
+    """Return the machine: the paper's, or the table in a file."""
     if path is None:
         rated = {} if rated_speed is None else {"rated_speed": rated_speed}
         return paper_curve(cut_in=cut_in or 0.0, cut_out=math.inf if cut_out is None else cut_out, **rated)
@@ -295,7 +295,7 @@ def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, c
 
 
 def _movement(movement: str, climb: float | None, sink: float | None) -> str | float | tuple[float, float]:
-    """The cost of moving, as a `Plan` takes it."""
+    """Return the cost of moving, as a `Plan` takes it."""
     if (climb is None) != (sink is None):
         raise InvalidInput("--climb and --sink go together: give both")
     if climb is not None and sink is not None:
@@ -309,14 +309,14 @@ def _movement(movement: str, climb: float | None, sink: float | None) -> str | f
 
 
 def _price(price: float | None) -> float | None:
-    """The price of a kWh; it may be 0 or negative, as markets are."""
+    """Return the price of a kWh; it may be 0 or negative, as markets are."""
     if price is not None and not math.isfinite(price):
         raise InvalidInput(f"the price of a kWh must be a number, got {price}")
     return price
 
 
 def _numbers(text: str | None) -> tuple[float, ...] | None:
-    """Numbers separated by commas; an empty tuple for "none"."""
+    """Read numbers separated by commas; an empty tuple for "none"."""
     if text is None:
         return None
     if text.strip().lower() in ("none", ""):
@@ -339,7 +339,7 @@ def _sites(
     names: list[str],
     loading: dict[str, Any],
 ) -> list[SiteFiles]:
-    """Which files and coordinates make up which site."""
+    """Return which files and coordinates make up which site."""
     if len(lat) != len(lon):
         raise InvalidInput(f"every site needs --lat and --lon, got {len(lat)} and {len(lon)}")
     if each:
@@ -356,7 +356,7 @@ def _sites(
 def _each(
     files: list[str], history: list[str] | None, lat: list[float], lon: list[float], loading: dict[str, Any]
 ) -> list[SiteFiles]:
-    """Every file is a site; histories and coordinates go with them in order."""
+    """Take every file as a site; histories and coordinates go with them in order."""
     paths = [[str(path)] for path in expand(files)]
     pasts: list[list[str] | None] = [None] * len(paths) if not history else [[str(p)] for p in expand(history)]
     if len(pasts) != len(paths) or len(lat) not in (0, len(paths)):
@@ -440,7 +440,7 @@ def _show(results: Sequence[SiteResult]) -> None:
 
 
 def _in_options(texts: Iterable[str]) -> list[str]:
-    """What the library says about a backtest, in the words of this command."""
+    """Return what the library says about a backtest, in the words of this command."""
     options = options_of(typer.main.get_command(app))
     return [with_options(text, options) for text in texts]
 

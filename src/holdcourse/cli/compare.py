@@ -1,14 +1,14 @@
-"""`holdcourse compare`: run, print, write."""
+"""`holdcourse compare`: run, print, write; on the cells of our benchmark, or on plants."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -17,7 +17,6 @@ from holdcourse.cli.experiments import (
     Dask,
     Fresh,
     Numbers,
-    Out,
     Rho,
     Workers,
     as_values,
@@ -29,40 +28,55 @@ from holdcourse.cli.experiments import (
 from holdcourse.deciding import registry
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput
-from holdcourse.experiments import compare_report
+from holdcourse.experiments import compare_report, plant_report
 from holdcourse.experiments.comparison import EASY, HARD, Comparison, ComparisonPlan
+from holdcourse.experiments.plant_comparison import PlantComparison, PlantPlan
 from holdcourse.experiments.policies import policy_names
-from holdcourse.experiments.runner import run_sweep
+from holdcourse.experiments.runner import Report, run_sweep
+from holdcourse.experiments.runs import Sweep
 from holdcourse.mistakes import first_in_words
+from holdcourse.worlds.plants import PLANTS
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+
+Plan = TypeVar("Plan", bound=BaseModel)
 
 WIDE = 120  # columns of a terminal that has room for every cell
 
 
 @app.command()
 def compare(
+    suite: Annotated[
+        Literal["cells", "plants"], typer.Option(help="Random landscapes (cells), or plants against staying.")
+    ] = "cells",
     policies: Annotated[
         Numbers,
         names_option(
             "--policies",
             "Which policies, the one to beat first; your own as mine=mine.py:mine.",
-            [*policy_names(), *registry.names("cells")],
+            list(dict.fromkeys([*policy_names(), *registry.names("cells"), *registry.names("plants")])),
         ),
     ] = None,
     processes: Annotated[
         Numbers,
         names_option(
             "--processes",
-            "How contexts follow each other, e.g. iid,walk; easy, hard or all (default).",
+            "Cells: how contexts follow, e.g. iid,walk; easy, hard or all (default).",
             [*EASY, *HARD, "easy", "hard", "all"],
         ),
     ] = None,
     rho: Rho = None,
-    first_seed: Annotated[int | None, typer.Option(help="First landscape; default the published ones.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many landscapes.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of a run; default 300.")] = None,
-    out: Out = Path("comparison"),
+    worlds: Annotated[
+        Numbers, names_option("--worlds", "Plants: which ones, e.g. chiller,mill; default all.", list(PLANTS))
+    ] = None,
+    cold: Annotated[bool, typer.Option("--cold", help="Plants: without the two weeks of history.")] = False,
+    first_seed: Annotated[int | None, typer.Option(help="First seed; default the published ones.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds; default 8, plants 10.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of a run; default 300, plants 672.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the results; the same command goes on. Default comparison, comparison-plants."),
+    ] = None,
     workers: Workers = None,
     dask: Dask = None,
     fresh: Fresh = False,
@@ -70,28 +84,64 @@ def compare(
 ) -> None:
     """Policies side by side on our benchmark.
 
-    Their cost over the clairvoyant optimum, with paired differences.
+    cells: random landscapes; cost over the clairvoyant optimum, with paired
+    differences.
+    plants: chiller, database, mill and others, four weeks of hours; bills
+    against staying, with what people would do beside them.
 
     Example: [bold]holdcourse compare --out results[/]
 
     Example: [bold]holdcourse compare --policies recommended,mine=mine.py:mine[/]
 
     Example: [bold]holdcourse compare --processes easy --seeds 2 --rounds 50[/]
+
+    Example: [bold]holdcourse compare --suite plants --worlds chiller --seeds 2[/]
     """
-    given: dict[str, Any] = {"policies": names_of(policies), "processes": names_of(processes)}
-    given |= {"rho": numbers_of(rho, "--rho"), "first_seed": first_seed, "seeds": seeds, "rounds": rounds}
+    given: dict[str, Any] = {"policies": names_of(policies), "first_seed": first_seed, "seeds": seeds}
+    given["rounds"] = rounds
+    of_cells = {"--processes": names_of(processes), "--rho": numbers_of(rho, "--rho")}
+    of_plants = {"--worlds": names_of(worlds), "--cold": cold or None}
+    for option, value in (of_plants if suite == "cells" else of_cells).items():
+        if value is not None:
+            raise InvalidInput(f"{option} says nothing about the suite {suite}; leave it out")
+    show = _Shown(workers, dask, fresh, as_json)
+    if suite == "plants":
+        _plants(_plan(PlantPlan, given | {"worlds": of_plants["--worlds"], "history": not cold}), out, show)
+    else:
+        _cells_compared(
+            _plan(ComparisonPlan, given | {"processes": of_cells["--processes"], "rho": of_cells["--rho"]}), out, show
+        )
+
+
+class _Shown(NamedTuple):
+    """How runs are done, and how they are shown."""
+
+    workers: int | None
+    dask: str | None
+    fresh: bool
+    as_json: bool
+
+    def run(self, sweep: Sweep, out: Path, notes: Console) -> Report:
+        with executor_of(self.dask) as executor, resumable(out):
+            return run_sweep(sweep, out, executor=executor, workers=self.workers, fresh=self.fresh, say=notes.print)
+
+
+def _plan(kind: type[Plan], given: dict[str, Any]) -> Plan:
     try:
-        plan = ComparisonPlan(**{name: value for name, value in given.items() if value is not None})
+        return kind(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         raise InvalidInput(first_in_words(error)[1]) from None
+
+
+def _cells_compared(plan: ComparisonPlan, folder: Path | None, how: _Shown) -> None:
     plan.check()
+    out = folder or Path("comparison")
     notes = Console(stderr=True, soft_wrap=True, highlight=False)
-    with executor_of(dask) as executor, resumable(out):
-        report = run_sweep(plan.sweep(), out, executor=executor, workers=workers, fresh=fresh, say=notes.print)
+    report = how.run(plan.sweep(), out, notes)
     found = Comparison.of(report.rows, plan.labels, plan.cells)
     if found.seeds:
         compare_report.write(found, out, partial(notes.print, markup=False))
-        if as_json:
+        if how.as_json:
             typer.echo(json.dumps(as_values(report) | compare_report.as_values(found)))
         else:
             console = Console()
@@ -101,8 +151,49 @@ def compare(
     finish([report], notes)
 
 
+def _plants(plan: PlantPlan, folder: Path | None, how: _Shown) -> None:
+    plan.check()
+    out = folder or Path("comparison-plants")
+    notes = Console(stderr=True, soft_wrap=True, highlight=False)
+    report = how.run(plan.sweep(), out, notes)
+    found = PlantComparison.of(plan, out)
+    if found.seeds:
+        plant_report.write(found, out)
+        if how.as_json:
+            typer.echo(json.dumps(as_values(report) | plant_report.as_values(found)))
+        else:
+            console = Console()
+            for table in plant_tables(found, console.width):
+                console.print(table)
+            past = "with two weeks of history" if plan.history else "cold"
+            typer.echo(f"{past}; seeds {found.seeds[0]} to {found.seeds[-1]}; every line: {out / 'worlds.csv'}")
+    finish([report], notes)
+
+
+def plant_tables(found: PlantComparison, width: int) -> list[Table]:
+    """Policies over all plants; the first one on each; the means of all on each, with errors where there is room."""
+    overall = Table("policy", title=f"bill against staying, %: {len(found.worlds)} plants")
+    first = Table("plant", title=f"{label_of(found.policies[0])} by plant, %")
+    for heading in plant_report.HEADINGS:
+        overall.add_column(heading, justify="right")
+        first.add_column(heading, justify="right")
+    for line in found.lines():
+        overall.add_row(plant_report.label(line.policy), *plant_report.cells_of(line))
+    for line in found.lines(found.policies[0]):
+        first.add_row(line.world, *plant_report.cells_of(line))
+    means = Table("plant", title="mean bill against staying, %" + " ± standard error" * (width >= WIDE))
+    for name in found.policies:
+        means.add_column(plant_report.label(name).replace(" ", "\n"), justify="right")
+    for world in found.worlds:
+        lines = [found.line(name, world) for name in found.policies]
+        errors = [f" ± {100 * line.error:.1f}" if width >= WIDE else "" for line in lines]
+        texts = [plant_report.percent(line.mean) + error for line, error in zip(lines, errors, strict=True)]
+        means.add_row(world, *texts)
+    return [overall, first, means]
+
+
 def tables(found: Comparison, width: int) -> list[Table]:
-    """For a terminal of this width; a narrow one shows the mean over rho."""
+    """Make the tables for a terminal of this width; a narrow one shows the mean over rho."""
     shown = []
     for title, part in compare_report.groups(found).items():
         summary = Table("policy", title=f"cost over the optimum: {title}, {len(part.cells)} in all")

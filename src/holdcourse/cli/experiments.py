@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +29,7 @@ from holdcourse.mistakes import first_in_words
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
-Plan = TypeVar("Plan", bound=BaseModel)
+Plan = TypeVar("Plan", SyntheticPlan, WindPlan)
 SHOWN_IDENTITY = 8  # letters of it in a table
 LISTED = {"repetition": "rep."}  # headings of a list that is to fit 80 columns
 SCENE = ("problem", "rho", "start")  # what the runs of all policies share
@@ -130,7 +130,7 @@ def _reproduce(
 
 @contextmanager
 def executor_of(dask: str | None) -> Iterator[Executor | None]:
-    """The Dask cluster at this address, or None for our own processes."""
+    """Connect to the Dask cluster at this address; None stands for our own processes."""
     if dask is None:
         yield None
         return
@@ -142,7 +142,7 @@ def executor_of(dask: str | None) -> Iterator[Executor | None]:
 
 @contextmanager
 def resumable(out: Path) -> Iterator[None]:
-    """Within it, an interrupt says how to go on, and is exit code 1."""
+    """Say, when interrupted within, how to go on; the exit code is 1."""
     try:
         yield
     except KeyboardInterrupt:
@@ -169,7 +169,7 @@ def finish(reports: list[Report], notes: Console) -> None:
 
 
 def as_values(report: Report) -> dict[str, Any]:
-    """A report in JSON values."""
+    """Return a report in JSON values."""
     return {
         "folder": str(report.folder),
         "found": report.found,
@@ -187,13 +187,13 @@ def _changed(plan: Plan, changes: dict[str, Any]) -> Plan:
         made = type(plan).model_validate(dict(plan) | given)
     except ValidationError as error:
         raise InvalidInput(first_in_words(error)[1]) from None
-    for name in getattr(made, "policies", ()):
+    for name in made.policies:
         check_policy_name(name)
     return made
 
 
 def numbers_of(texts: Numbers, option: str) -> tuple[float, ...] | None:
-    """Comma-separated numbers; `option` is named in the error."""
+    """Read comma-separated numbers; `option` is named in the error."""
     names = names_of(texts)
     try:
         return None if names is None else tuple(dict.fromkeys(float(name) for name in names))

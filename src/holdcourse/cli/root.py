@@ -74,7 +74,7 @@ class LazyGroup(TyperGroup):
         self.commands = {name: LazyCommand(name, listed) for name, listed in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is meant, loaded."""
+        """Return the command that is meant, loaded."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if command is None else command.loaded, rest  # type: ignore[attr-defined]
 

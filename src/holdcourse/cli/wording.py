@@ -10,14 +10,14 @@ NEEDED = {"replay": "--policy cgp-lcb", "accept": "--reason ..."}  # options of 
 
 
 def options_of(command: Any) -> dict[str, str]:
-    """The options of a command and of those within it, by the names of their parameters."""
+    """Return the options of a command and of those within it, by the names of their parameters."""
     within = [*getattr(command, "commands", {}).values(), *getattr(command, "others", ())]
     own = {param.name: max(param.opts, key=len) for param in command.params if param.param_type_name == "option"}
     return OTHER_NAMES | {name: option for other in within for name, option in options_of(other).items()} | own
 
 
 def with_options(message: str, options: dict[str, str]) -> str:
-    """A message in which the parameters that it names, as in `high=500` or `high=`, are the options that they are."""
+    """Name the options of the command line in a message that names parameters, as in `high=500` or `high=`."""
 
     def option(found: re.Match[str]) -> str:
         has_value = not found[2] and re.match(r"[^\s,;.)]", message[found.end() :])

@@ -106,7 +106,7 @@ class HedgedMaker:
         return (ExpertCosts,)
 
     def rule_for(self, seed: int) -> Hedged:
-        """The rule of the run with this seed."""
+        """Return the rule of the run with this seed."""
         problem, m = self.policies[0].problem, len(self.policies)
         rules = tuple(policy.rule_for(_seed_of(seed, j)) for j, policy in enumerate(self.policies))
         weight = self.patience * float(problem.distances.max()) or 1.0
@@ -114,7 +114,7 @@ class HedgedMaker:
         return Hedged(problem, rules, star, tuple(policy.name for policy in self.policies))
 
     def describe(self) -> dict[str, Any]:
-        """What it makes, in JSON values."""
+        """Return what it makes, in JSON values."""
         experts = [policy.rule.describe() for policy in self.policies]
         return {"rule": "Hedged", "patience": self.patience, "experts": experts}
 
@@ -155,7 +155,7 @@ class Hedged:
         return Choice(state, probabilities, self._in_words(followed, after, choices[followed].words))
 
     def _in_words(self, followed: int, weights: Array, said: str) -> str:
-        """Which expert is followed, how much weight each has, and what the followed one says itself."""
+        """Return which expert is followed, how much weight each has, and what the followed one says itself."""
         if len(self.names) < 2:
             return said
         shares = ", ".join(f"{name} {weight:.0%}" for name, weight in zip(self.names, weights, strict=True))
@@ -169,7 +169,7 @@ class Hedged:
         return replace(state, action=int(action), arrays=arrays)
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         weight = float(self.star.weight[0])
         return {"rule": "Hedged", "weight": weight, "experts": [rule.describe() for rule in self.experts]}
 
@@ -179,7 +179,7 @@ class Hedged:
         return (ExpertCosts,)
 
     def _view(self, expert: int, view: View) -> View:
-        """The round as an expert sees it: by its own model."""
+        """Return the round as an expert sees it: by its own model."""
         if view.model is None:
             return view
         assert isinstance(view.model, ExpertCosts)  # as `asks` says
@@ -192,7 +192,7 @@ class Hedged:
         return replace(view, costs=costs, allowed=np.isfinite(costs), model=own)
 
     def _expected(self, view: View) -> Array:
-        """What the first expert's model expects of every action."""
+        """Return what the first expert's model expects of every action."""
         if view.model is None:
             return view.costs
         assert isinstance(view.model, ExpertCosts)
@@ -253,25 +253,25 @@ class Panel:
         return noise_variance_of(self.models[0])
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
-        """What the first model says; if another one must be shown the costs, those are what counts."""
+        """Return what the first model says; if another one must be shown the costs, those are what counts."""
         judge = next((model for model in self.models if model.needs_costs), self.models[0])
         return judge.estimate(context, shown if judge.needs_costs else None)
 
     def costs_at(self, contexts: ArrayLike) -> Array:
-        """Costs by the first expert's model."""
+        """Return the costs by the first expert's model."""
         return self._seat(0).costs_at(contexts)
 
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
-        """Costs by the first expert's model, at another optimism."""
+        """Return the costs by the first expert's model, at another optimism."""
         place, share = self.seats[0]
         return costs_with_optimism(self.models[place], contexts, optimism * share)
 
     def of_expert(self, expert: int) -> Costs | None:
-        """The costs as an expert sees them; None where its model must be shown them."""
+        """Return the costs as an expert sees them; None where its model must be shown them."""
         return None if self.models[self.seats[expert][0]].needs_costs else self._seat(expert)
 
     def expected_at(self, contexts: ArrayLike) -> Array | None:
-        """What the first expert's model expects; None where it must be shown the costs."""
+        """Return what the first expert's model expects; None where it must be shown the costs."""
         judge = self.models[self.seats[0][0]]
         return None if judge.needs_costs else costs_with_optimism(judge, contexts, 0.0)
 
@@ -298,7 +298,7 @@ class Panel:
         return Panel([model.copy() for model in self.models], self.seats)
 
     def state(self) -> Arrays:
-        """Everything learned, as arrays."""
+        """Return everything learned, as arrays."""
         arrays: Arrays = {}
         for j, model in enumerate(self.models):
             arrays |= prefixed(f"{j}.", model.state())
@@ -311,7 +311,7 @@ class Panel:
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What the models are, in JSON values."""
+        """Return what the models are, in JSON values."""
         seats = [list(seat) for seat in self.seats]
         return {"model": "Panel", "models": [model.describe() for model in self.models], "seats": seats}
 
@@ -324,11 +324,11 @@ class LessOptimistic:
     share: float
 
     def costs_at(self, contexts: ArrayLike) -> Array:
-        """Costs with the share of the optimism."""
+        """Return the costs with the share of the optimism."""
         return self.model.costs_at_optimism(contexts, self.share)
 
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
-        """Costs with `optimism` times the share."""
+        """Return the costs with `optimism` times the share."""
         return self.model.costs_at_optimism(contexts, optimism * self.share)
 
 

@@ -38,7 +38,7 @@ class Pilot:
         forecast: Any = None,
         shown: ArrayLike | None = None,
     ) -> tuple[Estimate, View]:
-        """What the model says about this context, and what the rule will see of it."""
+        """Return what the model says about this context, and what the rule will see of it."""
         estimate = self.model.estimate(context, shown)
         costs = estimate.costs if allowed is None else np.where(allowed, estimate.costs, np.inf)
         allowed = np.isfinite(costs)  # a model may forbid actions too
@@ -49,7 +49,7 @@ class Pilot:
         return estimate, View(costs, context, allowed, forecast, self.model)
 
     def decide(self, view: View) -> Choice:
-        """The rule's choice; the same as often as it is asked."""
+        """Return the rule's choice, the same as often as it is asked."""
         return self.rule.step(self.state, view)
 
     def accept(self, choice: Choice) -> None:
@@ -70,7 +70,7 @@ class Pilot:
         self.move_to(start)
 
     def arrays(self) -> Arrays:
-        """Everything that changes, as arrays."""
+        """Return everything that changes, as arrays."""
         state = self.state
         place = {"rule": np.array([state.action, state.round], dtype=np.int64)}
         return prefixed("rule.", state.arrays) | place | prefixed("model.", self.model.state())

@@ -80,14 +80,14 @@ class OnTree:
             object.__setattr__(self, "tree_seed", checked_seed(self.tree_seed, "tree_seed"))
 
     def rule_for(self, seed: int) -> MirrorDescent:
-        """The rule of the run with this seed."""
+        """Return the rule of the run with this seed."""
         tree = self.tree
         if tree is None:
             tree = frt_tree(self.problem, self.tau, seed if self.tree_seed is None else self.tree_seed)
         return MirrorDescent(self.problem, tree, self.kappa)
 
     def describe(self) -> dict[str, Any]:
-        """What it makes, in JSON values."""
+        """Return what it makes, in JSON values."""
         given = None if self.tree is None else tree_digest(self.tree)
         described = {"rule": "MirrorDescent", "tau": self.tau, "kappa": self.kappa}
         return described | {"tree": given, "tree_seed": self.tree_seed}
@@ -136,7 +136,7 @@ class Policy:
             )
 
     def rule_for(self, seed: int) -> Rule:
-        """The rule of the run with this seed."""
+        """Return the rule of the run with this seed."""
         return self.rule.rule_for(seed) if isinstance(self.rule, RuleMaker) else self.rule
 
     @cached_property
@@ -178,7 +178,7 @@ class Learning(TypedDict, total=False):
 
 
 def lower_bound(problem: Problem, learning: Learning) -> LowerBound:
-    """The cost model that the options of `Learning` describe."""
+    """Return the cost model that the options of `Learning` describe."""
     options = dict(learning)
     unknown = set(options) - set(Learning.__annotations__)
     if unknown:
@@ -202,7 +202,7 @@ def named(
     options: Mapping[str, Any],
     explanation: str = "",
 ) -> Policy:
-    """A policy of the table, called as the table says; `options` are those that it was made with."""
+    """Return a policy of the table, called as the table says; `options` are those that it was made with."""
     return Policy(registry.label_of(name), rule, costs, problem, (name, dict(options)), explanation)
 
 

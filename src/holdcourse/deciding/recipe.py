@@ -24,12 +24,12 @@ from holdcourse.movement.tree import Tree
 
 
 def hedged_of(problem: Problem, *, policies: Sequence[Mapping[str, Any]], patience: float) -> Policy:
-    """The hedge of a recipe, whose experts are recipes without a problem of their own."""
+    """Return the hedge of a recipe, whose experts are recipes without a problem of their own."""
     return hedged([make({**expert, "problem": problem.describe()}) for expert in policies], patience=patience)
 
 
 def describe(policy: Policy) -> dict[str, Any]:
-    """The recipe, in JSON values; `InvalidInput` where a part is known to Python only."""
+    """Return the recipe, in JSON values; `InvalidInput` where a part is known to Python only."""
     known = registry.names("problem")
     if policy.made_by is None or policy.made_by[0] not in known:
         raise InvalidInput(f"{policy.name} was not made by one of {', '.join(known)}; only Python can make it again")
@@ -39,7 +39,7 @@ def describe(policy: Policy) -> dict[str, Any]:
 
 
 def make(recipe: Mapping[str, Any], **changes: Any) -> Policy:
-    """The policy of a recipe; `changes` replace options."""
+    """Return the policy of a recipe; `changes` replace options."""
     maker = registry.entry_of(recipe["policy"], "problem").maker()
     options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | changes
     made = maker(Problem.from_data(recipe["problem"]), **options)

@@ -58,7 +58,7 @@ def recommended(
     fixed_action: int | None = None,
     **learning: Any,
 ) -> Policy:
-    """The policy we would run ourselves. The module's docstring says what it chooses, its `explanation` what it chose.
+    """Make the policy we would run ourselves. The module says what it chooses, its `explanation` what it chose.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _checked(history: Any, problem: Problem) -> History | None:
 
 
 def _fitted(problem: Problem, past: History | None, known: Learning, time: bool) -> list[str]:
-    """Fill in kernel, noise and prior mean as far as the history tells them; what was done, in sentences."""
+    """Fill in kernel, noise and prior mean as far as the history tells them; return what was done, in sentences."""
     count = 0 if past is None else len(past)
     words = [f"Given: {', '.join(['the problem', *_given(known, count, time)])}."]
     fits = isinstance(known.get("kernel", "auto"), str)
@@ -186,7 +186,7 @@ def _given(known: Learning, count: int, time: bool) -> list[str]:
 
 
 def _process_in_time(problem: Problem, past: History) -> KernelSum:
-    """A profile over the actions that stays, and a process around it that forgets: a first guess for the fit."""
+    """Return a profile over the actions that stays, and a process around it that forgets: a first guess for the fit."""
     from sklearn.gaussian_process.kernels import RBF, Matern
 
     axes = problem.actions.shape[1]
@@ -204,14 +204,14 @@ def _over_time(problem: Problem, interval: float, max_step: float | None, known:
 
 
 def _share(model: LowerBound) -> float:
-    """GP-MD's width in units of the model's."""
+    """Return GP-MD's width in units of the model's."""
     if isinstance(model.width, TheoryWidth) or model.width <= GP_MD_WIDTH:
         return 1.0
     return GP_MD_WIDTH / model.width
 
 
 def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool) -> int | None:
-    """The action of least cost in the history's contexts: by the model, or by what was measured where these are past.
+    """Return the action of least cost in the history's contexts: by the model, or as measured where these are past.
 
     None where a cost follows from measurements of all actions at once, which the history does not hold.
     """

@@ -40,7 +40,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from holdcourse.errors import InvalidInput
 
-Kind: TypeAlias = Literal["problem", "cells", "wind"]
+Kind: TypeAlias = Literal["problem", "cells", "wind", "plants"]
 Shown: TypeAlias = Literal["nothing", "measurements", "history", "costs", "hindsight"]
 Maker: TypeAlias = Callable[..., Any]
 
@@ -115,14 +115,14 @@ class Entry:
         return self.shown in ("costs", "hindsight")
 
     def maker(self, kind: Kind = "problem") -> Maker:
-        """What makes it for a kind of world."""
+        """Return what makes it for a kind of world."""
         if kind not in self.makers:
             raise InvalidInput(f"policy {self.name!r} cannot be made here; there are {', '.join(names(kind))}")
         made_by = self.makers[kind]
         return load(made_by) if isinstance(made_by, str) else made_by
 
     def options(self, kind: Kind = "problem") -> Options:
-        """The options that its maker takes beside the problem."""
+        """Return the options that its maker takes beside the problem."""
         from holdcourse.deciding.policy import Learning  # numbers, which the table alone does without
 
         parameters = list(inspect.signature(self.maker(kind)).parameters.values())[1:]  # the first is the problem
@@ -133,19 +133,20 @@ class Entry:
 
 
 def _ours() -> Iterable[Entry]:
-    """The policies of the package, in the order of legends and tables."""
+    """Return the policies of the package, in the order of legends and tables."""
     named, planning, wind = (
         "holdcourse.deciding.policy",
         "holdcourse.deciding.planning",
         "holdcourse.wind.policy.policies",
     )
     cells = "holdcourse.experiments.comparison"
+    rivals = "holdcourse.worlds.plants.rivals"
     yield Entry(
         "fixed",
         "Fixed",
         "The one setting that was best in the past: what would be chosen without a controller.",
         "history",
-        {"problem": f"{named}:fixed", "wind": f"{wind}:fixed"},
+        {"problem": f"{named}:fixed", "wind": f"{wind}:fixed", "plants": f"{rivals}:fixed_on_history"},
         "#737a82",
         UNMOVED,
         required=("history",),
@@ -271,9 +272,26 @@ def _ours() -> Iterable[Entry]:
         "Stationary",
         "Stays at the setting where the run begins: to compare with.",
         "nothing",
-        {"problem": f"{named}:stationary", "wind": f"{wind}:stationary"},
+        {"problem": f"{named}:stationary", "wind": f"{wind}:stationary", "plants": f"{rivals}:stay"},
         "#4a96a3",
         UNMOVED,
+    )
+    yield Entry(
+        "table",
+        "Table",
+        "A table of what was measured for each bin of the contexts; a move must earn within hours what it costs.",
+        "measurements",
+        {"plants": f"{rivals}:table"},
+        "#7a8b00",
+    )
+    yield Entry(
+        "operators",
+        "Operators",
+        "What operators did before: one setting, left now and then for another nearby.",
+        "nothing",
+        {"plants": f"{rivals}:operators"},
+        "#a8684f",
+        (1.0, 1.0, 4.0, 1.0),
     )
     yield Entry(
         "fixed-at",
@@ -321,7 +339,7 @@ def add(entry: Entry) -> Entry:
 
 
 def names(kind: Kind | None = None, *, shown: Collection[Shown] | None = None, ready: bool = False) -> list[str]:
-    """The names of the table, in its order.
+    """Return the names of the table, in its order.
 
     Parameters
     ----------
@@ -342,7 +360,7 @@ def names(kind: Kind | None = None, *, shown: Collection[Shown] | None = None, r
 
 
 def entry_of(name: str, kind: Kind | None = None) -> Entry:
-    """The entry of a name, an entry point or an import path; an error that names the nearest ones where there is none.
+    """Find the entry of a name, an entry point or an import path; an error names the nearest ones where there is none.
 
     Parameters
     ----------
@@ -361,29 +379,29 @@ def entry_of(name: str, kind: Kind | None = None) -> Entry:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a policy of this name is an entry point of an installed package, and none of the table."""
+    """Return whether a policy of this name is an entry point of an installed package, and none of the table."""
     return name not in TABLE and bool(entry_points(group=ENTRY_POINTS, name=name))
 
 
 def unknown(name: str, known: Collection[str]) -> InvalidInput:
-    """The error about a name that is not among those known."""
+    """Return the error about a name that is not among those known."""
     near = difflib.get_close_matches(name.lower().replace("_", "-"), known, 3, 0.75)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     return InvalidInput(f"policy {name!r} is not known{hint}; there are {', '.join(known)}")
 
 
 def label_of(name: str) -> str:
-    """How a policy is called in figures and tables; one that is not in the table, by its name."""
+    """Return how a policy is called in figures and tables; one that is not in the table, by its name."""
     return TABLE[name].label if name in TABLE else name
 
 
 def is_knowing(name: str) -> bool:
-    """Whether a policy knows more than a machine could measure; one that is not in the table does not."""
+    """Return whether a policy knows more than a machine could measure; one that is not in the table does not."""
     return name in TABLE and TABLE[name].knowing
 
 
 def colour_of(name: str) -> str:
-    """The colour of a policy; those without one of their own get others, by their place in the table or their name."""
+    """Return the colour of a policy; those without one get others, by their place in the table or their name."""
     if name in TABLE and TABLE[name].colour:
         return TABLE[name].colour
     plain = [other for other, entry in TABLE.items() if not entry.colour]
@@ -392,7 +410,7 @@ def colour_of(name: str) -> str:
 
 
 def load(source: str) -> Maker:
-    """What an import path names: ``package.module:name`` or ``folder/file.py:name``."""
+    """Return what an import path names: ``package.module:name`` or ``folder/file.py:name``."""
     module_name, colon, name = source.rpartition(":")
     if not colon:
         raise InvalidInput(f"{source!r} is no import path; write it like my_package.my_module:my_function")
@@ -410,7 +428,7 @@ def _from_package(module_name: str, source: str) -> Any:
 
 
 def _from_file(path: Path) -> Any:
-    """A module from a file; the same one whenever it is asked for, so that its classes are the same too."""
+    """Load a module from a file; the same one whenever it is asked for, so that its classes are the same too."""
     name = f"holdcourse_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]

@@ -48,7 +48,7 @@ _KEY_STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 
 
 def uniform(seed: int, round: int, lane: int = 0) -> float:  # noqa: A002
-    """A number from [0, 1); `lane` tells apart the numbers that different parties draw in one round."""
+    """Return a number from [0, 1); `lane` tells apart the numbers that different parties draw in one round."""
     # Philox4x64-10. numpy counts up before the first block, hence the 1.
     c0, c1, c2, c3 = 1, round, lane, 0
     k0, k1 = seed, 0
@@ -109,7 +109,7 @@ class RuleState:
     arrays: dict[str, Array]
 
     def uniform(self) -> float:
-        """The random number of this round, in [0, 1)."""
+        """Return the random number of this round, in [0, 1)."""
         return uniform(self.seed, self.round)
 
 
@@ -148,7 +148,7 @@ class Rule(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         ...
 
 
@@ -157,11 +157,11 @@ class RuleMaker(Protocol):
     """Makes the rule of a run from the run's seed; for rules that hold something random, such as a tree."""
 
     def rule_for(self, seed: int) -> Rule:
-        """The rule of the run with this seed."""
+        """Return the rule of the run with this seed."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What it makes, in JSON values."""
+        """Return what it makes, in JSON values."""
         ...
 
 
@@ -170,7 +170,7 @@ class ResumableRule(Rule, Protocol):
     """A rule that keeps what it knows when somebody moves it, or when an episode begins."""
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """The state elsewhere, with what is known."""
+        """Return the state elsewhere, with what is known."""
         ...
 
 
@@ -185,7 +185,7 @@ class DemandingRule(Protocol):
 
 
 def resumed(rule: Rule, state: RuleState, action: int) -> RuleState:
-    """The state of a rule that somebody moved: with what it knows where it can resume, begun again where not."""
+    """Return the state of a rule that somebody moved: with what it knows where it can resume, begun again where not."""
     if isinstance(rule, ResumableRule):
         return rule.resume(state, action)
     return rule.begin(action, state.seed, state.round)
@@ -212,7 +212,7 @@ class MirrorDescent:
         return Choice(RuleState(action, state.round + 1, state.seed, {"q": q}), after)
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {"rule": "MirrorDescent", "kappa": float(self.kappa), "tree": tree_digest(self.tree)}
 
 
@@ -231,7 +231,7 @@ class Greedy:
         return _certain(self.problem.n, state, int(np.argmin(view.costs)))
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {"rule": "Greedy"}
 
 
@@ -259,7 +259,7 @@ class Stay:
         return _certain(self.problem.n, state, _least(np.where(view.allowed, away, np.inf), state.action))
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {"rule": "Stay", "home": self.home}
 
 
@@ -286,7 +286,7 @@ class Proximal:
         )
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {"rule": "Proximal", "weight": self.weight}
 
 
@@ -311,17 +311,17 @@ class WorkFunction:
         return _certain(self.problem.n, replace(state, arrays={"work": work}), action)
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {"rule": "WorkFunction"}
 
 
 def tree_digest(tree: Tree) -> str:
-    """A short fingerprint of a tree."""
+    """Return a short fingerprint of a tree."""
     return hashlib.sha256(tree.to_json().encode()).hexdigest()[:16]
 
 
 def _least(costs: Array, here: int) -> int:
-    """The action of least cost; on a tie the present one, then the lowest index."""
+    """Return the action of least cost; on a tie the present one, then the lowest index."""
     action = int(np.argmin(costs))
     return here if costs[here] == costs[action] else action
 

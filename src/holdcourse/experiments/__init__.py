@@ -2,6 +2,7 @@
 
 from holdcourse.experiments.comparison import Comparison, ComparisonPlan
 from holdcourse.experiments.paper import SyntheticPlan, WindPlan
+from holdcourse.experiments.plant_comparison import PlantComparison, PlantPlan
 from holdcourse.experiments.plots import (
     plot_costs,
     plot_movement,
@@ -19,6 +20,8 @@ from holdcourse.experiments.runs import PolicyConfig, RunConfig, Scene, Sweep, W
 __all__ = [
     "Comparison",
     "ComparisonPlan",
+    "PlantComparison",
+    "PlantPlan",
     "PolicyConfig",
     "Report",
     "Results",

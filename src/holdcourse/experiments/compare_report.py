@@ -22,13 +22,13 @@ GROUPS = {"cells": EASY, "harder processes": HARD}
 
 
 def groups(found: Comparison) -> dict[str, Comparison]:
-    """The ordinary cells and the harder processes, as far as there are any."""
+    """Return the ordinary cells and the harder processes, as far as there are any."""
     parts = {title: found.select(processes) for title, processes in GROUPS.items()}
     return {title: part for title, part in parts.items() if part.cells}
 
 
 def as_values(found: Comparison) -> dict[str, Any]:
-    """For programs: every cell, and a line for each policy and group of cells."""
+    """Give programs every cell, and a line for each policy and group of cells."""
     lines = [{"group": title, **asdict(line)} for title, part in groups(found).items() for line in part.lines()]
     return {"seeds": list(found.seeds), "lines": lines, "cells": found.cell_rows()}
 
@@ -47,7 +47,7 @@ def write(found: Comparison, out: Path, say: Callable[[str], None] = lambda line
 
 
 def markdown(found: Comparison) -> str:
-    """The tables of a page such as docs/benchmark-table.md: a row for each policy."""
+    """Return the tables of a page such as docs/benchmark-table.md: a row for each policy."""
     pages = []
     for part in groups(found).values():
         processes = list(dict.fromkeys(process for process, _ in part.cells))
@@ -62,13 +62,13 @@ def markdown(found: Comparison) -> str:
 
 
 def means_of_process(part: Comparison, means: Any, process: str, *, together: bool = False) -> list[str]:
-    """The means of a process's cells, or their mean, as text."""
+    """Return the means of a process's cells, or their mean, as text."""
     own = [mean for mean, (here, _) in zip(means, part.cells, strict=True) if here == process]
     return [f"{mean:.2f}" for mean in ([sum(own) / len(own)] if together else own)]
 
 
 def picture(found: Comparison) -> Figure:
-    """A panel for each process: every policy's ratio, with standard errors, against rho."""
+    """Draw a panel for each process: every policy's ratio, with standard errors, against rho."""
     processes = list(dict.fromkeys(process for process, _ in found.cells))
     columns = min(5, len(processes))
     with drawing():

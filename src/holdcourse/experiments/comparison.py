@@ -64,7 +64,7 @@ def narrow_gp_md(problem: Problem, **learning: Any) -> Policy:
 
 
 def planner_and_gp_md(problem: Problem, **learning: Any) -> Policy:
-    """The hedge of the comparison."""
+    """Return the hedge of the comparison."""
     return hedged([planner(problem, **learning), narrow_gp_md(problem, **learning)])
 
 
@@ -75,12 +75,12 @@ class Forecast(Frozen):
 
     @classmethod
     def of(cls, policy: str) -> Forecast:
-        """The forecast that the policy of this name is shown."""
+        """Return the forecast that the policy of this name is shown."""
         kinds: dict[str, Any] = {"planner-forecast": "true", "planner-shuffled": "shuffled"}
         return cls(kind=kinds.get(policy, "none"))
 
     def shown(self, contexts: Array, seed: int) -> Callable[[int], Array | None]:
-        """A function from the round to the contexts forecast there; None where nothing is forecast."""
+        """Return a function from the round to the contexts forecast there; None where nothing is forecast."""
         if self.kind == "none":
             return lambda t: None
         order = np.arange(len(contexts))
@@ -105,7 +105,7 @@ class CellConfig(WorldConfig):
     hashes: dict[str, str] = Field(default_factory=dict)
 
     def scene(self, run: RunConfig) -> Scene:
-        """The landscape with this number, its contexts and the start."""
+        """Return the landscape with this number, its contexts and the start."""
         seed = self.seed_of(run)
         world = _landscape(seed, self.grid, self.contexts, run.rho)
         start = int(np.random.default_rng([seed, START]).integers(world.problem.n))
@@ -114,7 +114,7 @@ class CellConfig(WorldConfig):
         return Scene(world, world.context_sequence(process, rounds, seed), start)
 
     def policy(self, config: PolicyConfig, run: RunConfig, scene: Scene) -> Policy:
-        """The learner knows kernel, prior mean and noise, and which contexts there are."""
+        """Make the policy of a run; learners know kernel, prior mean and noise, and which contexts there are."""
         world = scene.world
         assert isinstance(world, SyntheticWorld)
         knows: dict[str, Any] = {"kernel": world.kernel, "noise_std": world.noise_std, "prior_mean": world.prior_mean}
@@ -125,7 +125,7 @@ class CellConfig(WorldConfig):
         return make_policy(config.name, world.problem, knows, config.options, config.source)
 
     def seed_of(self, run: RunConfig) -> int:
-        """The seed of a run is the number of its landscape."""
+        """Return the seed of a run is the number of its landscape."""
         return int(run.problem)
 
     def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Trace:
@@ -153,7 +153,7 @@ class CellConfig(WorldConfig):
 
 
 def worst_context(world: SyntheticWorld, action: int, random: np.random.Generator) -> int:
-    """The adversary: of five contexts drawn, the one in which the present action is worst beside the best one."""
+    """Be the adversary: of five contexts drawn, take the one in which the action is worst beside the best one."""
     drawn = random.choice(len(world.contexts), size=min(ADVERSARY_DRAWS, len(world.contexts)), replace=False)
     loss = world.landscape[drawn, action] - world.landscape[drawn].min(axis=1)
     return int(drawn[np.argmax(loss)])
@@ -193,11 +193,7 @@ class ComparisonPlan(Frozen):
     @field_validator("policies")
     @classmethod
     def _each_once(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
-        labels = [_label_and_source(text)[0] for text in policies]
-        if "" in labels:
-            raise ValueError(f"{policies[labels.index('')]!r} has no name; write it like mine=mine.py:mine")
-        check_names(labels)
-        return policies
+        return checked_policies(policies)
 
     @field_validator("processes")
     @classmethod
@@ -227,12 +223,12 @@ class ComparisonPlan(Frozen):
                 check_policy_name(policy.name, policy.source)
 
     def sweep(self) -> Sweep:
-        """All runs, landscape by landscape. A folder may hold those of several plans: their landscapes are the same."""
+        """List all runs, landscape by landscape. A folder may hold those of several plans, on the same landscapes."""
         policies = [policy_of(text) for text in self.policies]
         runs = [
             RunConfig(
                 experiment=process,
-                world=CellConfig(process=process, grid=self.grid, contexts=self.contexts, hashes=_hashes(policy)),
+                world=CellConfig(process=process, grid=self.grid, contexts=self.contexts, hashes=file_hashes(policy)),
                 policy=policy,
                 rho=rho,
                 problem=seed,
@@ -246,9 +242,18 @@ class ComparisonPlan(Frozen):
 
 
 def policy_of(text: str) -> PolicyConfig:
-    """A policy as it is named on the command line."""
+    """Return a policy as it is named on the command line."""
     label, source = _label_and_source(text)
     return PolicyConfig(name=label, source=source or None, options={"learning": True} if source else {})
+
+
+def checked_policies(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The policies as they were named; `ValueError` unless each has a name of its own."""
+    labels = [_label_and_source(text)[0] for text in texts]
+    if "" in labels:
+        raise ValueError(f"{texts[labels.index('')]!r} has no name; write it like mine=mine.py:mine")
+    check_names(labels)
+    return texts
 
 
 def _label_and_source(text: str) -> tuple[str, str]:
@@ -258,7 +263,8 @@ def _label_and_source(text: str) -> tuple[str, str]:
     return (text.rpartition(":")[2], text) if ":" in text else (text, "")
 
 
-def _hashes(policy: PolicyConfig) -> dict[str, str]:
+def file_hashes(policy: PolicyConfig) -> dict[str, str]:
+    """A hash of the file that a user's own policy comes from, by its name; of others, none."""
     path = Path("" if policy.source is None else policy.source.rpartition(":")[0])
     return {path.name: file_hash(path)} if path.suffix == ".py" and path.is_file() else {}
 
@@ -304,7 +310,7 @@ class Comparison:
 
     @classmethod
     def of(cls, rows: Iterable[Row], policies: Sequence[str], cells: Sequence[tuple[str, float]]) -> Comparison:
-        """The comparison that finished runs make."""
+        """Return the comparison that finished runs make."""
         found = {(row.policy, int(row.problem), (row.experiment, row.rho)): row.ratio for row in rows}
         everywhere = sorted({seed for _, seed, _ in found})
         whole = [s for s in everywhere if all((name, s, cell) in found for name in policies for cell in cells)]
@@ -313,7 +319,7 @@ class Comparison:
         return cls(tuple(policies), tuple(whole), tuple(cells), ratios)
 
     def select(self, processes: Sequence[str]) -> Comparison:
-        """The comparison in the cells of some processes only."""
+        """Return the comparison in the cells of some processes only."""
         kept = [k for k, (process, _) in enumerate(self.cells) if process in processes]
         return Comparison(self.policies, self.seeds, tuple(self.cells[k] for k in kept), self.ratios[:, :, kept])
 
@@ -323,7 +329,7 @@ class Comparison:
         return np.asarray(self.ratios.mean(axis=1))
 
     def lines(self) -> list[Line]:
-        """A line for each policy, over all cells."""
+        """Return a line for each policy, over all cells."""
         found = []
         for name, table in zip(self.policies, self.ratios, strict=True):
             apart = (table - self.ratios[0]).mean(axis=1)
@@ -341,7 +347,7 @@ class Comparison:
         return found
 
     def cell_rows(self) -> list[dict[str, Any]]:
-        """The means as flat dicts, one for each policy and cell."""
+        """Return the means as flat dicts, one for each policy and cell."""
         return [
             {
                 "policy": name,

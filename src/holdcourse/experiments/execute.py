@@ -130,7 +130,7 @@ class InThisProcess(Executor):
 
 @contextmanager
 def processes(workers: int) -> Iterator[Executor]:
-    """A pool of fresh processes; with one worker, this process."""
+    """Start a pool of fresh processes; with one worker, use this process."""
     if workers == 1:
         yield InThisProcess()
         return
@@ -157,12 +157,12 @@ def processes(workers: int) -> Iterator[Executor]:
 
 
 def available_processors() -> int:
-    """How many processors this process may use."""
+    """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _begin(ended: connection.Connection) -> None:
-    """In a worker: leave Ctrl-C to the parent, and end when the parent says so or is no more."""
+    """Prepare a worker: it leaves Ctrl-C to the parent, and ends when the parent says so or is no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

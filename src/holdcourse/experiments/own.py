@@ -151,7 +151,7 @@ class OwnWorld(WorldConfig):
     hashes: dict[str, str] = Field(default_factory=dict)
 
     def scene(self, run: RunConfig) -> Scene:
-        """The world, its contexts in turn, and where the run begins."""
+        """Return the world, its contexts in turn, and where the run begins."""
         base = _cached(f"{digest(self.model_dump(mode='json'))} {run.seed_for('function')}", self, run)
         world = _weighted(base, run.rho)
         kind: Any = self.contexts.process
@@ -168,7 +168,7 @@ class OwnWorld(WorldConfig):
         return Scene(world, contexts, start)
 
     def policy(self, config: PolicyConfig, run: RunConfig, scene: Scene) -> Policy:
-        """Ours by name; a user's own by entry point or import path."""
+        """Make one of ours by name; a user's own by entry point or import path."""
         world = scene.world
         assert isinstance(world, SyntheticWorld)
         source = None if config.source is None else self.located(config.source)
@@ -190,7 +190,7 @@ class OwnWorld(WorldConfig):
         return knows | {name: value for name, value in given.items() if value is not None}
 
     def problem(self) -> Problem:
-        """The actions and movement costs of the file."""
+        """Return the actions and movement costs of the file."""
         actions, movement = self.actions, self.movement
         points: Any = actions.values
         if actions.grid is not None:
@@ -221,7 +221,7 @@ class OwnWorld(WorldConfig):
         )
 
     def listed_contexts(self, run: RunConfig) -> Array:
-        """The contexts as they are given, shape (k, d)."""
+        """Return the contexts as they are given, shape (k, d)."""
         given = self.contexts
         if given.count is not None:
             random = np.random.default_rng(run.seed_for("function"))
@@ -232,12 +232,12 @@ class OwnWorld(WorldConfig):
         return values[:, None] if values.ndim == 1 else values
 
     def located(self, source: str) -> str:
-        """An import path; a file is looked for beside the sweep file."""
+        """Return an import path; a file is looked for beside the sweep file."""
         path, colon, name = source.rpartition(":")
         return f"{self.base / path}:{name}" if colon and path.endswith(".py") else source
 
     def used_files(self) -> list[str]:
-        """The files that belong to this world, as written."""
+        """Return the files that belong to this world, as written."""
         written = [self.actions.file, self.movement.file, self.costs.file, self.contexts.file]
         sources = [source.rpartition(":")[0] for source in (self.movement.function, self.costs.function) if source]
         return [name for name in written if name is not None] + [name for name in sources if name.endswith(".py")]
@@ -247,7 +247,7 @@ _WORLDS: OrderedDict[str, SyntheticWorld] = OrderedDict()
 
 
 def _cached(key: str, config: OwnWorld, run: RunConfig) -> SyntheticWorld:
-    """The world at rho = 1; the last few are kept, as one worker meets the same one often."""
+    """Return the world at rho = 1; the last few are kept, as one worker meets the same one often."""
     if key not in _WORLDS:
         _WORLDS[key] = _build(config, run)
         while len(_WORLDS) > 4:
@@ -325,5 +325,5 @@ def _kernel(kind: str, action: Any, context: Any, variance: float = 1.0) -> Kern
 
 
 def file_hash(path: Path) -> str:
-    """The hash of a file's content."""
+    """Return the hash of a file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:24]

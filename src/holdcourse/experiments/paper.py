@@ -52,7 +52,7 @@ class SyntheticConfig(WorldConfig):
     width: float = Field(default=2.0, ge=0)
 
     def scene(self, run: RunConfig) -> Scene:
-        """The function with this number; the same for all policies and all rho."""
+        """Return the function with this number; the same for all policies and all rho."""
         world = _function(self, run.seed_for("function"), run.rho)
         contexts = world.context_sequence("iid", run.rounds, run.seed_for("contexts"))
         random = np.random.default_rng(run.seed_for("start"))
@@ -60,7 +60,7 @@ class SyntheticConfig(WorldConfig):
         return Scene(world, contexts, start)
 
     def policy(self, config: PolicyConfig, run: RunConfig, scene: Scene) -> Policy:
-        """The learner knows kernel, prior mean and noise, and which contexts there are."""
+        """Make the policy of a run; learners know kernel, prior mean and noise, and which contexts there are."""
         world = scene.world
         assert isinstance(world, SyntheticWorld)
         knows: dict[str, Any] = {"contexts": world.contexts, "width": self.width}
@@ -99,7 +99,7 @@ class SyntheticPlan(Frozen):
 
     @classmethod
     def quick(cls) -> SyntheticPlan:
-        """A look in seconds: same figures, small numbers."""
+        """Return a look in seconds: same figures, small numbers."""
         return cls(
             rho=(0.5, 1.0, 2.0),
             rounds=100,
@@ -110,7 +110,7 @@ class SyntheticPlan(Frozen):
         )
 
     def sweep(self) -> Sweep:
-        """All runs of the plan, as a sweep."""
+        """Return all runs of the plan, as a sweep."""
         runs = [
             RunConfig(
                 experiment=experiment,
@@ -213,7 +213,7 @@ class WindConfig(WorldConfig):
     files: str | None = None
 
     def scene(self, run: RunConfig) -> Scene:
-        """The first `rounds` hours of the period."""
+        """Return the first `rounds` hours of the period."""
         time, speed, _ = _wind(self)
         if run.rounds > len(time):
             raise InvalidInput(f"{self.site.title} has {len(time)} hours of wind, not {run.rounds}; give fewer rounds=")
@@ -221,7 +221,7 @@ class WindConfig(WorldConfig):
         return Scene(world, world.hours[:, None], run.start or 0, world.energy.max(axis=1))
 
     def policy(self, config: PolicyConfig, run: RunConfig, scene: Scene) -> Policy:
-        """Learners learn the wind speed, with the paper's hyperparameters."""
+        """Make the policy of a run; learners learn the wind speed, with the paper's hyperparameters."""
         world = scene.world
         assert isinstance(world, WindWorld)
         mean = _wind(self)[2] if self.prior_mean is None else self.prior_mean
@@ -254,18 +254,18 @@ class WindPlan(Frozen):
 
     @classmethod
     def quick(cls) -> WindPlan:
-        """A look in seconds: same figures, small numbers."""
+        """Return a look in seconds: same figures, small numbers."""
         return cls(rho=(1.0, 4.0), rounds=120, repetitions=1, starts=(0, 12, 24))
 
     def on(self, folder: Path) -> WindPlan:
-        """The same on the paper's own files: its sites, months and altitudes."""
+        """Return the same on the paper's own files: its sites, months and altitudes."""
         found = _files(folder)
         sizes = [[path.name, path.stat().st_size] for path in found]
         changes = {"sites": PAPER_SITES, "altitudes": PAPER_ALTITUDES, "folder": folder, "files": digest(sizes)}
         return self.model_copy(update=changes)
 
     def sweep(self) -> Sweep:
-        """All runs of the plan, as a sweep."""
+        """Return all runs of the plan, as a sweep."""
         shared = {name: getattr(self, name) for name in ("altitudes", "movement", "prior_mean", "folder", "files")}
         worlds = [WindConfig(site=site, **shared) for site in self.sites]
         runs = [
@@ -291,7 +291,7 @@ class WindPlan(Frozen):
 
 @lru_cache(maxsize=8)
 def _wind(config: WindConfig) -> tuple[NDArray[np.datetime64], Array, float]:
-    """Times and speeds of the period, and the mean speed before it."""
+    """Return the times and speeds of the period, and the mean speed before it."""
     parts = _parts(config.folder, config.site.lat, config.site.lon)
     begin, altitudes = np.datetime64(config.site.begin, "s"), np.array(config.altitudes)
     outside: Literal["error", "clamp"] = "error" if config.folder is None else "clamp"

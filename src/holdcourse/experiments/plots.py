@@ -48,7 +48,7 @@ def plot_costs(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Cumulative cost over time: mean over runs, with a band of one standard error.
+    """Draw the cumulative cost over time: mean over runs, with a band of one standard error.
 
     Parameters
     ----------
@@ -76,12 +76,12 @@ def plot_costs(
 
 
 def plot_movement(results: Results, **options: object) -> Figure:
-    """Cumulative movement cost over time; options as in `plot_costs`."""
+    """Draw the cumulative movement cost over time; options as in `plot_costs`."""
     return plot_costs(results, quantity="movement", **options)  # type: ignore[arg-type]
 
 
 def plot_regret(results: Results, **options: object) -> Figure:
-    """Cumulative cost above the clairvoyant optimum; options as in `plot_costs`, without `policies`.
+    """Draw the cumulative cost above the clairvoyant optimum; options as in `plot_costs`, without `policies`.
 
     The optimum looks at the whole run, so a curve may dip below 0 on the way; at the end it cannot.
     """
@@ -99,7 +99,7 @@ def plot_rho(
     ax: Axes | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Cost at the end against rho.
+    """Draw the cost at the end against rho.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _finish(ax: Axes, title: str | None, *, alone: bool) -> None:
 
 
 def plot_trajectory(runs: Run | Mapping[str, Run], *, title: str | None = None) -> Figure:
-    """Where one or several runs went; the true costs of all actions lie in grey behind, if there are not too many.
+    """Draw where one or several runs went; the true costs of all actions lie in grey behind, if they are not too many.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def plot_trajectory(runs: Run | Mapping[str, Run], *, title: str | None = None) 
 def probabilities_of(
     policy: Policy, world: World, contexts: ArrayLike, start: int = 0, seed: int = 0
 ) -> tuple[Array, NDArray[np.int64]]:
-    """How probable every action was in every round, (T, n), and the action drawn, (T,); the run of `simulate`."""
+    """Say how probable every action was in every round, (T, n), and which was drawn, (T,); the run of `simulate`."""
     questions = map(Question, check_contexts(contexts, None))
     choices = [one.choice for one in run_rounds(Pilot(policy, start, seed), world, questions, seed)]
     table = np.array([choice.probabilities for choice in choices]).reshape(len(choices), world.problem.n)
@@ -201,7 +201,7 @@ def probabilities_of(
 def plot_probabilities(
     probabilities: ArrayLike, problem: Problem, actions: ArrayLike | None = None, *, title: str | None = None
 ) -> Figure:
-    """How probable every action was over time, and the one taken; see `probabilities_of`."""
+    """Return how probable every action was over time, and the one taken; see `probabilities_of`."""
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != problem.n:
         raise InvalidInput(f"probabilities must have shape (rounds, {problem.n}), got {table.shape}")
@@ -222,7 +222,7 @@ def plot_probabilities(
 
 
 def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None = None) -> Figure:
-    """A tree, the root on top; heights are distances to the leaves on a logarithmic scale."""
+    """Draw a tree, the root on top; heights are distances to the leaves on a logarithmic scale."""
     order = _leaf_order(tree)
     across = np.zeros(len(tree.parent))
     across[order] = np.arange(tree.n)
@@ -258,7 +258,7 @@ def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None =
 
 
 def _leaf_order(tree: Tree) -> list[int]:
-    """Leaves from left to right, so that no branches cross."""
+    """Return the leaves from left to right, so that no branches cross."""
     children = _children(tree)
     order, stack = [], [tree.root]
     while stack:
@@ -270,7 +270,7 @@ def _leaf_order(tree: Tree) -> list[int]:
 
 
 def _children(tree: Tree) -> dict[int, list[int]]:
-    """The vertices below each inner one."""
+    """Return the vertices below each inner one."""
     children: dict[int, list[int]] = {}
     for vertex, parent in enumerate(tree.parent.tolist()[:-1]):
         children.setdefault(parent, []).append(vertex)

@@ -12,14 +12,14 @@ from holdcourse.movement.problem import Problem
 
 
 def policy_names() -> list[str]:
-    """The policies of the table that a sweep can make: on any problem, and without options of their own."""
+    """Return the policies of the table that a sweep can make: on any problem, and without options of their own."""
     return registry.names("problem", ready=True)
 
 
 def make_policy(
     name: str, problem: Problem, learning: Mapping[str, Any], options: Mapping[str, Any], source: str | None = None
 ) -> Policy:
-    """The policy of this name.
+    """Return the policy of this name.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def check_policy_name(name: str, source: str | None = None) -> None:
 
 
 def runs_code(name: str, source: str | None = None) -> bool:
-    """Whether this policy is code that is not ours: of an import path, or of an entry point that is installed."""
+    """Return whether this policy is code that is not ours: of an import path, or of an installed entry point."""
     return source is not None or registry.is_installed(name)
 
 

@@ -89,7 +89,7 @@ def _table(grid: Grid) -> str:
 
 
 def synthetic_figures(results: Results, plan: SyntheticPlan) -> dict[str, Figure]:
-    """Figure 2: total cost over time at three rho, movement cost at two, total cost against rho."""
+    """Draw Figure 2: total cost over time at three rho, movement cost at two, total cost against rho."""
     three, two = _some(plan.rho, (0.5, 1.0, 2.0)), _some(plan.rho, (0.5, 2.0))
     with drawing():
         figure, axes = blank(2, 3)
@@ -103,7 +103,7 @@ def synthetic_figures(results: Results, plan: SyntheticPlan) -> dict[str, Figure
 
 
 def wind_figures(results: Results, plan: WindPlan) -> dict[str, Figure]:
-    """Figure 1, Figure 3 and the appendix figures 4 to 6, as far as there are sites for them."""
+    """Draw Figure 1, Figure 3 and the appendix figures 4 to 6, as far as there are sites for them."""
     sites = plan.sites
     middle, low = _nearest(plan.rho, 4.0), _nearest(plan.rho, 1.0)
     figures = {"figure-1": _figure_1(results, sites[0], middle), "figure-3": _figure_3(results, plan, middle, low)}
@@ -187,7 +187,7 @@ def _over_time(results: Results, site: WindSite, rho: float, quantity: str, titl
 
 
 def _some(have: tuple[float, ...], wanted: tuple[float, ...]) -> list[float]:
-    """The wanted weights, or the nearest that were run."""
+    """Return the wanted weights, or the nearest that were run."""
     return [_nearest(have, rho) for rho in wanted]
 
 
@@ -259,7 +259,7 @@ def write_reports(done: list[Reproduction], out: Path) -> Path:
 
 
 def synthetic_tables(results: Results, plan: SyntheticPlan) -> list[Grid]:
-    """Total cost and its ratio to the optimum, by rho and policy."""
+    """Return the total cost and its ratio to the optimum, by rho and policy."""
     what = "1 function" if plan.functions == 1 else f"{plan.functions} functions"
     return [
         cost_grid(results, OVER_TIME, f"mean total cost, {plan.rounds} rounds, {what}"),
@@ -269,7 +269,7 @@ def synthetic_tables(results: Results, plan: SyntheticPlan) -> list[Grid]:
 
 
 def wind_tables(results: Results, plan: WindPlan) -> list[Grid]:
-    """Net energy by rho and policy, one table per site that has results."""
+    """Return the net energy by rho and policy, one table per site that has results."""
     grids = [
         energy_grid(results, site.name, f"net energy in MWh, {site.title}, {plan.rounds} hours") for site in plan.sites
     ]

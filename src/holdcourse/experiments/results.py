@@ -78,7 +78,7 @@ class Results:
         problem: str | int | None = None,
         policies: Iterable[str] | None = None,
     ) -> Results:
-        """The runs that match all that is given."""
+        """Return the runs that match all that is given."""
         wanted = None if policies is None else set(policies)
         chosen = [
             k
@@ -101,7 +101,7 @@ class Results:
         return sorted({row.rho for row in self.rows})
 
     def cumulative(self, policy: str, quantity: Quantity = "total") -> Array:
-        """What a policy had paid after each round, shape (runs, rounds).
+        """Return what a policy had paid after each round, shape (runs, rounds).
 
         "net" is the gain less the movement, where costs come from gains (wind: net energy); "regret" is the total less
         that of the clairvoyant optimum.
@@ -117,7 +117,7 @@ class Results:
         return np.cumsum([self._per_round(k, quantity) for k in chosen], axis=1)
 
     def final(self, policy: str, quantity: Quantity = "total") -> Array:
-        """What a policy had paid at the end, shape (runs,)."""
+        """Return what a policy had paid at the end, shape (runs,)."""
         if quantity in ("total", "service", "movement"):
             return np.array([getattr(row, quantity) for row in self.rows if row.policy == policy])
         return np.asarray(self.cumulative(policy, quantity)[:, -1])
@@ -146,7 +146,7 @@ class Results:
         return {_scene(row): k for k, row in enumerate(self.rows) if row.policy == CLAIRVOYANT}
 
     def means(self) -> list[Mean]:
-        """Means over all runs of the same experiment, rho and policy."""
+        """Return the means over all runs of the same experiment, rho and policy."""
         groups: dict[tuple[str, float, str], list[Row]] = {}
         for row in self.rows:
             groups.setdefault((row.experiment, row.rho, row.policy), []).append(row)
@@ -154,7 +154,7 @@ class Results:
 
 
 def standard_error(values: Array) -> float:
-    """The standard error of the mean; 0 for a single value, which tells none."""
+    """Return the standard error of the mean; 0 for a single value, which tells none."""
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
@@ -197,7 +197,7 @@ class Grid:
     cells: dict[float, dict[str, tuple[float, float]]]
 
     def texts(self, *, errors: bool = True) -> list[list[str]]:
-        """The rows of text, one per rho, which is the first cell."""
+        """Return the rows of text, one per rho, which is the first cell."""
         largest = max((abs(mean) for row in self.cells.values() for mean, _ in row.values()), default=0.0)
         digits = digits_of(largest)
         return [
@@ -211,7 +211,7 @@ class Grid:
         return ["rho", *(label_of(name) for name in self.policies)]
 
     def shown(self, width: int) -> Table:
-        """The means, for a terminal of this width: a column for each policy, or a row where there are too many."""
+        """Show the means on a terminal of this width: a column for each policy, or a row where there are too many."""
         rows = [self.headings, *self.texts(errors=False)]
         columns = list(zip(*rows, strict=True))
         if 1 + sum(3 + max(map(len, column)) for column in columns) > width:
@@ -224,7 +224,7 @@ class Grid:
         return table
 
     def by_policy(self, width: int) -> list[Table]:
-        """A row for each policy, with errors; as many tables as this width needs for the columns of all rho."""
+        """Return a row for each policy, with errors; as many tables as this width needs for the columns of all rho."""
         names = [label_of(name) for name in self.policies]
         left = width - 4 - max(map(len, ["policy", *names]))
         groups: list[list[list[str]]] = [[]]
@@ -245,7 +245,7 @@ class Grid:
         return tables
 
     def as_json(self) -> dict[str, Any]:
-        """The grid in JSON values, for programs."""
+        """Return the grid in JSON values, for programs."""
         rows = [
             {"rho": rho, "policy": name, "mean": mean, "standard_error": error}
             for rho, row in self.cells.items()
@@ -257,7 +257,7 @@ class Grid:
 def cost_grid(
     results: Results, experiment: str, title: str, *, ratio: bool = False, order: Sequence[str] | None = None
 ) -> Grid:
-    """Mean total cost, or its ratio to the clairvoyant optimum; policies in this order, by default that of legends."""
+    """Show the mean total cost, or its ratio to the clairvoyant optimum; policies in this order, else the legends'."""
     chosen = results.select(experiment=experiment)
     cells: dict[float, dict[str, tuple[float, float]]] = {}
     for mean in chosen.means():
@@ -268,7 +268,7 @@ def cost_grid(
 
 
 def energy_grid(results: Results, problem: str, title: str) -> Grid:
-    """Mean net energy in MWh at one site."""
+    """Return the mean net energy in MWh at one site."""
     chosen = results.select(problem=problem)
     cells: dict[float, dict[str, tuple[float, float]]] = {}
     for rho in chosen.rhos:
@@ -278,12 +278,12 @@ def energy_grid(results: Results, problem: str, title: str) -> Grid:
 
 
 def digits_of(largest: float) -> int:
-    """Digits behind the point that numbers of one table are shown with, by the largest of them."""
+    """Return the digits behind the point that numbers of one table are shown with, by the largest of them."""
     return 2 if largest < 20 else 1 if largest < 1000 else 0
 
 
 def mean_rows(results: Results) -> list[dict[str, Any]]:
-    """All means as flat rows, for programs."""
+    """Return all means as flat rows, for programs."""
     return [asdict(mean) for mean in results.means()]
 
 

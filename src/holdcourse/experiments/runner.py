@@ -42,7 +42,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def shown(what: str, total: int, found: int = 0, console: Console | None = None) -> Iterator[Advance]:
-    """A progress bar; `found` runs were there before and do not count towards the rate."""
+    """Show a progress bar; `found` runs were there before and do not count towards the rate."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
         yield lambda runs: None
@@ -160,7 +160,7 @@ def run_sweep(
 
 
 def _found(runs: Iterable[RunConfig], folder: Folder) -> tuple[dict[str, Row], dict[str, str]]:
-    """Rows of the runs that are there, and the identities of files that are no use, with what is wrong with them."""
+    """Find the rows of the runs that are there, and the files that are no use, with what is wrong with them."""
     rows: dict[str, Row] = {}
     damaged: dict[str, str] = {}
     there = set(folder.identities())
@@ -176,7 +176,7 @@ def _found(runs: Iterable[RunConfig], folder: Folder) -> tuple[dict[str, Row], d
 
 
 def _scenes(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:
-    """Runs that share a scene go to one worker: they share the world and the clairvoyant optimum."""
+    """Put runs that share a scene together, for one worker: they share the world and the clairvoyant optimum."""
     scenes: dict[str, list[RunConfig]] = {}
     for run in runs:
         scenes.setdefault(run.group, []).append(run)
@@ -184,7 +184,7 @@ def _scenes(runs: Iterable[RunConfig]) -> list[list[RunConfig]]:
 
 
 def _executed(scenes: list[list[RunConfig]], executor: Executor) -> Iterable[list[Outcome]]:
-    """The outcomes of each scene, in the order in which they finish."""
+    """Return the outcomes of each scene, in the order in which they finish."""
     waiting, running = deque(scenes), dict[Future[list[Outcome]], list[RunConfig]]()
     try:
         while waiting or running:

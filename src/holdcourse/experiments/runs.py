@@ -98,7 +98,7 @@ class WorldConfig(Frozen, ABC):
         """The policy of a run."""
 
     def seed_of(self, run: RunConfig) -> int:
-        """The seed of a run's trees, draws and noise."""
+        """Return the seed of a run's trees, draws and noise."""
         return run.run_seed
 
     def play(self, policy: Policy, run: RunConfig, scene: Scene) -> Trace:
@@ -145,7 +145,7 @@ class RunConfig(Frozen):
         return digest(self.model_dump(mode="json", exclude={"policy", "repetition", "experiment"}))
 
     def seed_for(self, purpose: str) -> int:
-        """A seed for a purpose that all policies, rho, starts and repetitions share: the function, the contexts."""
+        """Make a seed for what all policies, rho, starts and repetitions share: the function, the contexts."""
         return _seed(purpose, self._shared)
 
     @property
@@ -159,13 +159,13 @@ class RunConfig(Frozen):
 
 
 def digest(description: Any) -> str:
-    """A short hash of JSON values."""
+    """Return a short hash of JSON values."""
     text = json.dumps(description, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _seed(*key: Any) -> int:
-    """A seed below 2^63, since some take no larger one."""
+    """Return a seed below 2^63, since some take no larger one."""
     entropy = int(digest(list(key)), 16)
     return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1
 

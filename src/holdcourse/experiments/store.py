@@ -90,11 +90,11 @@ class Folder:
         return digest(_read_manifest(self.manifest))
 
     def run_file(self, identity: str) -> Path:
-        """The file that a finished run is kept in."""
+        """Return the file that a finished run is kept in."""
         return self.path / "runs" / f"{identity}.npz"
 
     def failure_file(self, identity: str) -> Path:
-        """The file that the traceback of a failed run is kept in."""
+        """Return the file that the traceback of a failed run is kept in."""
         return self.path / "failed" / f"{identity}.txt"
 
     def open(self, sweep: Sweep, *, fresh: bool = False) -> None:
@@ -134,7 +134,7 @@ class Folder:
         return _row(state)
 
     def load(self, identity: str) -> tuple[Row, Arrays]:
-        """A finished run; `DamagedFile` if it does not hold what was written, `ForeignRun` if it is none of ours."""
+        """Read a finished run; `DamagedFile` if it holds not what was written, `ForeignRun` if it is none of ours."""
         path = self.run_file(identity)
         state, curves = archive.unpack(archive.read_file(path), str(path))
         try:
@@ -145,7 +145,7 @@ class Folder:
             raise DamagedFile(f"{path} is damaged: {error!r}") from None
 
     def identities(self) -> list[str]:
-        """The identities of all finished runs."""
+        """Return the identities of all finished runs."""
         return sorted(path.stem for path in (self.path / "runs").glob("*.npz"))
 
     def write_summary(self, rows: Iterable[Row]) -> None:
@@ -202,7 +202,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _difference(found: Any, wanted: Any, where: str = "") -> str:
-    """The first key in which two configurations differ."""
+    """Return the first key in which two configurations differ."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         for key in sorted({*found, *wanted}):
             if key not in found or key not in wanted or found[key] != wanted[key]:

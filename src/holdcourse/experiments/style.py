@@ -31,21 +31,21 @@ PANEL = (4.8, 3.6)  # inches
 
 
 def line_of(policy: str) -> dict[str, Any]:
-    """Colour, dashes and width of a policy, as the table of policies says."""
+    """Return the colour, dashes and width of a policy, as the table of policies says."""
     entry = registry.TABLE.get(policy)
     style: Any = (0, entry.dash) if entry and entry.dash else "-"
     return {"color": registry.colour_of(policy), "linestyle": style, **(entry.stroke if entry else {})}
 
 
 def in_order(policies: Sequence[str]) -> list[str]:
-    """Ours first, in the order of the table, then others by name."""
+    """Order names: ours first, in the order of the table, then others by name."""
     known = [name for name in registry.names() if name in policies]
     return known + sorted(name for name in policies if name not in known)
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Within it, matplotlib draws in our style; outside nothing changes."""
+    """Let matplotlib draw in our style within; outside nothing changes."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -57,7 +57,7 @@ def drawing() -> Iterator[None]:
 
 
 def blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = PANEL) -> tuple[Figure, list[Axes]]:
-    """A figure of panels, in reading order. No window is opened and no global state touched."""
+    """Make a figure of panels, in reading order. No window is opened and no global state touched."""
     from matplotlib.figure import Figure
 
     figure = Figure(
@@ -68,7 +68,7 @@ def blank(rows: int = 1, columns: int = 1, size: tuple[float, float] = PANEL) ->
 
 
 def shared_legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """One legend under all panels."""
+    """Put one legend under all panels."""
     entries: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):

@@ -101,7 +101,7 @@ class SweepFile(Frozen):
         return policies
 
     def code(self, base: Path) -> dict[Place, str]:
-        """What this file has Python run that is not ours: by its key, which function of which file or module."""
+        """Return what this file has Python run that is not ours: by its key, which function of which file or module."""
         found: dict[Place, str] = {}
         for section in ("movement", "costs"):
             source = getattr(self, section).function
@@ -113,7 +113,7 @@ class SweepFile(Frozen):
         return found
 
     def world(self, base: Path) -> OwnWorld:
-        """The world of this file, which lies in the folder `base`."""
+        """Return the world of this file, which lies in the folder `base`."""
         sections = {name: getattr(self, name) for name in ("actions", "movement", "costs", "contexts", "learner")}
         world = OwnWorld(**sections, base=base)
         files = {*world.used_files(), *(p.source.rpartition(":")[0] for p in self.policies if p.source is not None)}
@@ -124,7 +124,7 @@ class SweepFile(Frozen):
         return world.model_copy(update={"hashes": {k: file_hash(p) for k, p in sorted(there.items()) if p.is_file()}})
 
     def sweep(self, base: Path = Path()) -> Sweep:
-        """All runs that the file describes, as a sweep."""
+        """Return all runs that the file describes, as a sweep."""
         world = self.world(base)
         functions = 1 if self.costs.random is None else self.costs.random.functions
         starts: Sequence[int | None] = (None,)
@@ -154,7 +154,7 @@ class SweepFile(Frozen):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of a sweep file, for editors."""
+    """Return the JSON schema of a sweep file, for editors."""
     return SweepFile.model_json_schema()
 
 
@@ -232,7 +232,7 @@ class _about:  # noqa: N801 - reads as a statement
 
 
 def _spelled_code(source: str, base: Path) -> str:
-    """A source as a person can find it."""
+    """Return a source as a person can find it."""
     module, colon, name = source.rpartition(":")
     if not colon:
         return f"the entry point {name!r} of an installed package"
@@ -245,7 +245,7 @@ def _beside(path: Path, source: str) -> str:
 
 
 def _known_keys(place: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section at a place."""
+    """Return the keys of the section at a place."""
     model: Any = SweepFile
     for part in place:
         if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel):
@@ -256,7 +256,7 @@ def _known_keys(place: tuple[int | str, ...]) -> list[str]:
 
 
 def _section(annotation: Any) -> Any:
-    """The section class within an annotation such as ``RandomCosts | None`` or ``tuple[PolicyConfig, ...]``."""
+    """Return the section class within an annotation such as ``RandomCosts | None`` or ``tuple[PolicyConfig, ...]``."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return annotation if issubclass(annotation, BaseModel) else None
     found = (_section(part) for part in typing.get_args(annotation))
@@ -264,7 +264,7 @@ def _section(annotation: Any) -> Any:
 
 
 def _line_of(text: str, place: Sequence[int | str]) -> str:
-    """Where the key at a place stands, as ", line 3"; empty if it cannot be found in the text."""
+    """Return where the key at a place stands, as ", line 3"; empty if it cannot be found in the text."""
     wanted = [part for part in place if isinstance(part, str)]
     index = next((part for part in place if isinstance(part, int)), 0)
     table: list[str] = []

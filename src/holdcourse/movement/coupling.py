@@ -29,7 +29,7 @@ SUM_TOLERANCE = 1e-9  # a distribution may miss the sum 1 by this much
 
 
 def conditional(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int) -> Array:
-    """Probability of each next action, given the current one; shape (n,).
+    """Return the probability of each next action, given the current one; shape (n,).
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: fl
 
 
 def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
-    """Expected movement of the coupling, measured in the tree: the least that any coupling can have."""
+    """Return the expected movement of the coupling, measured in the tree: the least that any coupling can have."""
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")
     return float(transport.movement(before, after, tree.parent, tree.weight))
 

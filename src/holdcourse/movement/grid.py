@@ -54,7 +54,7 @@ class Grid:
         return np.stack([values.reshape(-1) for values in axes], axis=1)
 
     def index(self, **values: float) -> int:
-        """The action at exactly these axis values."""
+        """Return the action at exactly these axis values."""
         if set(values) != set(self.names):
             raise InvalidInput(f"index needs one value for each of {list(self.names)}, got {sorted(values)}")
         position = 0
@@ -106,5 +106,5 @@ def require_small(shape: tuple[int, ...]) -> None:
 
 
 def said(count: int) -> str:
-    """A count that people can read: large ones are rounded."""
+    """Return a count that people can read: large ones are rounded."""
     return str(count) if count < 10**15 else f"about 1e{len(str(count)) - 1}"

@@ -68,7 +68,7 @@ def check_metric(matrix: Array, *, directed: bool = False, seed: int = 0) -> Non
 
 
 def metric_closure(matrix: ArrayLike) -> Array:
-    """The cheapest route between every two actions: the largest metric that is nowhere above `matrix`.
+    """Return the cheapest route between every two actions: the largest metric that is nowhere above `matrix`.
 
     Infinite entries mean "no direct move". The result keeps the directions of an asymmetric matrix.
 
@@ -91,7 +91,7 @@ def metric_closure(matrix: ArrayLike) -> Array:
 
 
 def checked_square(matrix: Any) -> Array:
-    """A copy of the matrix, as floats; `InvalidInput` unless it is square."""
+    """Return a copy of the matrix, as floats; `InvalidInput` unless it is square."""
     square = float_array(matrix, "metric matrix")
     if square.ndim != 2 or square.shape[0] != square.shape[1] or square.size == 0:
         raise InvalidInput(f"the metric matrix must be square with one row per action, got shape {square.shape}")
@@ -99,7 +99,7 @@ def checked_square(matrix: Any) -> Array:
 
 
 def matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any]) -> Array:
-    """What a user's function says of every move, (n, n); 0 on the diagonal, where it is not asked."""
+    """Return what a user's function says of every move, (n, n); 0 on the diagonal, where it is not asked."""
     matrix = np.zeros((len(values), len(values)))
     for i, j in itertools.permutations(range(len(values)), 2):
         cost = metric(values[i], values[j])
@@ -113,7 +113,7 @@ def matrix_from_callable(metric: Callable[[Any, Any], float], values: list[Any])
 
 
 def with_fixed_cost(matrix: Array, fixed_cost: float) -> Array:
-    """Every move dearer by the same; staying is still free."""
+    """Make every move dearer by the same; staying is still free."""
     if fixed_cost:
         matrix = matrix + fixed_cost
         np.fill_diagonal(matrix, 0.0)

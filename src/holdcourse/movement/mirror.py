@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 def start(tree: Tree, action: int) -> Array:
-    """State of an episode that begins at `action`: certain there.
+    """Return the state of an episode that begins at `action`: certain there.
 
     Below vertices that cannot be reached the paper's inverse is undefined; there every leaf is equally likely.
     """
@@ -47,7 +47,7 @@ def start(tree: Tree, action: int) -> Array:
 
 
 def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array:
-    """One round: shift probability towards cheap actions, the less the farther they are.
+    """Shift probability towards cheap actions for one round, the less the farther they are.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
 
 
 def vertex_probabilities(tree: Tree, q: Array) -> Array:
-    """Probability of being below each vertex, shape (vertices,)."""
+    """Return the probability of being below each vertex, shape (vertices,)."""
     z: Array = descent.vertex_probabilities(q, tree.parent)
     return z
 
 
 def leaf_probabilities(tree: Tree, q: Array) -> Array:
-    """Probability of each action, shape (n,)."""
+    """Return the probability of each action, shape (n,)."""
     return vertex_probabilities(tree, q)[: tree.n]
 
 

@@ -45,15 +45,15 @@ class Moves(Protocol):
     """A problem's movement costs in the form that the kernels read."""
 
     def row(self, action: int) -> Array:
-        """What moving from `action` to each action costs, shape (n,)."""
+        """Return what moving from `action` to each action costs, shape (n,)."""
         ...
 
     def relax(self, values: Array) -> Array:
-        """The smallest values[y] + cost(y to x) over all y, for every x; shape (n,)."""
+        """Return the smallest values[y] + cost(y to x) over all y, for every x; shape (n,)."""
         ...
 
     def best_actions(self, costs: Array, lowest: Array, start: int) -> Indices:
-        """The cheapest path through costs (T, n) from `start` (-1: free)."""
+        """Return the cheapest path through costs (T, n) from `start` (-1: free)."""
         ...
 
 
@@ -121,7 +121,7 @@ class GridMoves:
 
     @classmethod
     def find(cls, problem: Problem) -> GridMoves | None:
-        """The grid that the actions fill, in whatever order they are listed; None where there is none."""
+        """Return the grid that the actions fill, in whatever order they are listed; None where there is none."""
         if problem.metric_name not in METRIC_NAMES:
             return None
         points = problem.coordinates
@@ -157,7 +157,7 @@ class GridMoves:
 
 
 def read_only(array: Array) -> Array:
-    """A view that is never written to: one type for the kernels, whatever the caller's array allows."""
+    """Return a view that is never written to: one type for the kernels, whatever the caller's array allows."""
     view = array.view()
     view.setflags(write=False)
     return view
@@ -197,7 +197,7 @@ class PricedPath:
 def optimal_path(
     costs: ArrayLike, problem: Problem, start: int | None = None, *, method: Method = "auto"
 ) -> PricedPath:
-    """The cheapest action sequence when all costs are known in advance.
+    """Return the cheapest action sequence when all costs are known in advance.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def optimal_path(
 
 
 def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: int | None = None) -> PricedPath:
-    """What a given action sequence costs, one action per row of `costs`; arguments as in `optimal_path`.
+    """Return what a given action sequence costs, one action per row of `costs`; arguments as in `optimal_path`.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def price_path(actions: ArrayLike, costs: ArrayLike, problem: Problem, start: in
 
 
 def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, episodes: int = 1) -> int | None:
-    """The one action that would have been the cheapest to keep in all rounds, the way there included.
+    """Return the one action that would have been the cheapest to keep in all rounds, the way there included.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
 
 
 def work_function(costs: ArrayLike, problem: Problem, start: int) -> PricedPath:
-    """The work function algorithm: an online rule that knows each round's costs, and no future ones.
+    """Run the work function algorithm: an online rule that knows each round's costs, and no future ones.
 
     The work function w_t(x) is the cost of the cheapest path that serves rounds 1..t and ends at x:
     w_t(x) = min over y of w_{t-1}(y) + c_t(y) + d(y, x). Round t is served at the x that minimises
@@ -339,7 +339,7 @@ def work_function_step(
     action: int,
     moves: Moves,
 ) -> tuple[Array, int]:
-    """One round of `work_function`: the work function and the action before it, to those after it.
+    """Take one round of `work_function`: from the work function and the action before it to those after it.
 
     Start with ``moves.row(start), start``. The smallest cost of each round is left out of the work function; it
     would shift all of it and change no decision. Nothing is checked here.
@@ -353,7 +353,7 @@ def work_function_step(
 
 
 def _checked_costs(costs: ArrayLike, problem: Problem) -> tuple[Array, Array]:
-    """The costs (T, n), read-only, and the smallest of each round."""
+    """Return the costs (T, n), read-only, and the smallest of each round."""
     try:
         checked = np.ascontiguousarray(costs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -379,7 +379,7 @@ def _checked_costs(costs: ArrayLike, problem: Problem) -> tuple[Array, Array]:
 
 
 def _priced(actions: Indices, costs: Array, problem: Problem, start: int | None) -> PricedPath:
-    """The bill of a path; the same arithmetic whichever method found it."""
+    """Return the bill of a path; the same arithmetic whichever method found it."""
     with np.errstate(over="ignore"):  # noticed below
         service = float(costs[np.arange(len(actions)), actions].sum())
     stops = actions if start is None else np.concatenate([np.array([start], dtype=np.int64), actions])

@@ -143,13 +143,13 @@ class Problem:
         return _frozen((self.distances + self.distances.T) / 2) if self.directed else self.distances
 
     def distance(self, i: int, j: int) -> float:
-        """What the move from action i to action j costs."""
+        """Return what the move from action i to action j costs."""
         self.check_action(i)
         self.check_action(j)
         return float(self.move_costs(np.array([i]), np.array([j]))[0])
 
     def move_costs(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> Array:
-        """What each of several moves costs, from before[k] to after[k]; shape (k,)."""
+        """Return what each of several moves costs, from before[k] to after[k]; shape (k,)."""
         if "distances" in self.__dict__ or self.n <= MATRIX_ACTIONS:
             moved: Array = self.distances[before, after]
             return moved
@@ -159,7 +159,7 @@ class Problem:
         return np.asarray(np.linalg.norm(apart, ord=norm, axis=1) + self.fixed_cost * (before != after))
 
     def value(self, action: int) -> Any:
-        """The action in the user's words: its label, its named grid values, or its coordinates."""
+        """Return the action in the user's words: its label, its named grid values, or its coordinates."""
         self.check_action(action)
         if self.labels is not None:
             return self.labels[action]
@@ -174,7 +174,7 @@ class Problem:
             check_index(action, self.n)
 
     def describe(self) -> dict[str, Any]:
-        """The problem in JSON values, from which `from_data` makes an equal one."""
+        """Return the problem in JSON values, from which `from_data` makes an equal one."""
         named = self.metric_name in METRIC_NAMES
         return {
             "actions": self.actions.tolist(),
@@ -243,7 +243,7 @@ def _checked_coordinates(actions: Any) -> Array:
 
 
 def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[list[Any], Array, Sequence[Any] | None]:
-    """What the callable is asked about, coordinates, and labels. Things without coordinates label themselves."""
+    """Return what the callable is asked about, coordinates, and labels. Things without coordinates label themselves."""
     count = actions.size if isinstance(actions, Grid) else len(actions) if hasattr(actions, "__len__") else 0
     require_matrix_fits(count)  # before a value is made for each action
     if isinstance(actions, Grid):

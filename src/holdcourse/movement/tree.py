@@ -105,13 +105,13 @@ class Tree:
         return int(edges.max())
 
     def distance(self, i: int, j: int) -> float:
-        """Weight of the path between the leaves of actions i and j."""
+        """Return the weight of the path between the leaves of actions i and j."""
         for action in (i, j):
             check_index(action, self.n)
         return float(trees.tree_distance(self.parent, self.weight, i, j))
 
     def distances(self) -> Array:
-        """All distances between actions in the tree, shape (n, n)."""
+        """Return all distances between actions in the tree, shape (n, n)."""
         out: Array = trees.tree_distances(self.parent, self.weight, self.n)
         return out
 
@@ -124,7 +124,7 @@ class Tree:
         return Stretch(*trees.stretch(self.parent, self.weight, problem.symmetric_distances))
 
     def draw(self, problem: Problem | None = None) -> str:
-        """The tree as text, one vertex a line; actions by their values when the problem is given."""
+        """Return the tree as text, one vertex a line; actions by their values when the problem is given."""
         lines = []
 
         def visit(vertex: int, lead: str, branch: str, below: str) -> None:
@@ -144,7 +144,7 @@ class Tree:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """The tree as JSON text; `from_json` gives back exactly the same numbers."""
+        """Return the tree as JSON text; `from_json` gives back exactly the same numbers."""
         return json.dumps(
             {"format": JSON_FORMAT, "tau": self.tau, "parent": self.parent.tolist(), "weight": self.weight.tolist()}
         )

@@ -62,7 +62,7 @@ class PowerCurve:
         object.__setattr__(self, "_at_knots", list(pieces))
 
     def power(self, speed: ArrayLike) -> Array:
-        """Net power in kW at each speed; 0 below cut-in and above cut-out."""
+        """Return the net power in kW at each speed; 0 below cut-in and above cut-out."""
         v = np.asarray(speed, dtype=np.float64)
         if self._cubic is not None:
             c1, c2 = self._cubic
@@ -76,7 +76,7 @@ class PowerCurve:
         return np.asarray(made)
 
     def extremes(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """Least and largest power while the speed lies between low and high (both (n,)); negative speeds count as 0."""
+        """Find least and largest power for speeds between low and high (both (n,)); negative speeds count as 0."""
         if low is high:  # a point, not an interval
             made = self.power(np.maximum(low, 0.0))
             return made, made
@@ -91,7 +91,7 @@ class PowerCurve:
         return least, most
 
     def describe(self) -> dict[str, Any]:
-        """What the curve is, in JSON values."""
+        """Return what the curve is, in JSON values."""
         best = float(self.power(self.knots).max())
         described = {"name": self.name, "rated_speed": self.rated_speed, "largest_power": best}
         return described | {"digest": self.digest}
@@ -107,7 +107,7 @@ class PowerCurve:
 def paper_curve(
     rated_speed: float = RATED_SPEED, cut_in: float = 0.0, cut_out: float = math.inf, *, c1: float = C1, c2: float = C2
 ) -> PowerCurve:
-    """The paper's curve, P(V) = c1 min(V, Vr)^3 - c2 V^2.
+    """Return the paper's curve, P(V) = c1 min(V, Vr)^3 - c2 V^2.
 
     It is not monotone: it falls to a small negative minimum at 2 c2 / (3 c1), rises to its peak at the rated speed and
     falls after it.
@@ -130,7 +130,7 @@ def paper_curve(
 def table_curve(
     speed: ArrayLike, power: ArrayLike, cut_in: float | None = None, cut_out: float | None = None, name: str = "table"
 ) -> PowerCurve:
-    """A curve from points of a machine's data sheet, straight lines between them.
+    """Return a curve from points of a machine's data sheet, straight lines between them.
 
     Below the first speed and above the last one (or outside cut-in and cut-out) it makes nothing.
     """
@@ -147,7 +147,7 @@ def table_curve(
 
 
 def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
-    """A power table from a CSV file: speed in m/s and power in kW, with or without a header line."""
+    """Read a power table from a CSV file: speed in m/s and power in kW, with or without a header line."""
     path = Path(path)
     pairs = []
     try:
@@ -167,7 +167,7 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
 
 
 def movement_cost(movement: str | float, rated_speed: float = RATED_SPEED) -> float:
-    """What one metre of altitude costs, in kWh: "paper" (as printed), "physical" (1/60 of it), or a number."""
+    """Return what one metre of altitude costs, in kWh: "paper" (as printed), "physical" (1/60 of it), or a number."""
     if isinstance(movement, str):
         if movement not in MOVEMENT_FACTORS:
             raise InvalidInput(
@@ -201,7 +201,7 @@ class EnergyCosts:
     scale: float  # rho times the hours of one round
 
     def __call__(self, low: Array, high: Array) -> Array:
-        """Least cost of each altitude when the wind at every altitude lies between low and high."""
+        """Return the least cost of each altitude when the wind at every altitude lies between low and high."""
         least, most = self.curve.extremes(low, high)
         return np.asarray(self.scale * (least.max() - most))
 
@@ -299,7 +299,7 @@ class WindWorld:
         return costs
 
     def measure(self, round: int, context: Any, action: int, noise: float) -> float:  # noqa: A002
-        """The gauge: wind speed where the turbine is, and only there."""
+        """Measure the wind speed where the turbine is, and only there."""
         return float(self.speed[round, action])
 
 
@@ -312,7 +312,7 @@ def wind_world(
     rho: float = 1.0,
     movement: str | float | tuple[float, float] = "paper",
 ) -> WindWorld:
-    """A wind world with the paper's machine unless told otherwise.
+    """Return a wind world with the paper's machine unless told otherwise.
 
     `movement` is "paper", "physical", kWh per metre, or a pair: kWh per metre up and down.
     """

@@ -1,4 +1,4 @@
-"""What a plan believes of the contexts to come: a chain learned from those seen, and forecasts.
+"""What a plan believes of the rounds to come: a chain learned from the contexts seen, forecasts, what will be allowed.
 
 The chain says which context follows which, in bounded memory. It is what the planning rule remembers, together with
 what is believed and planned in each of its contexts (`Table`) and how well forecasts did (`ForecastScores`).
@@ -36,12 +36,16 @@ from holdcourse.checks import is_finite
 from holdcourse.deciding.rules import RuleState, View
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
+from holdcourse.learning.kernels import AnyKernel
 
 Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 
 SAME = 0.02  # correlation lengths; costs of such contexts differ by 2 % of a deviation
 LENDING = 0.15  # correlation lengths over which contexts lend each other their transitions
 SHARE_OF_RANGE = 0.2  # correlation length as a share of the range seen, where nobody gives one
+DROP = float(np.exp(-0.5))  # correlation at one correlation length: that of a squared exponential at its length scale
+MASK_MEMORY = 0.8  # an action that was allowed in less than half of the last rounds, by this fading, is out of the plan
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Closeness:
 
     @classmethod
     def of(cls, scale: Any = None, period: Any = None) -> Closeness:
-        """From what a user gives: numbers or lists, one entry per axis."""
+        """Make it from what a user gives: numbers or lists, one entry per axis."""
         scales = None if scale is None else tuple(_checked("context_scale", s) for s in np.atleast_1d(scale).tolist())
         if period is None:
             return cls(scales)
@@ -70,7 +74,7 @@ class Closeness:
         return cls(scales, tuple(None if p is None else _checked("period", p) for p in entries))
 
     def distances(self, points: Array, others: Array, seen: Array) -> Array:
-        """From each of k points to each of l others, in correlation lengths, (k, l); `seen` says what the range is."""
+        """Measure from each of k points to each of l others, in correlation lengths, (k, l); `seen` gives the range."""
         apart = points[:, None, :] - others[None, :, :]
         dimension = points.shape[1]
         periods = self._axes(self.period, dimension, "period") if self.period is not None else (None,) * dimension
@@ -157,7 +161,7 @@ class Chain:
         )
 
     def transitions(self, apart: Array, stay: float) -> Array:
-        """Probabilities of what follows each representative, (k, k), given their distances `apart`."""
+        """Return the probabilities of what follows each representative, (k, k), given their distances `apart`."""
         lent = np.exp(-0.5 * (apart / LENDING) ** 2)
         probabilities: Array = minplus.transition_probabilities(self.counts, lent, stay)
         return probabilities
@@ -181,6 +185,33 @@ class Extended:
     new: bool
 
 
+def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
+    """Return where a kernel's correlation of contexts falls to exp(-1/2), per axis; infinite where it never does.
+
+    None if the kernel does not look at contexts, or does not say how many axes they have.
+    """
+    if not kernel.uses_context:
+        return None
+    dimension = kernel.context_dimension or 1  # one length scale for all axes: any one axis tells it
+    steps = np.logspace(-6.0, 6.0, 2401)
+    lengths = []
+    for axis in range(dimension):
+        probes = np.zeros((len(steps), dimension))
+        probes[:, axis] = steps
+        origin = np.zeros((1, dimension))
+        covariance = sum(part.variance * part.context_covariance(origin, probes)[0] for part in kernel.parts)
+        variance = sum(part.variance * part.context_variances(origin)[0] for part in kernel.parts)
+        correlation = np.asarray(covariance) / variance
+        below = np.flatnonzero(correlation < DROP)
+        if not len(below) or below[0] == 0:  # never, or at once
+            lengths.append(float(steps[0]) if len(below) else float("inf"))
+            continue
+        last = slice(below[0] - 1, below[0] + 1)
+        length = np.interp(DROP, correlation[last][::-1], steps[last][::-1])
+        lengths.append(float(f"{length:.3g}"))  # no more is meant
+    return lengths
+
+
 def _checked(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
         raise InvalidInput(f"{what} must be positive, got {plain(value)!r}")
@@ -190,7 +221,7 @@ def _checked(what: str, value: Any) -> float:
 
 
 def alikeness(apart: Array, power: float = 2.0) -> Array:
-    """Correlation of the costs of contexts that are so many correlation lengths apart, to a power."""
+    """Return the correlation of the costs of contexts that are so many correlation lengths apart, to a power."""
     return np.asarray(np.exp(-0.5 * power * apart**2))
 
 
@@ -203,7 +234,7 @@ PRIOR_CLOSENESS = (0.98, 0.5)
 
 
 def read_forecast(forecast: Any, dimension: int) -> tuple[Array, Array]:
-    """Contexts (h, d) and confidences (h,) of the next rounds; none where there is no forecast."""
+    """Return the contexts (h, d) and confidences (h,) of the next rounds; none where there is no forecast."""
     if forecast is None or np.size(forecast) == 0:
         return np.zeros((0, dimension)), np.zeros(0)
     rows = check_contexts(forecast, None, "forecast")[:LEADS]
@@ -277,7 +308,7 @@ class ForecastScores:
         return ForecastScores(np.concatenate([newest, self.forecasts[:-1]]), self.contexts, self.closeness)
 
     def trust(self) -> Array:
-        """How far to believe each lead, (LEADS,)."""
+        """Return how far to believe each lead, (LEADS,)."""
         weight = self.closeness[:, 0] + PRIOR_ROUNDS
         forecast, chain = ((self.closeness[:, 1 + i] + PRIOR_ROUNDS * PRIOR_CLOSENESS[i]) / weight for i in range(2))
         return np.clip((forecast - chain) / np.maximum(1.0 - chain, 1e-9), 0.0, 1.0)
@@ -303,7 +334,7 @@ class Table:
     refreshed: Array
 
     def row(self, index: int) -> tuple[Array, Array]:
-        """Expected costs and spread of one representative."""
+        """Return the expected costs and spread of one representative."""
         return self.expected[index], self.spread[index]
 
     def with_row(self, index: int, nearest: int, new: bool) -> Table:
@@ -369,3 +400,14 @@ class Memory:
             "past": scores.contexts,
             "closeness": scores.closeness,
         }
+
+
+def available_after(available: Array, allowed: Mask) -> Array:
+    """Return how often each action was allowed lately, from 0 to 1, after one more round."""
+    return np.asarray(MASK_MEMORY * available + (1 - MASK_MEMORY) * allowed)
+
+
+def out_of_plan(available: Array) -> Mask | None:
+    """Return the actions not to count on; None where that is none of them, or all."""
+    out = available < 0.5
+    return out if out.any() and not out.all() else None

@@ -27,81 +27,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse._numeric import minplus
 from holdcourse.checks import whole_number
+from holdcourse.deciding.planning.beliefs import available_after, out_of_plan
+from holdcourse.deciding.planning.plan import Steps
 from holdcourse.deciding.rules import Choice, RuleState, View
-from holdcourse.errors import InvalidInput, NoActionLeft, plain
+from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import ForecastCosts, OptimisticCosts, Outlook
 from holdcourse.learning.history import check_context, check_contexts
-from holdcourse.movement import offline
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
-
-MASK_MEMORY = 0.8  # an action that was allowed in less than half of the last rounds, by this fading, is out of the plan
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """The moves of a problem, none dearer than `max_step`."""
-
-    problem: Problem
-    max_step: float | None = None
-
-    def backed_up(self, onward_costs: Array) -> Array:
-        """The smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x; shape (k, n)."""
-        out = np.empty_like(onward_costs)
-        moves = self.moves
-        if isinstance(moves, offline.GridMoves):
-            minplus.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
-        else:
-            minplus.backup_matrix(onward_costs, *self._into, self.max_step is None, out)
-        return out
-
-    def best(self, here: int, total: Array, allowed: Mask) -> int:
-        """The allowed action of least move and total cost, (n,); staying where it is as good."""
-        row = self.moves.row(here)
-        reachable = allowed if self.max_step is None else allowed & (row <= self.max_step)
-        if not reachable.any():
-            raise NoActionLeft(
-                f"no allowed action is within max_step={self.max_step:g} of action {here}; allow it, a nearer one, or "
-                "raise max_step"
-            )
-        costs = np.where(reachable, total, np.inf)
-        return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
-
-    @cached_property
-    def moves(self) -> offline.Moves:
-        """What moving costs, in the form that the kernels read."""
-        return offline.movement(self.problem, "auto" if self.max_step is None else "pruned")
-
-    @cached_property
-    def reach(self) -> float:
-        """A cost that no move exceeds."""
-        if self.problem.directed:
-            return float(self.problem.distances.max())
-        return 2.0 * float(self.moves.row(0).max())
-
-    @cached_property
-    def _into(self) -> tuple[Array, Array]:
-        """Movement costs by where they lead, and the cheapest move into each action."""
-        into = self.problem.distances.T.copy()  # the kernels read rows
-        if self.max_step is not None:
-            into[into > self.max_step] = np.inf
-        return into, minplus.nearest_move(into)
-
-
-def available_after(available: Array, allowed: Mask) -> Array:
-    """How often each action was allowed lately, from 0 to 1, after one more round."""
-    return np.asarray(MASK_MEMORY * available + (1 - MASK_MEMORY) * allowed)
-
-
-def out_of_plan(available: Array) -> Mask | None:
-    """The actions not to count on; None where that is none of them, or all."""
-    out = available < 0.5
-    return out if out.any() and not out.all() else None
-
 
 LEADS = 24  # rounds ahead that a forecast is used for
 REMEMBERED = 72  # rounds whose forecasts are kept to be compared with what was measured
@@ -128,7 +63,7 @@ class IssuedForecasts:
 
     @classmethod
     def nothing(cls, n: int) -> IssuedForecasts:
-        """What is known before the first forecast."""
+        """Return what is known before the first forecast."""
         unknown = np.full((LEADS, LEADS, n + 1), np.nan)
         return cls(unknown[0, :, 0].copy(), unknown, np.full((REMEMBERED, 2 + LEADS), np.nan))
 
@@ -160,7 +95,7 @@ class IssuedForecasts:
         return IssuedForecasts(np.append(now, self.issued[:-1]), np.concatenate([newest, self.tables[:-1]]), self.said)
 
     def about(self, times: Array, interval: float) -> Outlook:
-        """The newest word on each of k times, (k,)."""
+        """Return the newest word on each of k times, (k,)."""
         leads = np.zeros(len(times), dtype=np.int64)
         rows = np.full((len(times), self.tables.shape[2]), np.nan)
         for k, time in enumerate(times.tolist()):
@@ -179,7 +114,7 @@ class IssuedForecasts:
         return IssuedForecasts(self.issued, self.tables, np.vstack([row, self.said[:-1]]))
 
     def _leads(self, time: float, interval: float) -> list[tuple[int, int]]:
-        """Each forecast that covers a time: how old it is in the list, and by how many rounds it was ahead."""
+        """Return each forecast that covers a time: how old it is in the list, and by how many rounds it was ahead."""
         ahead = np.where(np.isfinite(self.issued), (time - self.issued) / interval, 0.0)
         leads = np.rint(ahead)
         covers = (leads >= 1) & (leads <= LEADS) & (np.abs(ahead - leads) < 0.25)
@@ -284,7 +219,7 @@ class Lookahead:
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, words)
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {
             "rule": "Lookahead",
             "horizon": int(self.horizon),
@@ -306,7 +241,7 @@ class Lookahead:
         return (issued or IssuedForecasts.nothing(self.problem.n)).with_forecast(now, view.forecast)
 
     def _costs(self, view: View, now: float, issued: IssuedForecasts | None) -> Array:
-        """What every action is predicted to cost in each round of the plan, (horizon, n)."""
+        """Return what every action is predicted to cost in each round of the plan, (horizon, n)."""
         times = np.asarray(now + self.interval * np.arange(self.horizon))
         if view.model is None:  # costs that are shown are known for the present round only
             table = np.repeat(view.costs[None], self.horizon, axis=0)
@@ -324,7 +259,7 @@ class Lookahead:
         return np.where(usable, table, worst)
 
     def _onward(self, table: Array) -> Array:
-        """Cost of this round and the rest of the plan for each action chosen now, up to a constant, (n,)."""
+        """Return the cost of this round and the rest of the plan for each action chosen now, up to a constant, (n,)."""
         values = np.asarray(self.ending) / self._scale
         for costs in table[:0:-1] / self._scale:
             values = self._steps.backed_up((costs + self.discount * values)[None])[0]
@@ -332,7 +267,7 @@ class Lookahead:
         return np.asarray(table[0] / self._scale + self.discount * values)
 
     def _in_words(self, before: int, action: int, onward: Array, may_stay: bool) -> str:
-        """What the plan expects of the move."""
+        """Return what the plan expects of the move."""
         ahead = f"plan over {self.horizon} round{'s' * (self.horizon != 1)}"
         if action == before:
             return f"The {ahead} finds nothing that pays for a move."

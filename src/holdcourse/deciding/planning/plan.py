@@ -37,24 +37,87 @@ from typing import Any, Literal, TypeAlias, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse._numeric import minplus
 from holdcourse.checks import whole_number
-from holdcourse.deciding.planning.beliefs import LEADS, Chain, Closeness, Memory, Table, alikeness, read_forecast
-from holdcourse.deciding.planning.lookahead import Steps, available_after, out_of_plan
+from holdcourse.deciding.planning.beliefs import (
+    LEADS,
+    Chain,
+    Closeness,
+    Memory,
+    Table,
+    alikeness,
+    available_after,
+    correlation_lengths,
+    out_of_plan,
+    read_forecast,
+)
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, RuleState, View
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.learning.costs import KnownCosts, OptimisticCosts
 from holdcourse.learning.history import check_context
-from holdcourse.learning.kernels import AnyKernel, check_kernel
+from holdcourse.learning.kernels import check_kernel
+from holdcourse.movement import offline
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
 Forecasts: TypeAlias = Literal["robust", "trust", "ignore"]
 
 FORECASTS = ("robust", "trust", "ignore")
 FEWEST_ASKED = 5  # rows of the table asked anew each round, at least; fewer begin to cost
 ENTRIES_ASKED = 1000  # and about this many entries where there are few actions
 CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a representative is served by its row
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The moves of a problem, none dearer than `max_step`."""
+
+    problem: Problem
+    max_step: float | None = None
+
+    def backed_up(self, onward_costs: Array) -> Array:
+        """Return the smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x; shape (k, n)."""
+        out = np.empty_like(onward_costs)
+        moves = self.moves
+        if isinstance(moves, offline.GridMoves):
+            minplus.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
+        else:
+            minplus.backup_matrix(onward_costs, *self._into, self.max_step is None, out)
+        return out
+
+    def best(self, here: int, total: Array, allowed: Mask) -> int:
+        """Return the allowed action of least move and total cost, (n,); staying where it is as good."""
+        row = self.problem.move_costs(np.full(self.problem.n, here), np.arange(self.problem.n))
+        reachable = allowed if self.max_step is None else allowed & (row <= self.max_step)
+        if not reachable.any():
+            raise NoActionLeft(
+                f"no allowed action is within max_step={self.max_step:g} of action {here}; allow it, a nearer one, or "
+                "raise max_step"
+            )
+        costs = np.where(reachable, total, np.inf)
+        return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
+
+    @cached_property
+    def moves(self) -> offline.Moves:
+        """What moving costs, in the form that the kernels read."""
+        return offline.movement(self.problem, "auto" if self.max_step is None else "pruned")
+
+    @cached_property
+    def reach(self) -> float:
+        """A cost that no move exceeds."""
+        if self.problem.directed:
+            return float(self.problem.distances.max())
+        return 2.0 * float(self.moves.row(0).max())
+
+    @cached_property
+    def _into(self) -> tuple[Array, Array]:
+        """Movement costs by where they lead, and the cheapest move into each action."""
+        into = self.problem.distances.T.copy()  # the kernels read rows
+        if self.max_step is not None:
+            into[into > self.max_step] = np.inf
+        return into, minplus.nearest_move(into)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +225,7 @@ class Plan:
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
 
     def describe(self) -> dict[str, Any]:
-        """What the rule is, in JSON values."""
+        """Return what the rule is, in JSON values."""
         return {
             "rule": "Plan",
             "contexts": self.closeness.describe(),
@@ -180,7 +243,7 @@ class Plan:
     # -- what a round costs --------------------------------------------------------------------------------------------
 
     def _row(self, view: View, context: Array) -> tuple[Array, Array]:
-        """Expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
+        """Return the expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
         assert view.model is not None
         low = view.model.costs_at(context[None])[0]
         usable = np.isfinite(low)
@@ -194,7 +257,7 @@ class Plan:
     def _asked_anew(
         self, table: Table, chain: Chain, before: int, apart: Array, round_number: int, view: View
     ) -> Table:
-        """The table with its most important rows made current."""
+        """Return the table with its most important rows made current."""
         here, refreshed = chain.here, table.refreshed.copy()
         expected, spread = table.expected.copy(), table.spread.copy()
         if self.shown or view.model is None:
@@ -212,7 +275,7 @@ class Plan:
         return replace(table, expected=expected, spread=spread, refreshed=refreshed)
 
     def _hope(self, table: Table, alike: Array, occupancy: Array) -> Array:
-        """The part of its optimism that each context may use, (k, n): how its cost correlates with the mean to come."""
+        """Return the part of its optimism that each context may use, (k, n): the correlation with the mean to come."""
         if not self.shared or not table.spread.any():
             return np.ones_like(table.spread)
         weighted = table.spread * occupancy[:, None]
@@ -250,7 +313,7 @@ class Plan:
         chances: Array,
         values: Array,
     ) -> Array:
-        """Cost to go after this round, (n,): along the forecast while it is believed, along the chain where not."""
+        """Return the cost to go after this round, (n,): along the forecast while that is believed, then the chain."""
         away = self._apart(chain, contexts)
         after = chances[stops[-1]] @ values
         for step in range(len(contexts) - 1, -1, -1):
@@ -271,12 +334,12 @@ class Plan:
     # -- contexts ------------------------------------------------------------------------------------------------------
 
     def _apart(self, chain: Chain, contexts: Array, origin: Array | None = None) -> Array:
-        """Distances from the representatives, or from one context, to others; (k, l)."""
+        """Return the distances from the representatives, or from one context, to others; (k, l)."""
         points = chain.points if origin is None else origin[None]
         return self.closeness.distances(points, contexts, chain.points)
 
     def _chain_closeness(self, known: Memory, chain: Chain, chances: Array, away: Array) -> Array:
-        """How close the chain's own predictions made 1, 2, ... rounds ago come to the present context, (LEADS,)."""
+        """Return how close the chain's predictions of 1, 2, ... rounds ago come to the present context, (LEADS,)."""
         likeness = alikeness(away)
         reached, scores = likeness, np.zeros(LEADS)
         past = known.scores.contexts
@@ -289,7 +352,6 @@ class Plan:
 
 
 WIDTH = 1.75  # of the bounds, in deviations; see docs/beyond.md
-DROP = float(np.exp(-0.5))  # correlation at one correlation length: that of a squared exponential at its length scale
 
 
 def planner(
@@ -389,32 +451,5 @@ def planner_known(
 
 
 def _options_of(rule: Plan) -> dict[str, Any]:
-    """What a recipe records of the rule; its closeness follows from the other options."""
+    """Return what a recipe records of the rule; its closeness follows from the other options."""
     return {name: getattr(rule, name) for name in ("forecasts", "max_step", "capacity", "discount")}
-
-
-def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
-    """Where a kernel's correlation of contexts falls to exp(-1/2), per axis; infinite where it never does.
-
-    None if the kernel does not look at contexts, or does not say how many axes they have.
-    """
-    if not kernel.uses_context:
-        return None
-    dimension = kernel.context_dimension or 1  # one length scale for all axes: any one axis tells it
-    steps = np.logspace(-6.0, 6.0, 2401)
-    lengths = []
-    for axis in range(dimension):
-        probes = np.zeros((len(steps), dimension))
-        probes[:, axis] = steps
-        origin = np.zeros((1, dimension))
-        covariance = sum(part.variance * part.context_covariance(origin, probes)[0] for part in kernel.parts)
-        variance = sum(part.variance * part.context_variances(origin)[0] for part in kernel.parts)
-        correlation = np.asarray(covariance) / variance
-        below = np.flatnonzero(correlation < DROP)
-        if not len(below) or below[0] == 0:  # never, or at once
-            lengths.append(float(steps[0]) if len(below) else float("inf"))
-            continue
-        last = slice(below[0] - 1, below[0] + 1)
-        length = np.interp(DROP, correlation[last][::-1], steps[last][::-1])
-        lengths.append(float(f"{length:.3g}"))  # no more is meant
-    return lengths

@@ -81,7 +81,7 @@ class Lane:
 
     @asynccontextmanager
     async def place(self, caller: Caller) -> AsyncIterator[None]:
-        """A place, after waiting for it if need be; refused where too many wait already."""
+        """Take a place, after waiting for it if need be; refuse it where too many wait already."""
         if not self.enter(caller.client):
             await self._wait(caller)
         try:
@@ -262,7 +262,7 @@ class Broadcast:
 
     @contextmanager
     def watching(self, wants: Callable[[str], bool]) -> Iterator[asyncio.Queue[Message | None]]:
-        """The messages of the controllers that a watcher wants; None at the end, or where he is too far behind."""
+        """Collect the messages of controllers that a watcher wants; None at the end, or where he is too far behind."""
         queue: asyncio.Queue[Message | None] = asyncio.Queue(BACKLOG)
         self._watchers[queue] = wants
         if self._closed:

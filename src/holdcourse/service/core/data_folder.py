@@ -98,7 +98,7 @@ class DataFolder:
             )
 
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
-        """Where to write the next record, and what to call it when it is whole; see `publish`."""
+        """Return where to write the next record, and what to call it when it is whole; see `publish`."""
         folder = self.folder(controller)
         newest = max(map(number_of, self.epochs(controller)), default=0)
         final = folder / epoch_name(newest + 1)
@@ -166,7 +166,7 @@ class DataFolder:
 
 
 def _locked(path: Path) -> IO[Any]:
-    """The file, held until it is closed or the process ends, however it ends."""
+    """Hold the file until it is closed or the process ends, however it ends, and return it."""
     file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a")
     try:
         import fcntl
@@ -181,7 +181,7 @@ def _locked(path: Path) -> IO[Any]:
 
 
 def number_of(path: Path) -> int:
-    """The number of an epoch, which is in its file's name and stays the same whatever becomes of the others."""
+    """Return the number of an epoch, which is in its file's name and stays the same whatever becomes of the others."""
     found = NAME.fullmatch(path.name)
     if found is None:
         raise InvalidInput(f"{path} is no epoch; their names are like {epoch_name(1)}")

@@ -70,7 +70,7 @@ EPOCH_SETTINGS = (  # a change of these begins a new epoch
 
 
 def settings_of(config: requests.Config) -> Settings:
-    """The settings as the record holds them; of the history a fingerprint."""
+    """Return the settings as the record holds them; of the history a fingerprint."""
     history = history_of(config)
     digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
     given = requests.plain(config, exclude={"history"})
@@ -79,7 +79,7 @@ def settings_of(config: requests.Config) -> Settings:
 
 
 def history_of(config: requests.Config) -> list[Measured] | None:
-    """The measurements that a controller shall start from, as the record holds them."""
+    """Return the measurements that a controller shall start from, as the record holds them."""
     found: list[Measured] | None = requests.plain(config, include={"history"})["history"]
     return found
 
@@ -146,7 +146,7 @@ def begin_next(
 
 
 def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
-    """What an epoch goes on with, in the numbers of the new actions."""
+    """Return what an epoch goes on with, in the numbers of the new actions."""
     held, sent, fresh = carried.override, carried.fallback, carried.fresh_episode
     if sent is not None:
         wanted = None if sent.wanted is None else places[sent.wanted]
@@ -188,7 +188,7 @@ def _cause(author: Author | None) -> Cause | None:
 
 
 def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """The settings after a change; of groups of settings, what is not named stays."""
+    """Return the settings after a change; of groups of settings, what is not named stays."""
     before: dict[str, Any] = plain(settings)
     result = {**before, **changes}
     if result["policy"] != settings.policy:
@@ -200,7 +200,7 @@ def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 
 def _check_step(settings: Settings, old: Problem, new: Problem, place: int, there: int) -> None:
-    """Whether the machine may be taken to be at the new action that stands for its present one: within `max_step`."""
+    """Raise unless the new action that stands for the machine's present one lies within `max_step` of it."""
     most = limits_of(settings).max_step
     if most is None or not isinstance(settings.metric, str) or (old.actions[place] == new.actions[there]).all():
         return
@@ -215,7 +215,7 @@ def _check_step(settings: Settings, old: Problem, new: Problem, place: int, ther
 
 
 def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) -> Settings:
-    """The settings with the actions in them under their new numbers; those just given are new ones already."""
+    """Return the settings with the actions in them under their new numbers; those just given are new ones already."""
     guard, fallback, action = settings.guard, settings.fallback, settings.kept_action
     if guard is not None and "guard" not in changes:
         guard = replace(guard, revert_to=places[guard.revert_to])
@@ -252,7 +252,7 @@ def reopened(path: Path, witness: Witness | None = None) -> Operation:
 
 
 def problem_of(settings: Settings) -> Problem:
-    """Actions and movement costs; the weight `rho` of the service cost divides the latter."""
+    """Return the actions and movement costs; the weight `rho` of the service cost divides the latter."""
     actions, metric, rho = settings.actions, settings.metric, settings.rho
     action_count(actions, metric)
     if isinstance(actions, dict):
@@ -275,7 +275,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def policy_of(settings: Settings, problem: Problem, past: History | None) -> Policy:
-    """What decides; `past` is learned before the first round."""
+    """Return what decides; `past` is learned before the first round."""
     name = settings.policy
     own = registry.entry_of(name, "problem").options()
     taken = own.names - {"history"}  # the history is learned, not given as an option
@@ -304,7 +304,7 @@ def _past(measured: list[Measured]) -> History | None:
 
 
 def nearest_actions(old: Problem, new: Problem) -> list[int]:
-    """For each old action the new one of the same label, or else the nearest."""
+    """Find for each old action the new one of the same label, or else the nearest."""
     if old.actions.shape[1] != new.actions.shape[1]:
         raise InvalidInput(
             f"the actions had {old.actions.shape[1]} coordinates and now have {new.actions.shape[1]}; what was learned "
@@ -331,7 +331,7 @@ def recorded_problem(path: Path) -> Problem:
 def told_so_far(
     store: DataFolder, controller: str, problem: Problem, taken_back: Collection[str] = ()
 ) -> list[Measured]:
-    """History and tells of all epochs, oldest first, about the actions of `problem`.
+    """Return the history and tells of all epochs, oldest first, about the actions of `problem`.
 
     Without what was taken back, and without what was measured in the rounds of `taken_back`.
     """
@@ -414,7 +414,7 @@ def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:
 
 
 def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> PendingDecision:
-    """A pending decision in the numbers of the new actions; it was asked in an earlier epoch."""
+    """Return a pending decision in the numbers of the new actions; it was asked in an earlier epoch."""
     here = places[asked.action]
     return replace(
         asked,
@@ -427,7 +427,7 @@ def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> Pendi
 
 
 def action_count(actions: Any, metric: Any) -> int:
-    """How many actions are asked for; an error where they are more than the service takes."""
+    """Return how many actions are asked for; an error where they are more than the service takes."""
     if isinstance(actions, Mapping):
         count = math.prod(len(axis) for axis in actions.values())  # exact, however many axes there are
     else:

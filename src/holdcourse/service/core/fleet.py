@@ -78,7 +78,7 @@ class Slot:
                 self.hosted.close()
 
     def open(self) -> Hosted:
-        """The controller, or the reason why there is none."""
+        """Return the controller, or the reason why there is none."""
         if self.hosted is None:
             if self.broken is None:
                 raise NotOpenYet("the controller is being opened; try again in a moment")
@@ -146,7 +146,7 @@ class Fleet:
         return found
 
     async def opened(self, name: str) -> Hosted:
-        """The controller, for looking at it; waits only while it is being opened."""
+        """Return the controller, for looking at it; waits only while it is being opened."""
         slot = self.slot(name)
         await slot.tried.wait()
         return slot.open()
@@ -196,7 +196,7 @@ class Fleet:
         return self._operators if caller.first else self._threads
 
     async def create(self, config: Config, caller: Caller) -> tuple[dict[str, Any], bool]:
-        """A new controller, or the one that was created with the same settings before; whether it is new."""
+        """Create a controller, or find the one created with the same settings before; say whether it is new."""
         settings, name = await self.parse(lambda: epochs.settings_of(config)), config.id  # a history may be long
         while True:
             slot = self.slots.setdefault(name, Slot(name))
@@ -246,7 +246,7 @@ class Fleet:
             slot.turn.leave(SERVICE.client)
 
     async def _watch(self) -> None:
-        """The watchdog: nobody telling or asking within the deadline is an alarm, whoever looks."""
+        """Keep watch: nobody telling or asking within the deadline is an alarm, whoever looks."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             for name, slot in list(self.slots.items()):

@@ -152,7 +152,7 @@ class Hosted:
 
     @contextmanager
     def acted_by(self, author: Author | None) -> Iterator[None]:
-        """What is done within goes into the record under this name, if any; only whoever has the turn acts."""
+        """Put this name, if any, beside what is done within, in the record; only whoever has the turn acts."""
         self._author = author
         try:
             yield
@@ -210,7 +210,7 @@ class Hosted:
         return Done({}, happened)
 
     def _still_waiting(self, given: int | str) -> Conflict:
-        """What is said where decisions must be told before something can be done; `given` was asked for."""
+        """Return what is said where decisions must be told before something can be done; `given` was asked for."""
         waiting = list(self.ledger.pending)
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
         return Conflict(words, waiting, given)
@@ -342,7 +342,7 @@ class Hosted:
             controller.tell(decision, measurement, other, details, notes)
 
     def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
-        """The answer to a round that was decided, with the question that it must be the same as."""
+        """Return the answer to a round that was decided, with the question that it must be the same as."""
         located = self.records.asked(number)
         if located is None:
             raise Unknown("round", str(number), f"the next one is {self.controller.session.round}")
@@ -366,7 +366,7 @@ class Hosted:
         raise MustRebuild(located)
 
     def _round_meant(self, number: int | None, key: str | None) -> int:
-        """Without a number: the one that is pending or, where several may be, the next one."""
+        """Find the round meant: without a number, the one that is pending or, where several may be, the next one."""
         controller = self.controller
         if number is not None:
             return number
@@ -417,7 +417,7 @@ class Hosted:
         return Done(self.view.state(), [("state", {"episode": self.controller.session.episode})])
 
     def change(self, changes: Mapping[str, Any], key: str | None, *, without_archived: bool = False) -> Done:
-        """Other settings; in a new epoch where decisions depend on them.
+        """Take other settings; in a new epoch where decisions depend on them.
 
         `without_archived` accepts that it knows nothing of epochs whose records were moved away.
         """

@@ -14,7 +14,7 @@ from holdcourse.service.core.requests import AskGiven
 
 
 def happened(records: Records, wanted: Episode | CausedNote, key: str | None) -> bool:
-    """Whether the record holds this event under this key; another one under it is a conflict."""
+    """Return whether the record holds this event under this key; another one under it is a conflict."""
     earlier = None if key is None else records.with_key(key)
     if earlier is None:
         return False
@@ -29,7 +29,7 @@ def happened(records: Records, wanted: Episode | CausedNote, key: str | None) ->
 
 
 def asked_under(records: Records, key: str) -> LocatedEvent[Ask] | None:
-    """The decision that a key stands for, if it was used."""
+    """Return the decision that a key stands for, if it was used."""
     located = records.with_key(key)
     if located is None:
         return None
@@ -43,7 +43,7 @@ def asked_under(records: Records, key: str) -> LocatedEvent[Ask] | None:
 
 
 def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
-    """Whether a decision was asked for with the same question; another one is a conflict."""
+    """Raise a conflict unless a decision was asked for with the same question."""
     number = asked.round
     recorded = {"round": number, **asked.request.describe()}
     given = {"round": number if request.round is None else request.round, **_described(problem, request)}
@@ -58,7 +58,7 @@ def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
 def same_tell(
     told: Event[Body], decision: str, measurement: float | None, applied: int | None, key: str | None
 ) -> dict[str, Any]:
-    """The answer to a tell that was told before; another one is a conflict."""
+    """Return the answer to a tell that was told before; another one is a conflict."""
     body = told.body
     if not isinstance(body, Tell | Learn):
         raise _other_use(key, told, _purpose(body), f"tell {decision}")
@@ -88,7 +88,7 @@ def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any)
 
 
 def _described(problem: Problem, request: AskGiven) -> dict[str, Any]:
-    """A question as the record holds it, whatever the actions were when it was asked."""
+    """Return a question as the record holds it, whatever the actions were when it was asked."""
     question = Question.of(problem, request.context, None, request.forecast, None).describe()
     if request.allowed is not None:
         question["allowed"] = [k for k, may_be in enumerate(request.allowed) if may_be]

@@ -58,7 +58,7 @@ def _counted_until_retracted(there: Records) -> Iterator[tuple[tuple[int, int], 
 
 
 def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
-    """Why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
+    """Return why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
     located = hosted.records.asked(int(decision[1:]))
     if located is None:
         raise Unknown("decision", decision, f"the next one will be r{hosted.controller.session.round}")
@@ -92,7 +92,7 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
 
 
 def field_contexts(hosted: Hosted) -> list[list[float]]:
-    """Contexts that came up lately, few enough to look at, in order."""
+    """Return the contexts that came up lately, few enough to look at, in order."""
     asked = [located.event.body.request.context for located in hosted.records.newest_asks(FIELD_ROUNDS)]
     vectors = [check_context(context, None) for context in asked]
     if not vectors:
@@ -105,7 +105,7 @@ def field_contexts(hosted: Hosted) -> list[list[float]]:
 
 
 def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any]) -> dict[str, Any]:
-    """The learned cost of every action in these contexts."""
+    """Return the learned cost of every action in these contexts."""
     try:
         found = [model.estimate(context) for context in contexts]
     except HoldcourseError:  # nothing is learned, or about other contexts
@@ -121,7 +121,7 @@ def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any])
 
 
 def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
-    """Whether the records are whole and continue each other; and, if wanted or short, decided again."""
+    """Check that the records are whole and continue each other; and, if wanted or short, decide again."""
     events, decisions, chain = 0, 0, EpochChain()
     try:
         for path in paths:
@@ -146,7 +146,7 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
 
 
 def _decisions(path: Path) -> int:
-    """How many decisions a record holds: its rounds are numbered without a gap."""
+    """Return how many decisions a record holds: its rounds are numbered without a gap."""
     log = Log.read(path, checked=False)
     try:
         first, last = rounds_of(log)

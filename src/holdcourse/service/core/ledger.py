@@ -199,18 +199,18 @@ class Ledger:
             self.override, self.is_obeyed = held, False
 
     def holds(self, wish: OverrideSet) -> bool:
-        """Whether the machine is held, or free, just as it is wished."""
+        """Return whether the machine is held, or free, just as it is wished."""
         held = self.override
         if held is None or wish.action is None:
             return held is None and wish.action is None
         return (held.action, held.reason, held.force) == (wish.action, wish.reason, wish.force)
 
     def meant(self, decision: str) -> int:
-        """The action that a tell of a pending decision means, unless it says which one ran."""
+        """Return the action that a tell of a pending decision means, unless it says which one ran."""
         return (self.fallback_of(decision) or self.pending[decision]).action
 
     def fallback_of(self, decision: str) -> Order | None:
-        """Where the machine was sent in the round of a pending decision because that is late; None: nowhere."""
+        """Return where the machine was sent in the round of a pending decision because that is late; None: nowhere."""
         return self.fallback if decision == self.newest else None
 
     def _begin(self, body: ControllerCreated | EpochBegun) -> None:
@@ -221,7 +221,7 @@ class Ledger:
             self.pending, self.alarms, self.stale = dict(self.pending), dict(self.alarms), list(self.stale)
 
     def carried(self) -> Carried:
-        """What the next epoch goes on with; actions in it get their new numbers there."""
+        """Return what the next epoch goes on with; actions in it get their new numbers there."""
         return Carried(**{each.name: getattr(self, each.name) for each in fields(Carried)})
 
 
@@ -231,7 +231,7 @@ def is_by_machine(event: Event[Body]) -> bool:
 
 
 def _saved(before: float | None, alternative: float | None, booked: TellDetails) -> float | None:
-    """What was saved so far; of a round without a measurement, only its movement is known."""
+    """Return what was saved so far; of a round without a measurement, only its movement is known."""
     if alternative is None:
         return before
     saved = (0.0 if booked.service is None else alternative - booked.service) - booked.movement
@@ -252,7 +252,7 @@ def plain_value(value: Any) -> Any:
 
 
 def wish_of(ledger: Ledger) -> Wish | None:
-    """What the machine shall do in place of what is decided; None where it shall do that."""
+    """Return what the machine shall do in place of what is decided; None where it shall do that."""
     held = ledger.override
     if held is not None:
         return Wish(held.action, held.reason if held.force else None)
@@ -260,7 +260,7 @@ def wish_of(ledger: Ledger) -> Wish | None:
 
 
 def ask_details(ledger: Ledger, problem: Problem, entry: Entry, key: str | None, by: Author | None) -> AskDetails:
-    """What the machine shall do with a decision, and what is needed to book its tell."""
+    """Return what the machine shall do with a decision, and what is needed to book its tell."""
     proposed, action, order = entry.decision.action, entry.meant, entry.order
     reason = "observe" if ledger.mode == "observe" else None
     if ledger.override is not None:
@@ -292,7 +292,7 @@ def tell_details(
     entry: Entry | None,
     off: float | None,
 ) -> tuple[TellDetails, list[Note]]:
-    """The costs of a round, and the notes that follow from its tell.
+    """Return the costs of a round, and the notes that follow from its tell.
 
     `entry` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
     gave.
@@ -376,7 +376,7 @@ class Rebooking:
 
 
 def alternative(entry: Entry | None, service: float | None, taken: int, other: int) -> float | None:
-    """What a round would have cost at another action than the one taken; None where nobody can say.
+    """Return what a round would have cost at another action than the one taken; None where nobody can say.
 
     The model's expectation there and the round's surprise, measured less expected where the machine was: what made the
     round dearer or cheaper than expected is taken to have done so everywhere. Of a round without a measurement there is
@@ -391,7 +391,7 @@ def alternative(entry: Entry | None, service: float | None, taken: int, other: i
 
 
 def deviations(entry: Entry | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
-    """How many deviations a measurement is from what was expected; None where nothing was."""
+    """Return how many deviations a measurement is from what was expected; None where nothing was."""
     noise = noise_variance_of(model)
     if entry is None or measurement is None or entry.mean is None or entry.std is None:
         return None
@@ -405,13 +405,13 @@ def deviations(entry: Entry | None, model: CostModel, taken: int, measurement: f
 
 
 def window_after(window: AlarmWindow, measurement: float, off: float | None) -> AlarmWindow:
-    """The window one measurement later; `off` in deviations from what was expected, None where nothing was."""
+    """Return the window one measurement later; `off` in deviations from what was expected, None where nothing was."""
     beyond = window.beyond if off is None else (*window.beyond, abs(off) > BAND)[-WINDOW:]
     return AlarmWindow(beyond, measurement, window.repeats + 1 if measurement == window.value else 1)
 
 
 def alarm_notes(window: AlarmWindow, open_kinds: Sequence[str]) -> list[AlarmRaised | AlarmCleared]:
-    """What the record shall say: alarms to raise and to clear."""
+    """Return what the record shall say: alarms to raise and to clear."""
     notes: list[AlarmRaised | AlarmCleared] = []
     count, outside = len(window.beyond), sum(window.beyond)
     if "calibration" not in open_kinds and count >= ENOUGH and outside >= RAISED_AT * count:

@@ -91,7 +91,7 @@ class EpochChain:
         self._ends: dict[str, tuple[int, str]] = {}  # number of events and last hash of each record taken in
 
     def add(self, log: Log) -> None:
-        """The next record; raises unless it continues the one before it, as far as that is there."""
+        """Add the next record; raise unless it continues the one before it, as far as that is there."""
         number, previous = number_of(log.path), log.about.previous
         expected = None if number == 1 else epoch_name(number - 1)
         named = None if previous is None else previous.file
@@ -138,7 +138,7 @@ class Records:
         return [number for number in range(1, self.newest) if number not in self.paths]
 
     def take_in(self, paths: list[Path]) -> None:
-        """These are the records now; raises where one does not continue the one before it."""
+        """Take these as the records from now on; raise where one does not continue the one before it."""
         rounds = {}
         for number, path in ((number_of(path), path) for path in paths[:-1]):
             if number in self._rounds:  # it was over, and has not changed since
@@ -189,7 +189,7 @@ class Records:
         return None
 
     def told(self, decision: str) -> LocatedEvent[Tell | Learn] | None:
-        """What was told of a decision, in the epoch in which it was asked or a later one."""
+        """Return what was told of a decision, in the epoch in which it was asked or a later one."""
         for epoch in self.paths:
             if self._rounds.get(epoch, (0, 2**62))[1] >= int(decision[1:]):
                 found = self._find(epoch, lambda log: log.find("decision", decision, newest=True))
@@ -249,7 +249,7 @@ class Records:
         return found
 
     def alarms(self) -> list[dict[str, Any]]:
-        """The newest alarms, oldest first, with the time at which they were cleared."""
+        """Return the newest alarms, oldest first, with the time at which they were cleared."""
         alarms: list[dict[str, Any]] = []
         for note in self._newest_notes(ALARMS):
             if note.what == AlarmRaised.NOTE:
@@ -261,14 +261,14 @@ class Records:
         return alarms
 
     def changes(self) -> list[dict[str, Any]]:
-        """What operators changed lately, oldest first: when, in which epoch, what, and who."""
+        """Return what operators changed lately, oldest first: when, in which epoch, what, and who."""
         return [
             {"at": note.at, "epoch": note.epoch, "what": note.what, "by": note.by, "to": note.says}
             for note in self._newest_notes(CHANGES)
         ]
 
     def history(self) -> list[Any] | None:
-        """The measurements that the controller started from."""
+        """Return the measurements that the controller started from."""
         if 1 not in self.paths:
             raise InvalidInput("the history is in epoch 1, which was archived; bring back its file to read it")
         created = self._find(1, lambda log: log.find("note", ControllerCreated.NOTE))[0].event.body
@@ -276,7 +276,7 @@ class Records:
         return created.history
 
     def _newest_notes(self, kinds: Sequence[type[CausedNote]]) -> list[NoteRow]:
-        """The newest notes of some kinds, oldest first."""
+        """Return the newest notes of some kinds, oldest first."""
         notes: list[NoteRow] = []
         for epoch in reversed(self.paths):
             if len(notes) < LATEST:
@@ -294,7 +294,7 @@ class Records:
         return notes
 
     def _may_hold(self, epoch: int, key: str) -> bool:
-        """Whether an epoch that is over may hold a key, without opening it each time."""
+        """Return whether an epoch that is over may hold a key, without opening it each time."""
         if epoch not in self._keys:
             with self._lock:
                 log = self._log(epoch)
@@ -311,7 +311,7 @@ class Records:
         return [LocatedEvent(epoch, event) for event in events]
 
     def _log(self, epoch: int) -> Log | None:
-        """An open record, whoever has the lock; None if it was archived meanwhile."""
+        """Return an open record, whoever has the lock; None if it was archived meanwhile."""
         assert self._present is not None
         if epoch == number_of(self._present.path):
             return self._present
@@ -326,7 +326,7 @@ class Records:
 
 
 def rounds_of(log: Log) -> tuple[int, int]:
-    """First and last round asked in a record, where they are numbered without a gap; (0, -1) if none was."""
+    """Return the first and last round asked in a record, where they are numbered without a gap; (0, -1) if none was."""
     first, last = (_asks(log, 0, 1, newest=newest) for newest in (False, True))
     return (first[0].body.round, last[0].body.round) if first else (0, -1)
 
@@ -336,7 +336,7 @@ def _asks(log: Log, low: int, limit: int, *, newest: bool) -> list[Event[Ask]]:
 
 
 def _note_row(epoch: int, event: Event[Note]) -> NoteRow:
-    """A note for a listing; of the settings and the history that begin an epoch, nothing is listed."""
+    """Return a note for a listing; of the settings and the history that begin an epoch, nothing is listed."""
     note = event.body
     assert isinstance(note, Caused)
     by = None if note.extra is None or note.extra.by is None else plain(note.extra.by)
@@ -352,7 +352,7 @@ def remembers(controller: Operation, decision: str) -> bool:
 
 
 def entry(controller: Operation, records: Records, located: LocatedEvent[Ask]) -> tuple[Entry, Problem]:
-    """A decision with all that explains it, and the problem of its epoch."""
+    """Return a decision with all that explains it, and the problem of its epoch."""
     policy = controller.session.policy
     current = located.epoch == records.newest
     if current:
@@ -373,7 +373,7 @@ def answer(controller: Operation, records: Records, located: LocatedEvent[Ask]) 
 
 
 def pending_answer(controller: Operation, records: Records, asked: PendingDecision) -> dict[str, Any]:
-    """A pending decision, in the numbers of the present epoch."""
+    """Return a pending decision, in the numbers of the present epoch."""
     if asked.earlier:
         return carried_answer(records.newest, asked)
     located = records.asked(asked.round)
@@ -382,7 +382,7 @@ def pending_answer(controller: Operation, records: Records, asked: PendingDecisi
 
 
 def renumbered(records: Records, action: int | None, epoch: int | None, into: int) -> int | None:
-    """An action in the numbers of epoch `into`, given in those of `epoch`."""
+    """Return an action in the numbers of epoch `into`, given in those of `epoch`."""
     if epoch is not None and epoch != into:
         records.path(epoch)
     if action is None or epoch is None or epoch == into:
@@ -440,7 +440,7 @@ def retract_answer(retracted: Event[Retract], told: Event[Tell | Learn]) -> dict
 
 
 def tell_answer(told: Event[Tell | Learn]) -> dict[str, Any]:
-    """What the client was answered, from the event of its tell."""
+    """Return what the client was answered, from the event of its tell."""
     body, booked = told.body, told.body.extra
     assert booked is not None  # the service writes it with every tell
     return {

@@ -288,5 +288,5 @@ def _check_force(force: bool, reason: str) -> None:
 
 
 def plain(model: BaseModel, **which: Any) -> dict[str, Any]:
-    """A request in JSON values, as the record holds it."""
+    """Return a request in JSON values, as the record holds it."""
     return model.model_dump(mode="json", **which)

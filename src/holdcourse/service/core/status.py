@@ -67,7 +67,7 @@ class Clock:
         return datetime.fromtimestamp(self.wall(), UTC)
 
     def step(self) -> float | None:
-        """By how much the wall clock was set lately; None while it is steady. To be asked every few seconds."""
+        """Say by how much the wall clock was set lately; None while it is steady. To be asked every few seconds."""
         with self._lock:
             now = self.monotonic()
             apart = self.wall() - now
@@ -90,7 +90,7 @@ class Timing:
         self._opened, self._ahead = clock.monotonic(), 0.0
 
     def opened(self, newest_at: str, ledger: Ledger) -> None:
-        """A record was opened: what it holds, and this process does not know, is as old as it says."""
+        """Take note of an opened record: what it holds, and this process does not know, is as old as it says."""
         self._opened, self._ahead = self.clock.monotonic(), _seconds(newest_at) - self.clock.wall()
         trusted = self._ahead <= STEP_S and self.clock.step() is None
 
@@ -103,14 +103,14 @@ class Timing:
             self._last = since(ledger.last_at)
 
     def added(self, events: Sequence[Event[Body]], ledger: Ledger) -> None:
-        """These events were added to the record just now."""
+        """Take note of events that were added to the record just now."""
         now = self.clock.monotonic()
         self._asked = {name: self._asked.get(name, now) for name in ledger.pending}
         if any(map(is_by_machine, events)):
             self._last = now
 
     def due(self, ledger: Ledger) -> float | None:
-        """When the oldest measurement, or else the next question, should be here (monotonic); None: never."""
+        """Return when the oldest measurement, or else the next question, should be here (monotonic); None: never."""
         oldest = min(self._asked.values(), default=None)
         if oldest is None and ledger.newest is not None and ledger.fresh_episode is None:
             oldest = self._last
@@ -118,17 +118,17 @@ class Timing:
         return None if oldest is None or seconds is None else oldest + float(seconds)
 
     def newest_due(self, ledger: Ledger) -> float | None:
-        """When the measurement of the newest decision should be here (monotonic); None: never, or it is."""
+        """Return when the measurement of the newest decision should be here (monotonic); None: never, or it is."""
         asked, seconds = self._asked.get(ledger.newest or ""), ledger.settings.deadline_s
         return None if asked is None or seconds is None else asked + float(seconds)
 
     def falls_back(self, ledger: Ledger) -> bool:
-        """Whether the machine is to be sent to its fallback now."""
+        """Return whether the machine is to be sent to its fallback now."""
         at = self.newest_due(ledger)
         return owes_fallback(ledger) and at is not None and self.clock.monotonic() > at
 
     def overdue(self, ledger: Ledger) -> list[str]:
-        """Pending decisions that should have been told by now."""
+        """Return the pending decisions that should have been told by now."""
         now, seconds = self.clock.monotonic(), ledger.settings.deadline_s
         return [] if seconds is None else [name for name, at in self._asked.items() if now > at + float(seconds)]
 
@@ -137,7 +137,7 @@ class Timing:
         return None if self._last is None else self.clock.monotonic() - self._last
 
     def trouble(self) -> str | None:
-        """What is wrong with the wall clock, in words; None while it is steady."""
+        """Return what is wrong with the wall clock, in words; None while it is steady."""
         step = self.clock.step()
         what = "deadlines do not depend on it, the times in the record do"
         if step is not None:
@@ -151,13 +151,13 @@ class Timing:
 
 
 def owes_fallback(ledger: Ledger) -> bool:
-    """Whether the machine is to be sent to its fallback once the newest decision is late."""
+    """Return whether the machine is to be sent to its fallback once the newest decision is late."""
     free = ledger.override is None and ledger.mode in FOLLOWED
     return free and ledger.settings.fallback is not None and ledger.fallback is None
 
 
 def watchdog_notes(ledger: Ledger, timing: Timing) -> list[CausedNote]:
-    """What the record shall say by now: decisions that are late, when silence begins and ends, a clock that was set."""
+    """List what the record shall say by now: late decisions, when silence begins and ends, a clock that was set."""
     seconds = ledger.settings.deadline_s
     late = [name for name in timing.overdue(ledger) if name not in ledger.stale]
     notes: list[CausedNote] = [DecisionLate(name) for name in late]
@@ -185,14 +185,14 @@ def _seconds(at: str) -> float:
 
 
 def decision_answer(epoch: int, asked: Event[Ask], probabilities: list[float] | None) -> dict[str, Any]:
-    """What the client was answered, from the event of its decision."""
+    """Return what the client was answered, from the event of its decision."""
     body = asked.body
     assert body.extra is not None  # the service writes it with every decision
     return _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
 
 
 def carried_answer(epoch: int, asked: PendingDecision) -> dict[str, Any]:
-    """A decision of an earlier epoch that is still pending, in the numbers of `epoch`."""
+    """Return a decision of an earlier epoch that is still pending, in the numbers of `epoch`."""
     return _answer(epoch, asked.round, asked.proposed, asked, asked.at, None)
 
 
@@ -281,7 +281,7 @@ class View:
         pending: list[dict[str, Any]],
         timing: Timing,
     ) -> View:
-        """The view of a controller as it is; `unchanging` is what `of_epoch` gave."""
+        """Return the view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         settings, sums, problem = ledger.settings, ledger.sums, controller.session.policy.problem
         fixed_part = unchanging | {
             "explains_itself": _explained(ledger, unchanging["explains_itself"]),
@@ -400,7 +400,7 @@ class View:
 
 
 def _held(controller: Operation, ledger: Ledger) -> Instruction | None:
-    """Under an override: what was answered in this round or, if it came later, what the next question will be."""
+    """Say, under an override, what was answered in this round or, if it came later, what the next question will be."""
     held = ledger.override
     if held is None:
         return None
@@ -414,7 +414,7 @@ def _held(controller: Operation, ledger: Ledger) -> Instruction | None:
 
 
 def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
-    """Where the machine was sent or, if that is still to be recorded, will be."""
+    """Return where the machine was sent or, if that is still to be recorded, will be."""
     sent, wanted = ledger.fallback, ledger.settings.fallback
     if sent is not None:
         return Instruction(sent.action, sent.limited_by)
@@ -425,7 +425,7 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
 
 
 def _explained(ledger: Ledger, policy: str) -> str:
-    """How it decides: as said when what it knew from before was fitted, else as the policy says, and what it knew."""
+    """Say how it decides: as said when earlier measurements were fitted, else as the policy says; and what it knew."""
     count = ledger.settings.history_count
     if ledger.explanation or not count:
         return ledger.explanation or policy
@@ -433,7 +433,7 @@ def _explained(ledger: Ledger, policy: str) -> str:
 
 
 def of_epoch(name: str, epoch: int, archived: list[int], policy: Policy) -> dict[str, Any]:
-    """The part of the state that stays the same within an epoch; there may be thousands of actions."""
+    """Return the part of the state that stays the same within an epoch; there may be thousands of actions."""
     sentence = "" if policy.made_by is None else registry.entry_of(policy.made_by[0]).sentence
     return {
         "id": name,

@@ -96,7 +96,7 @@ class Keyring:
             logger.warning("other users of this machine may read %s; close it: chmod go= %s", path, path)
 
     def find(self, secret: str) -> Found | None:
-        """The token, if it is one of ours, expired or not; takes as long whichever it is."""
+        """Return the token, if it is one of ours, expired or not; takes as long whichever it is."""
         digest, now, found = _digest(secret).encode(), self._clock.now(), None
         for token in self._current():
             over = None
@@ -205,7 +205,7 @@ def rotate(path: Path, token_id: str, overlap: str = "24h", expires: str | None 
 
 
 def moment(given: str, now: datetime) -> str:
-    """A date such as 2027-01-31, a time such as 2027-01-31T12:00+01:00, or how long from now: 30m, 24h, 90d, 12w."""
+    """Read a date such as 2027-01-31, a time such as 2027-01-31T12:00+01:00, or a time from now: 30m, 24h, 90d, 12w."""
     lasting = re.fullmatch(r"([1-9][0-9]{0,4})([mhdw])", given)
     if lasting is not None:
         unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[lasting[2]]
@@ -249,7 +249,7 @@ def _digest(secret: str) -> str:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Nobody else changes the file meanwhile: else a token that was just revoked could come back."""
+    """Keep others from changing the file meanwhile: else a token that was just revoked could come back."""
     lock = path.with_name(f".{path.name}.lock")
     try:
         file = os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a")

@@ -115,7 +115,7 @@ class Gateway:
 
 
 def _goes_first(scope: Scope) -> bool:
-    """Whether this is an operator who takes a machine, or switches it; whoever only says so waits as all others."""
+    """Say whether an operator takes a machine, or switches it; whoever only says so waits as all others."""
     if scope["method"] != "POST" or not scope["path"].endswith(GO_FIRST):
         return False
     with suppress(HttpRefusal):
@@ -125,7 +125,7 @@ def _goes_first(scope: Scope) -> bool:
 
 
 def _foreign(headers: Headers) -> str | None:
-    """Why a request does not come from a program on this machine, if so."""
+    """Return why a request does not come from a program on this machine, if so."""
     host = headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     if name and not is_local(name.strip("[]")):
@@ -142,7 +142,7 @@ def _foreign(headers: Headers) -> str | None:
 
 
 def is_local(host: str) -> bool:
-    """Whether a name or address is this machine only."""
+    """Return whether a name or address is this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -153,7 +153,7 @@ def is_local(host: str) -> bool:
 
 
 def token_of(request: Request) -> Token | None:
-    """The token of a request; None if it has none that counts."""
+    """Return the token of a request; None if it has none that counts."""
     keyring: Keyring | None = request.app.state.keyring
     if keyring is None:
         request.state.token = ANYBODY
@@ -175,7 +175,7 @@ def token_of(request: Request) -> Token | None:
 
 
 def sender(request: Request, *, operator: bool = False) -> Token:
-    """The token of a request, which must have one; from now until its answer the request counts for it."""
+    """Return the token of a request, which must have one; from now until its answer the request counts for it."""
     token = token_of(request)
     if token is None:
         given = (
@@ -194,19 +194,19 @@ def sender(request: Request, *, operator: bool = False) -> Token:
 
 
 def client_of(request: Request, token: Token) -> str:
-    """Whose quota a request counts for: that of its token or, without tokens, of its address."""
+    """Return whose quota a request counts for: that of its token or, without tokens, of its address."""
     address = "nowhere" if request.client is None else request.client.host
     return f"token {token.id}" if token.id else f"address {address}"
 
 
 async def client_left(request: Request) -> None:
-    """Returns when the client has gone; to be called once the body has been read."""
+    """Return when the client has gone; to be called once the body has been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def require_scope(request: Request, scope: TokenScope, controller: str, *, operator: bool = False) -> Token:
-    """The token of a request, which must allow this."""
+    """Return the token of a request, which must allow this."""
     token = sender(request, operator=operator)
     if not token.may(scope, controller):
         holds = f"{', '.join(token.scopes) or 'read'} on {', '.join(token.controllers)}"
@@ -215,12 +215,12 @@ def require_scope(request: Request, scope: TokenScope, controller: str, *, opera
 
 
 async def any_token(request: Request) -> Token:
-    """A dependency: the request must have a token."""
+    """Return a dependency: the request must have a token."""
     return sender(request)
 
 
 async def may_create(request: Request) -> Token:
-    """A dependency: the request's token must allow to make controllers; which ones is checked when the body is read."""
+    """Make a dependency: the token must allow to make controllers; which ones is checked when the body is read."""
     token = sender(request)
     if "admin" not in token.scopes:
         holds = ", ".join(token.scopes) or "read"
@@ -229,7 +229,7 @@ async def may_create(request: Request) -> Token:
 
 
 def needs_scope(scope: TokenScope, *, operator: bool = False) -> Callable[[Request], Coroutine[Any, Any, Token]]:
-    """A dependency: the request's token must allow this on the controller of its address.
+    """Return a dependency: the request's token must allow this on the controller of its address.
 
     What an operator sends goes before all else, and does not count among the other requests of the same client.
     """
@@ -241,13 +241,13 @@ def needs_scope(scope: TokenScope, *, operator: bool = False) -> Callable[[Reque
 
 
 async def caller_of(request: Request) -> Caller:
-    """A dependency: whose request it is; for those who need no token, that of the address."""
+    """Return a dependency: whose request it is; for those who need no token, that of the address."""
     known: Caller | None = getattr(request.state, "caller", None)
     return known or Caller(client_of(request, ANYBODY), left=lambda: client_left(request))
 
 
 async def fleet_of(request: Request) -> Fleet:
-    """A dependency: the controllers of this application."""
+    """Return a dependency: the controllers of this application."""
     found: Fleet = request.app.state.fleet
     return found
 
@@ -269,7 +269,7 @@ MAY_READ, MAY_ASK, MAY_TELL, MAY_ADMINISTER, MAY_OPERATE, MAY_CREATE = (
 
 
 def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], Awaitable[Body]]:
-    """A dependency that reads a body of this kind."""
+    """Return a dependency that reads a body of this kind."""
 
     async def read(request: Request) -> Body:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -290,7 +290,7 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
 
 
 def _announced(request: Request, limit: int) -> int | None:
-    """How many bytes will come; None where that is not said beforehand."""
+    """Return how many bytes will come; None where that is not said beforehand."""
     if "transfer-encoding" in request.headers:
         return None
     announced = request.headers.get("content-length", "0")
@@ -300,7 +300,7 @@ def _announced(request: Request, limit: int) -> int | None:
 
 
 async def _content(request: Request, limit: int) -> bytes:
-    """The whole body, or a refusal as soon as it is known to be too long."""
+    """Read the whole body; refuse it as soon as it is known to be too long."""
     content = bytearray()
     try:
         async for chunk in request.stream():
@@ -318,7 +318,7 @@ def _too_long(limit: int) -> HttpRefusal:
 
 
 def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Body:
-    """The body as a model; every mistake is named with its place."""
+    """Read the body as a model; every mistake is named with its place."""
     found = parts(content) if limit <= MAX_BODY else 0
     if found > MAX_PARTS:
         words = f"the body holds {found} lists, objects and names; at most {MAX_PARTS} are taken here"
@@ -336,13 +336,13 @@ def parsed(model: type[Body], content: bytes, limit: int = MAX_LONG_BODY) -> Bod
 
 
 def parts(content: bytes) -> int:
-    """How many lists, objects and names there are."""
+    """Return how many lists, objects and names there are."""
     bare = STRING.sub(b"", content)
     return sum(bare.count(mark) for mark in (b"[", b"{", b":"))
 
 
 def depth(content: bytes) -> int:
-    """How deep brackets are nested, outside of strings."""
+    """Return how deep brackets are nested, outside of strings."""
     deepest = level = 0
     for bracket in STRING.sub(b"", content).translate(None, NO_BRACKETS):
         level += 1 if bracket in b"[{" else -1

@@ -25,7 +25,7 @@ from holdcourse.service.http.admission import Gateway
 def create_app(
     data: Path, token_file: Path | None = None, clock: Clock | None = None, witness: Witness | None = None
 ) -> FastAPI:
-    """The service over a data folder; without a token file everybody who reaches it may do everything."""
+    """Return the service over a data folder; without a token file everybody who reaches it may do everything."""
     keyring = None if token_file is None else Keyring(token_file, clock)
     store = DataFolder(data)
     fleet = Fleet(store, Broadcast(), clock, witness)

@@ -60,7 +60,7 @@ class HttpRefusal(HoldcourseError):  # noqa: N818 - as the others
 
 
 def translated(error: HoldcourseError) -> HttpRefusal:
-    """What an error means over HTTP, by its type."""
+    """Return what an error means over HTTP, by its type."""
     if isinstance(error, HttpRefusal):
         return error
     kind = next(kind for kind in type(error).__mro__ if kind in STATUSES)
@@ -77,14 +77,14 @@ def translated(error: HoldcourseError) -> HttpRefusal:
 
 
 def error_response(refusal: HttpRefusal, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer that says what was refused."""
+    """Return the answer that says what was refused."""
     said = {"code": refusal.code, "message": str(refusal), **refusal.more}
     more = {**HEADERS.get(refusal.status, {}), **(headers or {})}
     return JSONResponse({"error": said}, refusal.status, headers=more)
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """An exception handler: the answer to a request that was refused on purpose."""
+    """Answer a request that was refused on purpose; an exception handler."""
     assert isinstance(error, HoldcourseError)
     refusal = translated(error)
     log_refusal(request, refusal)
@@ -92,13 +92,13 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def invalid(request: Request, error: Exception) -> Response:
-    """An exception handler: the answer to parameters that FastAPI found to be wrong."""
+    """Answer parameters that FastAPI found to be wrong; an exception handler."""
     assert isinstance(error, RequestValidationError)
     return error_response(HttpRefusal(422, "invalid", all_in_words(error.errors())))
 
 
 async def not_routed(request: Request, error: Exception) -> Response:
-    """An exception handler: the answer to an address or a method that is not there."""
+    """Answer an address or a method that is not there; an exception handler."""
     assert isinstance(error, HTTPException)
     code, headers = OF_THE_FRAMEWORK.get(error.status_code, "refused"), dict(error.headers or {})
     if error.status_code == 405:  # the framework names the methods of the first address that matches only

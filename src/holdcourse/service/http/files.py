@@ -29,7 +29,7 @@ CHUNK = 2**16
 
 
 def page_file(name: str) -> Response:
-    """A file of the page; only those that lie there."""
+    """Return a file of the page; only those that lie there."""
     path = PAGE / name
     if path not in PAGE.iterdir() or path.suffix not in KINDS:
         raise Unknown("file", name, "the page is at /")
@@ -38,7 +38,7 @@ def page_file(name: str) -> Response:
 
 
 def backup(store: DataFolder, controller: str) -> Response:
-    """A copy of a controller's records as a zip."""
+    """Return a copy of a controller's records as a zip."""
     file = TemporaryFile()  # noqa: SIM115 - closed when it has been sent
     try:
         store.copy_to(controller, file)

@@ -12,7 +12,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def page(fleet: Fleet, sees: Callable[[str], bool]) -> str:
-    """The page that Prometheus reads, of the controllers that whoever asks may see."""
+    """Return the page that Prometheus reads, of the controllers that whoever asks may see."""
     rows = []
     for name, slot in list(fleet.slots.items()):
         if sees(name):
@@ -27,7 +27,7 @@ def page(fleet: Fleet, sees: Callable[[str], bool]) -> str:
 
 
 def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str], Latency]) -> str:
-    """The figures of controllers, in the format of Prometheus.
+    """Return the figures of controllers, in the format of Prometheus.
 
     Parameters
     ----------

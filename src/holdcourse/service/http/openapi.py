@@ -56,18 +56,18 @@ CONTENT = {
 
 
 def refusal_responses(kind: str) -> dict[int | str, dict[str, Any]]:
-    """What may be refused at an address of this kind."""
+    """Return what may be refused at an address of this kind."""
     return {status: {"model": Refused, "description": MEANINGS[status]} for status in EXPECTED[kind]}
 
 
 def body_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """A body that we read ourselves, for the description."""
+    """Return a body that we read ourselves, for the description."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
 def described(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
-    """The description of the application."""
+    """Return the description of the application."""
     if app.openapi_schema is None:
         made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         parts = made["components"]["schemas"]

@@ -53,14 +53,14 @@ LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
 
 
 def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
-    """An answer, checked against its model."""
+    """Return an answer, checked against its model."""
     return Response(kind.model_validate(data).model_dump_json(), status, media_type="application/json")
 
 
 def write_route(
     what: str, body: type[BaseModel], answer: type[BaseModel], allowed: Dependency
 ) -> Callable[[Handler], Handler]:
-    """An address of a controller that takes a body; who sends it is checked before it is read."""
+    """Return an address of a controller that takes a body; who sends it is checked before it is read."""
     return router.post(
         f"/controllers/{{id}}/{what}",
         response_model=answer,
@@ -71,7 +71,7 @@ def write_route(
 
 
 def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handler]:
-    """An address of a controller for whoever may look at it."""
+    """Return an address of a controller for whoever may look at it."""
     return router.get(
         f"/controllers/{{id}}/{what}",
         response_model=answer,

@@ -87,7 +87,7 @@ class OpenConnections:
         self._count = 0
 
     def admit(self, connection: Connection) -> bool:
-        """Whether there is room for one more, after an idle one may have made way for it."""
+        """Return whether there is room for one more, after an idle one may have made way for it."""
         own = self._open.get(connection.address, {})
         if connection.address not in self.bounds.proxies and len(own) >= self.bounds.per_address:
             made_way = _idle([own])
@@ -175,7 +175,7 @@ class Connection(H11Protocol):
             self._stalled = self.loop.call_later(self._others.bounds.stalled_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client takes its answer again: it has all the time that it needs."""
+        """Give the client, which takes its answer again, all the time that it needs."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
@@ -217,7 +217,7 @@ class Connection(H11Protocol):
 
 
 def _idle(groups: Iterable[dict[Connection, None]]) -> Connection | None:
-    """The oldest idle connection of the first group that has one."""
+    """Return the oldest idle connection of the first group that has one."""
     return next((connection for group in groups for connection in group if connection.is_idle), None)
 
 
@@ -253,7 +253,7 @@ class Server(uvicorn.Server):
 
 
 def configuration(app: FastAPI, bounds: Bounds) -> uvicorn.Config:
-    """How uvicorn is to run the application."""
+    """Return how uvicorn is to run the application."""
     return uvicorn.Config(
         app,
         http=partial(Connection, OpenConnections(within_files(bounds))),  # type: ignore[arg-type]
@@ -269,7 +269,7 @@ def configuration(app: FastAPI, bounds: Bounds) -> uvicorn.Config:
 
 
 def within_files(bounds: Bounds) -> Bounds:
-    """The bounds, with at most half of the files that the process may open: the other half is for the records."""
+    """Lower the bounds to half of the files that the process may open: the other half is for the records."""
     with suppress(ImportError):  # where there is no such limit
         import resource
 
@@ -290,7 +290,7 @@ class OncePerMinute(logging.Filter):
         self._left_out: dict[str, int] = {}  # ... and how many were not since
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write this one down."""
+        """Return whether to write this one down."""
         kind = f"{record.name} {str(record.msg).partition(chr(10))[0]}"
         now = self._clock()
         if kind not in self._shown and len(self._shown) >= LOG_KINDS:

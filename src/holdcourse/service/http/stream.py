@@ -18,7 +18,7 @@ HEARTBEAT_S = 15.0
 
 
 def stream(fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str], bool]) -> Response:
-    """What happens on the controllers that are wanted, until the client leaves or his token counts no more."""
+    """Return what happens on the controllers that are wanted, until the client leaves or his token counts no more."""
 
     def still_allowed() -> bool:
         with suppress(HttpRefusal):  # tokens that cannot be read let nobody in
@@ -33,7 +33,7 @@ def stream(fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str]
 async def events(
     broadcast: Broadcast, wants: Callable[[str], bool], still_allowed: Callable[[], bool]
 ) -> AsyncIterator[str]:
-    """The stream of one watcher; ends when his token is revoked, or the server stops."""
+    """Send the stream of one watcher; it ends when his token is revoked, or the server stops."""
     with broadcast.watching(wants) as messages:
         yield ": connected\n\n"
         while True:

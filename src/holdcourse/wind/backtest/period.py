@@ -24,7 +24,7 @@ FEWEST_TIMES = 8  # of data that have to give a quarter away as history
 def split(
     data: WindData, history: WindData | None, begin: str | None = None, end: str | None = None
 ) -> tuple[WindData, WindData, list[str]]:
-    """The test period, the past, and what was decided about them."""
+    """Return the test period, the past, and what was decided about them."""
     test = data.between(begin, end)
     if history is not None:
         outside = (history.time < test.time[0]) | (history.time > test.time[-1])
@@ -60,7 +60,7 @@ def _days(data: WindData) -> str:
 
 
 def choose_altitudes(low: float | None, high: float | None, count: int, series: Sequence[WindData]) -> Array:
-    """Evenly spaced altitudes; an end that is not given is the last that all data cover at every time."""
+    """Return evenly spaced altitudes; an end that is not given is the last that all data cover at every time."""
     lowest, highest = zip(*(_covered(data) for data in series), strict=True)
     bottom, top = max(lowest), min(highest)
     # A micrometre of slack, as in `WindData.at`.
@@ -80,7 +80,7 @@ def choose_altitudes(low: float | None, high: float | None, count: int, series: 
 
 
 def _covered(data: WindData) -> tuple[float, float]:
-    """The heights that the data have at every time."""
+    """Return the heights that the data have at every time."""
     if data.level_heights is None:
         return float(data.heights[0]), float(data.heights[-1])
     known = np.isfinite(data.level_heights).any(axis=1)
@@ -89,7 +89,7 @@ def _covered(data: WindData) -> tuple[float, float]:
 
 
 def pieces(data: WindData, max_gap: float) -> tuple[list[WindData], list[str]]:
-    """Gapless stretches of a day or more, and what was left out."""
+    """Return the gapless stretches of a day or more, and what was left out."""
     found = list(data.segments(max_gap))
     if not found:
         raise InvalidInput(
@@ -104,7 +104,7 @@ def pieces(data: WindData, max_gap: float) -> tuple[list[WindData], list[str]]:
 
 
 def past_of(data: WindData, altitudes: Array) -> Past:
-    """The hours of the history that are complete at these altitudes."""
+    """Return the hours of the history that are complete at these altitudes."""
     speed = data.at(altitudes)
     whole = np.isfinite(speed).all(axis=1)
     if not whole.any():

@@ -70,7 +70,7 @@ class EstimateTrace:
         self._estimates.append(estimate)
 
     def reasons(self, before: Indices, actions: Indices) -> Reasons | None:
-        """What mattered for these decisions; None if the model learns nothing, or was asked otherwise than by round."""
+        """Say what mattered for these decisions; None if the model learns nothing, or was not asked round by round."""
         if len(self._estimates) != len(actions) or any(e.mean is None or e.std is None for e in self._estimates):
             return None
         rounds = np.arange(len(actions))
@@ -124,11 +124,11 @@ class TracedCosts:
         self._model.new_episode()
 
     def copy(self) -> TracedCosts:
-        """An independent twin that adds to the same trace: a run works on a copy."""
+        """Return an independent twin that adds to the same trace: a run works on a copy."""
         return type(self)(self._model.copy(), self._trace)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that the model has learned, as arrays."""
+        """Return everything that the model has learned, as arrays."""
         return self._model.state()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> TracedCosts:
@@ -137,7 +137,7 @@ class TracedCosts:
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What the model is, in JSON values."""
+        """Return what the model is, in JSON values."""
         return self._model.describe()
 
 
@@ -176,7 +176,7 @@ _ABILITIES: dict[type, type[TracedCosts]] = {
 
 
 def traced(policy: hc.Policy) -> tuple[hc.Policy, EstimateTrace]:
-    """The same policy, and the trace that its next run will fill."""
+    """Return the same policy, and the trace that its next run will fill."""
     trace = EstimateTrace()
     able = [wrapper for ability, wrapper in _ABILITIES.items() if isinstance(policy.costs, ability)]
     wrapper: type[TracedCosts] = type("TracedCosts", (*able, TracedCosts), {})
@@ -289,11 +289,11 @@ class Backtest:
         return sorted(rows, key=lambda row: -row.net)
 
     def line(self, policy: str) -> Line:
-        """The row of one policy."""
+        """Return the row of one policy."""
         return line_of(self.lines, policy)
 
     def _gain(self, flight: Flight) -> tuple[float, float, float]:
-        """Net energy above `fixed` in percent, and an interval by resampling weeks."""
+        """Return the net energy above `fixed` in percent, and an interval by resampling weeks."""
         base = float(self.flights["fixed"].net.sum()) if "fixed" in self.flights else np.nan
         if not base > 0:
             return (np.nan,) * 3
@@ -303,7 +303,7 @@ class Backtest:
         return gain, *gain_interval(self._weekly(flight.net), self._weekly(self.flights["fixed"].net))
 
     def _weekly(self, values: Array) -> Array:
-        """Sums over whole weeks; what is left over at the end belongs to none."""
+        """Return the sums over whole weeks; what is left over at the end belongs to none."""
         rounds = self._rounds_per_week
         return np.asarray(values[: self.weeks * rounds].reshape(self.weeks, rounds).sum(axis=1))
 
@@ -376,13 +376,13 @@ class Backtest:
         return f"{sentence} ({interval}): {ending}.{self._caveat(best)}"
 
     def _beside(self, best: Line) -> str:
-        """The paper's algorithm, as the reference beside ours."""
+        """Return the paper's algorithm, as the reference beside ours."""
         if best.policy == REFERENCE or REFERENCE not in self.flights:
             return ""
         return f"; {REFERENCE}: {signed(self.line(REFERENCE).gain)} %"
 
     def _caveat(self, best: Line) -> str:
-        """A gain over a badly chosen altitude is no merit of the controller."""
+        """Warn where a gain is no merit of the controller: one over a badly chosen altitude."""
         free = self.line("best-fixed") if "best-fixed" in self.flights else None
         if self.verdict != "yes" or free is None or free.net <= best.net:
             return ""

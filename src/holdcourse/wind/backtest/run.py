@@ -103,7 +103,7 @@ def _made(world: WindWorld, actions: Indices) -> Array:
 
 
 def _before(actions: Indices, parts: Sequence[slice], start: int) -> Indices:
-    """Where the turbine was before each round."""
+    """Return where the turbine was before each round."""
     return np.concatenate([np.append(start, actions[part][:-1]) for part in parts])
 
 
@@ -195,7 +195,7 @@ class SiteResult:
     setting: Setting
 
     def policy(self, name: str) -> hc.Policy:
-        """A policy of the registry as it was flown here, at its beginning: to drive by yourself."""
+        """Return a policy of the registry as it was flown here, at its beginning: to drive by yourself."""
         return policy_of(name)(self.setting)
 
     @property
@@ -331,7 +331,7 @@ class _Flights:
 
 
 def _nearest(altitudes: Array, wanted: float) -> int:
-    """The altitude (index) nearest to one that lies among them."""
+    """Return the altitude (index) nearest to one that lies among them."""
     if not altitudes[0] <= wanted <= altitudes[-1]:
         raise InvalidInput(
             f"the start altitude of {wanted:g} m lies outside the altitudes {altitudes[0]:g}..{altitudes[-1]:g} m"

@@ -46,7 +46,7 @@ class Column:
 
 
 def time_columns(names: Sequence[str]) -> list[int]:
-    """The column of times, or the two of date and time of day; the first column if none is named so."""
+    """Return the column of times, or the two of date and time of day; the first column if none is named so."""
     words = [set(re.findall(r"[a-z]+", name.lower())) for name in names]
     both = [
         next((i for i, name in enumerate(names) if name.strip().lower() == wanted), None) for wanted in ("date", "time")
@@ -58,7 +58,7 @@ def time_columns(names: Sequence[str]) -> list[int]:
 
 
 def wide_columns(names: Sequence[str], label: str) -> list[Column]:
-    """Every column whose name is a wind speed at a height, in order of height."""
+    """Return every column whose name is a wind speed at a height, in order of height."""
     found = [column for index, name in enumerate(names) if (column := _speed_column(index, name)) and column.height > 0]
     if not found:
         # Bare numbers are heights only where nothing else is.
@@ -74,7 +74,7 @@ def wide_columns(names: Sequence[str], label: str) -> list[Column]:
 
 
 def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
-    """The column of heights and the column of speeds of a tidy table."""
+    """Return the column of heights and the column of speeds of a tidy table."""
     heights = [
         index
         for index, name in enumerate(names)
@@ -93,7 +93,7 @@ def tidy_columns(names: Sequence[str], label: str) -> tuple[int, Column]:
 
 
 def _speed_column(index: int, name: str) -> Column | None:
-    """A wind speed; height 0 where the name has none."""
+    """Return a wind speed; height 0 where the name has none."""
     text = name.lower()
     unit = None
     for bracket in re.findall(r"[(\[]([^)\]]*)[)\]]", text):
@@ -136,7 +136,7 @@ class Table:
     comments: list[str]
 
     def numbers(self, column: int) -> Array:
-        """A column as numbers, NaN where missing."""
+        """Return a column as numbers, NaN where missing."""
         try:
             values = np.array(self.cells[column], dtype=np.float64)
         except ValueError:
@@ -157,7 +157,7 @@ class Table:
 
 
 def read_piece(file: WindFile, options: Options) -> Piece:
-    """Wind speed by height from a CSV file."""
+    """Read the wind speed by height from a CSV file."""
     table = read_table(_text(file), file.label)
     product, site, units = _comments(table.comments)
     if options.latitude is not None:
@@ -183,7 +183,7 @@ def read_piece(file: WindFile, options: Options) -> Piece:
 
 
 def read_table(text: str, label: str) -> Table:
-    """Cells by column. The first line that is no comment names the columns."""
+    """Return the cells by column. The first line that is no comment names the columns."""
     comments, header, rows, lines = [], None, [], []
     delimiter = ","
     for number, line in enumerate(text.splitlines(), 1):
@@ -270,7 +270,7 @@ def _comments(lines: list[str]) -> tuple[str | None, Site, dict[str, str]]:
 def _unit(
     table: Table, columns: list[Column], stated: dict[str, str], options: Options, low: Array, speed: Array
 ) -> tuple[str, str]:
-    """The unit of all speed columns, and a note on where it is known from."""
+    """Return the unit of all speed columns, and a note on where it is known from."""
     if options.units is not None:
         return options.units, f"speeds read as {options.units}"
     named = {column.unit or speed_unit(stated.get(table.names[column.index], "")) for column in columns} - {None}
@@ -295,7 +295,7 @@ def _require_clear_unit(label: str, low: Array, speed: Array) -> None:
 
 
 def _pivot(table: Table, times: Times, heights: Array, speed: Array) -> tuple[Times, tuple[str, ...], Array, Array]:
-    """Tidy rows as a table of times by heights; by rank where the heights differ from time to time."""
+    """Return the tidy rows as a table of times by heights; by rank where the heights differ from time to time."""
     usable = np.isfinite(heights)
     if not usable.any() or (heights[usable] <= 0).any():
         raise InvalidInput(f"{table.label}: heights must be metres above ground, greater than 0")

@@ -28,7 +28,7 @@ Times: TypeAlias = NDArray[np.datetime64]
 
 
 def interpolate(wanted: Array, heights: Array, speed: Array, *, clamp: bool) -> Array:
-    """Speeds at `wanted` (n,), logarithms of heights; row by row, since heights and holes differ from time to time."""
+    """Interpolate to `wanted` (n,), logarithms of heights; row by row, since heights and holes differ in time."""
     found = np.full((len(speed), len(wanted)), np.nan)
     usable = np.isfinite(heights) & np.isfinite(speed)
     for row, (z, v, good) in enumerate(zip(heights, speed, usable, strict=True)):
@@ -51,7 +51,7 @@ def evenly_filled(
     step: float,  # seconds
     longest: float,  # seconds between two known speeds that are still bridged
 ) -> list[tuple[Times, Array, Array | None]]:
-    """One stretch of times on an even grid, cut where a height is missing for too long."""
+    """Return one stretch of times on an even grid, cut where a height is missing for too long."""
     seconds = time.astype(np.int64).astype(np.float64)
     grid = np.arange(seconds[0], seconds[-1] + 0.5 * step, step)
     filled = np.full((len(grid), speed.shape[1]), np.nan)
@@ -200,7 +200,7 @@ class WindData:
         )
 
     def at(self, altitudes: ArrayLike, *, outside: Literal["error", "clamp"] = "error") -> Array:
-        """Speed at the given altitudes, shape (t, n), linear in the logarithm of height.
+        """Return the speed at the given altitudes, shape (t, n), linear in the logarithm of height.
 
         A missing speed between two measured heights is bridged; at the ends it stays NaN.
 
@@ -233,12 +233,12 @@ class WindData:
         return interpolate(np.log(wanted), heights, self.speed, clamp=outside == "clamp")
 
     def onto(self, altitudes: ArrayLike, *, outside: Literal["error", "clamp"] = "error") -> WindData:
-        """The wind at fixed altitudes (ascending), by `at`."""
+        """Return the wind at fixed altitudes (ascending), by `at`."""
         wanted = np.atleast_1d(np.array(altitudes, dtype=np.float64))
         return replace(self, heights=wanted, speed=self.at(wanted, outside=outside), level_heights=None)
 
     def between(self, start: str | np.datetime64 | None = None, end: str | np.datetime64 | None = None) -> WindData:
-        """The part from `start` (included) to `end` (excluded), both UTC."""
+        """Return the part from `start` (included) to `end` (excluded), both UTC."""
         chosen = np.ones(len(self), dtype=bool)
         if start is not None:
             chosen &= self.time >= _moment(start)
@@ -250,7 +250,7 @@ class WindData:
         return self._rows(chosen)
 
     def hourly(self, *, min_share: float = 0.5) -> WindData:
-        """Means over full hours, labelled by the start of the hour.
+        """Return the means over full hours, labelled by the start of the hour.
 
         An hour with less than `min_share` of its samples is missing. Hourly data come back unchanged.
         """
@@ -280,7 +280,7 @@ class WindData:
         return replace(self, time=times, speed=speed[full], level_heights=rising, notes=(*self.notes, note))
 
     def segments(self, max_gap: float = 3.0) -> tuple[WindData, ...]:
-        """Stretches without holes, evenly spaced in time.
+        """Return the stretches without holes, evenly spaced in time.
 
         A stretch of missing times or speeds of up to `max_gap` hours is filled linearly in time; a longer one ends
         the segment. A height that is often missing cuts the data often: bring it to the altitudes you need first,

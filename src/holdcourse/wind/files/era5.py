@@ -47,16 +47,16 @@ class Surface:
     note: str = ""
 
     def pressure_at(self, times: Times) -> Array:
-        """Surface pressure in Pa, shape (t,)."""
+        """Return the surface pressure in Pa, shape (t,)."""
         return _lookup(self.pressure, times)
 
     def winds_at(self, times: Times) -> dict[float, Array]:
-        """Speed by height above ground, each (t,)."""
+        """Return the speed by height above ground, each (t,)."""
         return {height: _lookup(series, times) for height, series in self.winds.items()}
 
 
 def is_surface(found: Field) -> bool:
-    """Whether a data set tells of the ground and has no wind on levels."""
+    """Return whether a data set tells of the ground and has no wind on levels."""
     if found.has("u") or found.has("v"):
         return False
     winds = any(found.has(*names) for names in WINDS.values())
@@ -68,7 +68,7 @@ def _ground_only(found: Field) -> bool:
 
 
 def read_surface(fields: Sequence[Field], site: Site) -> Surface:
-    """What all these files say about the ground at the site."""
+    """Return what all these files say about the ground at the site."""
     height: float | None = None
     pressure: dict[int, float] = {}
     winds: dict[float, dict[int, float]] = {}
@@ -94,7 +94,7 @@ def read_surface(fields: Sequence[Field], site: Site) -> Surface:
 
 
 def piece(label: str, surface: Surface) -> Piece:
-    """The wind of single-level files alone, when no file with levels is given."""
+    """Return the wind of single-level files alone, when no file with levels is given."""
     if not surface.winds:
         raise InvalidInput(
             f"{label} tells of the ground only; give the file with the wind (u, v on pressure or model levels) too"
@@ -108,7 +108,7 @@ def piece(label: str, surface: Surface) -> Piece:
 
 
 def _on_any_level(found: Field, name: str, point: Point, time_axis: str | None) -> Array:
-    """A field of the ground that is filed under a model level (1), perhaps beside levels where it is missing."""
+    """Return a field of the ground that is filed under a model level (1), perhaps beside levels where it is missing."""
     levels = levels_of(found)
     table = read(found, name, point, time_axis, levels[1] if levels else None)
     first = np.isfinite(table).argmax(axis=1)
@@ -156,7 +156,7 @@ HALF_B = (
 
 
 def read_model_levels(field: Field, point: Point, surface: Surface) -> Piece:
-    """Wind by height above ground at the grid point."""
+    """Read the wind by height above ground at the grid point."""
     found = levels_of(field)
     assert found is not None
     _, level_axis, levels = found
@@ -203,7 +203,7 @@ def hydrostatic_heights(temperature: Array, humidity: Array, surface_pressure: A
 
 
 def _unbroken(numbers: NDArray[np.int64]) -> bool:
-    """Whether the levels go down to the ground without a hole: a missing layer has no thickness to add."""
+    """Return whether the levels go down to the ground without a hole: a missing layer has no thickness to add."""
     return numbers[0] == MODEL_LEVELS and bool((np.diff(numbers) == -1).all())
 
 
@@ -216,7 +216,7 @@ SAME_WIND = 0.12
 
 
 def read_pressure_levels(field: Field, point: Point, surface: Surface, options: Options) -> Piece:
-    """Wind by height above ground at the grid point."""
+    """Read the wind by height above ground at the grid point."""
     found = levels_of(field)
     assert found is not None
     _, level_axis, levels = found
@@ -271,7 +271,7 @@ def _heights_above_sea(field: Field, point: Point, axes: tuple[str | None, str |
 def _ground(
     field: Field, surface: Surface, options: Options, levels: Array, sea_heights: Array, pressure: Array
 ) -> tuple[float, str]:
-    """Height of the ground above sea level, and where it is known from."""
+    """Return the height of the ground above sea level, and where it is known from."""
     if options.surface_height is not None:
         return options.surface_height, "given"
     if surface.geopotential_height is not None:
@@ -340,12 +340,12 @@ IFS_LAYOUT = "ECMWF IFS (Cloudnet)"
 
 
 def is_ifs(field: Field) -> bool:
-    """Whether a data set has this layout."""
+    """Return whether a data set has this layout."""
     return field.has("uwind", "vwind", "height") and field.data["height"].ndim == 2
 
 
 def read_ifs(field: Field, point: Point) -> Piece:
-    """Wind by height above ground. Hour 24 is the next day's hour 0; the next day's file wins when both are given."""
+    """Read the wind by height above ground. Hour 24 is the next day's hour 0; of two files, the next day's wins."""
     time_axis, times = times_of(field)
     height = field.data["height"]
     if time_axis not in height.dims:

@@ -54,7 +54,7 @@ ENDS = 32 << 20  # of larger ones the beginning and the end, where writers put w
 
 
 def broken_heap(path: Path) -> int | None:
-    """Where a global heap is broken, in bytes from the start of the file; None where all are sound."""
+    """Return where a global heap is broken, in bytes from the start of the file; None where all are sound."""
     size = path.stat().st_size
     parts = [(0, size)] if size <= WHOLE else [(0, ENDS), (size - ENDS, ENDS)]
     with path.open("rb") as stream:
@@ -70,7 +70,7 @@ def broken_heap(path: Path) -> int | None:
 
 
 def _sound(data: bytes, at: int, *, whole: bool) -> bool:
-    """Whether the objects of the collection at `at` fill it exactly."""
+    """Return whether the objects of the collection at `at` fill it exactly."""
     end = at + int.from_bytes(data[at + 8 : at + HEADER], "little")
     if end > len(data):
         return not whole  # cut by the window, not by damage
@@ -112,7 +112,7 @@ class Field:
         return self.file.label
 
     def has(self, *names: str) -> bool:
-        """Whether all these variables are there."""
+        """Return whether all these variables are there."""
         return all(name in self.data.variables for name in names)
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ def quiet() -> Iterator[None]:
 
 
 def open_fields(file: WindFile, stack: ExitStack) -> list[Field]:
-    """The data sets of a file: one for NetCDF, one per kind of level for GRIB."""
+    """Return the data sets of a file: one for NetCDF, one per kind of level for GRIB."""
     xarray = need("xarray", "reading NetCDF and GRIB files")
     if file.kind == "grib":
         cfgrib = need("cfgrib", "reading GRIB files")
@@ -181,7 +181,7 @@ def _require_plausible_sizes(label: str, name: str, item: Any) -> None:
 
 
 def times_of(field: Field) -> tuple[str | None, Times]:
-    """The time axis and its values; the axis is None where the file holds a single time."""
+    """Return the time axis and its values; the axis is None where the file holds a single time."""
     name = next((name for name in _TIME if field.has(name)), None)
     if name is None:
         raise InvalidInput(f"{field} has no time axis (valid_time or time)")
@@ -218,7 +218,7 @@ def levels_of(field: Field) -> tuple[LevelKind, str | None, Array] | None:
 
 
 def nearest_point(field: Field, latitude: float | None, longitude: float | None) -> Point:
-    """The grid point nearest to the site; the only one where no site is asked for."""
+    """Return the grid point nearest to the site; the only one where no site is asked for."""
     names = [next((n for n in options if field.has(n)), None) for options in (_LATITUDE, _LONGITUDE)]
     if None in names:
         return Point({}, Site(latitude, _west(longitude)), "the file does not say where it lies")
@@ -253,7 +253,7 @@ def nearest_point(field: Field, latitude: float | None, longitude: float | None)
 
 
 def read(field: Field, name: str, point: Point, *axes: str | None) -> Array:
-    """A variable at the grid point, with the given axes in this order (None: an axis of length 1)."""
+    """Return a variable at the grid point, with the given axes in this order (None: an axis of length 1)."""
     if not field.has(name):
         raise InvalidInput(f"{field} has no variable {name!r}")
     if field.file.kind != "netcdf3":
@@ -298,7 +298,7 @@ def _read(data: Any, field: Field, name: str, point: Point, axes: tuple[str | No
 
 
 def wind_speed(field: Field, east: str, north: str, point: Point, *axes: str | None) -> Array:
-    """Speed in m/s from the two components."""
+    """Return the speed in m/s from the two components."""
     factors = []
     for name in (east, north):
         stated = str(field.data[name].attrs.get("units", "m/s")) if field.has(name) else "m/s"
@@ -314,7 +314,7 @@ def _west(longitude: float | None) -> float | None:
 
 
 def _reach(axis: Array) -> float:
-    """How far from a grid point a site may lie: one step, or half a degree around a single point."""
+    """Return how far from a grid point a site may lie: one step, or half a degree around a single point."""
     return float(np.abs(np.diff(axis)).max()) if axis.size > 1 else 0.5
 
 

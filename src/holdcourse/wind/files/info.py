@@ -18,7 +18,7 @@ PICTURE_COLUMNS = 1500
 
 
 def describe(data: WindData, *, max_gap: float = 3.0) -> dict[str, Any]:
-    """The wind data in plain values, ready for JSON.
+    """Return the wind data in plain values, ready for JSON.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def _height_row(data: WindData, column: int) -> dict[str, float]:
 
 
 def strips(data: WindData, width: int = 72) -> list[str]:
-    """The profile over time as lines of text, the highest first; a point marks missing wind.
+    """Return the profile over time as lines of text, the highest first; a point marks missing wind.
 
     >>> hours = np.arange("2020-01-01T00", "2020-01-01T08", dtype="datetime64[h]")
     >>> for line in strips(WindData(hours, [10.0, 100.0], np.outer(np.arange(8), [1.0, 2.0])), width=8):
@@ -89,7 +89,7 @@ def strips(data: WindData, width: int = 72) -> list[str]:
 
 
 def _in_columns(data: WindData, width: int) -> Array:
-    """Mean speed in `width` equal parts of the period (fewer for fewer steps), NaN where there is none; (width, k)."""
+    """Average the speed in `width` equal parts of the period (fewer for fewer steps), NaN where missing; (width, k)."""
     seconds = (data.time - data.time[0]).astype(np.int64)
     steps = int(seconds[-1] // max(1, round(data.step * HOUR))) + 1
     width = min(width, steps)
@@ -127,7 +127,7 @@ def draw(data: WindData, path: Path) -> Path:
 
 
 def _edges(heights: Array) -> Array:
-    """Borders between heights, half way; the outermost as far out as in."""
+    """Return the borders between heights, half way; the outermost as far out as in."""
     if len(heights) == 1:
         return np.array([heights[0] * 0.5, heights[0] * 1.5])
     middle = (heights[1:] + heights[:-1]) / 2.0

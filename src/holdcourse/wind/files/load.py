@@ -98,14 +98,14 @@ def _require_alike(pieces: Sequence[Piece]) -> None:
 
 
 def _spread(piece: Piece, table: Array, names: tuple[str, ...]) -> Array:
-    """The columns of one piece among those of all; NaN where it has none."""
+    """Return the columns of one piece among those of all; NaN where it has none."""
     spread = np.full((len(piece.time), len(names)), np.nan)
     spread[:, [names.index(name) for name in piece.levels]] = table
     return spread
 
 
 def _nominal(heights: Array) -> Array:
-    """Median height of each column; +inf where it has none, which is above every ceiling."""
+    """Return the median height of each column; +inf where it has none, which is above every ceiling."""
     known = np.isfinite(heights).any(axis=0)
     nominal = np.full(heights.shape[1], np.inf)
     nominal[known] = np.nanmedian(heights[:, known], axis=0)
@@ -142,7 +142,7 @@ def _require_enough(
 
 
 def _each_time_once(pieces: Sequence[Piece], time: Times, speed: Array) -> NDArray[np.int64]:
-    """Rows to keep, in order of time, of those that hold any speed."""
+    """Return the rows to keep, in order of time, of those that hold any speed."""
     number = np.repeat(np.arange(len(pieces)), [len(piece.time) for piece in pieces])
     rows = np.flatnonzero(np.isfinite(speed).any(axis=1))
     rows = rows[np.lexsort((rows, -number[rows], time[rows]))]
@@ -266,7 +266,7 @@ def _gridded(field: Field, ground: list[Field], options: Options) -> Piece:
 
 @contextmanager
 def _guarded(label: str) -> Iterator[None]:
-    """Whatever the reading libraries raise about a broken file becomes one line of ours."""
+    """Turn whatever the reading libraries raise about a broken file into one line of ours."""
     try:
         yield
     except HoldcourseError:
@@ -283,7 +283,7 @@ _FILES = {"test": "nora3_northsea_2010H2.csv.xz", "history": "nora3_northsea_200
 
 
 def bundled(part: Literal["test", "history"] = "test") -> WindData:
-    """NORA3 hindcast at 53.32 N, 1.32 E, hourly, 10 to 750 m.
+    """Load the bundled NORA3 hindcast at 53.32 N, 1.32 E, hourly, 10 to 750 m.
 
     Parameters
     ----------

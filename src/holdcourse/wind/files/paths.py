@@ -36,7 +36,7 @@ class Stream(Protocol):
 
 
 def allowed_bytes(packed: int, label: str) -> tuple[int, str]:
-    """How much a file of `packed` bytes may unpack to, and what to say where it is more."""
+    """Return how much a file of `packed` bytes may unpack to, and what to say where it is more."""
     given = os.environ.get(VARIABLE, str(LARGEST_GB))
     try:
         largest = float(given)
@@ -57,7 +57,7 @@ def allowed_bytes(packed: int, label: str) -> tuple[int, str]:
 
 
 def parts(stream: Stream, most: int, refusal: str) -> Iterator[bytes]:
-    """The bytes of a stream that unpacks, part by part; `TooLarge` as soon as there are more than `most`."""
+    """Read the bytes of a stream that unpacks, part by part; `TooLarge` as soon as there are more than `most`."""
     seen = 0
     while part := stream.read(min(PART, most - seen + 1)):
         seen += len(part)
@@ -90,7 +90,7 @@ class WindFile:
 
 
 def expand(paths: Paths) -> list[Path]:
-    """Every file named or matched by a pattern, each once, in the order given (a pattern's matches sorted)."""
+    """Return every file named or matched by a pattern, each once, in the order given (a pattern's matches sorted)."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not given:
         raise InvalidInput("no wind file given")
@@ -112,7 +112,7 @@ def expand(paths: Paths) -> list[Path]:
 
 
 def wind_files(paths: Paths, stack: ExitStack) -> Iterator[WindFile]:
-    """The files to read; archives are unpacked into a folder that lives as long as `stack`."""
+    """Find the files to read; archives are unpacked into a folder that lives as long as `stack`."""
     for path in expand(paths):
         kind = kind_of(path, path.name)
         if kind == "zip":
@@ -122,7 +122,7 @@ def wind_files(paths: Paths, stack: ExitStack) -> Iterator[WindFile]:
 
 
 def kind_of(path: Path, label: str) -> Kind:
-    """What the first bytes say; the name of a file says nothing."""
+    """Return what the first bytes say; the name of a file says nothing."""
     refuse_record(path, "wind files are NetCDF, GRIB, CSV or ZIP")
     try:
         with path.open("rb") as stream:

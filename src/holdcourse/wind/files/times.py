@@ -25,7 +25,7 @@ _CANONICAL = {spelling: unit for unit, spellings in _SPELLINGS.items() for spell
 
 
 def speed_unit(text: str) -> str | None:
-    """The unit that `text` names, or None.
+    """Return the unit that `text` names, or None.
 
     >>> speed_unit("m s**-1"), speed_unit("[km/h]"), speed_unit("degrees")
     ('m/s', 'km/h', None)
@@ -34,7 +34,7 @@ def speed_unit(text: str) -> str | None:
 
 
 def checked_unit(text: str) -> str:
-    """The unit that a person named."""
+    """Return the unit that a person named."""
     unit = speed_unit(text)
     if unit is None:
         raise InvalidInput(f"units {text!r} are not known; use one of {', '.join(METRES_PER_SECOND)}")
@@ -59,7 +59,7 @@ def read_times(
     known_utc: bool = False,
     tidy: bool = False,
 ) -> tuple[Times, str]:
-    """The cells of a time column in UTC, and a note on how they were understood; `tidy` rows repeat their times."""
+    """Read the cells of a time column in UTC, and note how they were understood; `tidy` rows repeat their times."""
     moments = [moment.strip() for moment in cells]
     parsed = _parsed(moments, label, time_format)
     aware = [moment.tzinfo is not None for moment in parsed]
@@ -153,7 +153,7 @@ def _by_format(cells: Sequence[str], form: str, label: str) -> list[datetime]:
 
 
 def zone_of(timezone: str) -> ZoneInfo:
-    """The zone of this name."""
+    """Return the zone of this name."""
     try:
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError):
@@ -177,7 +177,7 @@ def _as_times(seconds: Sequence[float]) -> Times:
 
 
 def _require_no_clock_change(times: Times, label: str) -> None:
-    """Times without a zone that skip or repeat an hour when clocks change are local times."""
+    """Raise where times without a zone skip or repeat an hour when clocks change: they are local times."""
     unique, counts = np.unique(times, return_counts=True)
     for moment in unique[counts > 1]:
         if _clock_change(moment, months=(10, 11)):
@@ -198,7 +198,7 @@ def _require_no_clock_change(times: Times, label: str) -> None:
 
 
 def _clock_change(moment: np.datetime64, months: tuple[int, ...]) -> bool:
-    """A Sunday night in which clocks change in Europe (last of March, October) or America (March, November)."""
+    """Return a Sunday night in which clocks change in Europe (last of March, October) or America (March, November)."""
     when = moment.astype(datetime)
     last = when.day > 24 and when.month in (3, 10)
     american = (when.month == 3 and 8 <= when.day <= 14) or (when.month == 11 and when.day <= 7)

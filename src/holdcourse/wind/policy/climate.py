@@ -79,7 +79,7 @@ class Climate:
     period: tuple[float, float]
 
     def __call__(self, hours: Array) -> Array:
-        """The usual wind at k hours since 1970, (k, n)."""
+        """Return the usual wind at k hours since 1970, (k, n)."""
         return np.asarray(_waves(np.atleast_1d(hours), self.waves) @ self.usual)
 
     @cached_property
@@ -95,11 +95,11 @@ class Climate:
         )
 
     def posterior(self, problem: hc.Problem) -> hc.Posterior:
-        """What is believed of the anomalies before the first measurement; contexts are hours since 1970."""
+        """Return what is believed of the anomalies before the first measurement; contexts are hours since 1970."""
         return hc.posterior(problem, self.kernel, noise_std=self.unexplained, method="temporal")
 
     def describe(self) -> dict[str, Any]:
-        """What was learned, in JSON values."""
+        """Return what was learned, in JSON values."""
         begin, end = (str(np.datetime64(int(hour * 3600), "s").astype("datetime64[h]")) for hour in self.period)
         return {
             "from": begin,
@@ -191,7 +191,7 @@ def learn_climate(hours: Array, speed: Array, altitudes: Array) -> Climate:
 
 
 def _waves(hours: Array, waves: tuple[int, int]) -> Array:
-    """1, and cosine and sine of every wave, (k, 1 + 2 * waves)."""
+    """Return 1, and cosine and sine of every wave, (k, 1 + 2 * waves)."""
     columns = [np.ones(len(hours))]
     for count, length in zip(waves, (DAY, YEAR), strict=True):
         for number in range(1, count + 1):
@@ -201,7 +201,7 @@ def _waves(hours: Array, waves: tuple[int, int]) -> Array:
 
 
 def _chosen_waves(hours: Array, speed: Array) -> tuple[int, int]:
-    """The waves that predict best what they were not fitted to; a wave of the year needs a year to be seen."""
+    """Return the waves that predict best what they were not fitted to; a wave of the year needs a year to be seen."""
     tried = [waves for waves in WAVES if waves[1] == 0 or hours[-1] - hours[0] >= YEAR]
     edges = np.linspace(0, len(hours), BLOCKS + 1).astype(int)
     blocks = [slice(a, b) for a, b in pairwise(edges.tolist())]
@@ -219,7 +219,7 @@ def _chosen_waves(hours: Array, speed: Array) -> tuple[int, int]:
 
 
 def _time_scales(hours: Array, scores: Array, step: float) -> Array:
-    """In how many hours each mode forgets, from its correlation over about an hour, (r,)."""
+    """Estimate in how many hours each mode forgets, from its correlation over about an hour, (r,)."""
     lag = max(1, round(1.0 / step)) * step
     later = np.searchsorted(hours, hours + lag - 0.01 * step)
     found = later < len(hours)
@@ -257,7 +257,7 @@ class GeneralWind:
     mean: float | Array
 
     def __call__(self, hours: Array) -> Array:
-        """The usual wind at k hours, (k, n)."""
+        """Return the usual wind at k hours, (k, n)."""
         return np.broadcast_to(self._profile, (len(hours), len(self.altitudes)))
 
     @cached_property
@@ -269,7 +269,7 @@ class GeneralWind:
         return np.asarray(self.mean * (felt / middle) ** SHEAR)
 
     def posterior(self, problem: hc.Problem) -> hc.Posterior:
-        """The deviations from it, as a process over altitudes and time."""
+        """Return the deviations from it, as a process over altitudes and time."""
         from sklearn.gaussian_process.kernels import Matern
 
         logs = np.log(self.altitudes)
@@ -281,5 +281,5 @@ class GeneralWind:
         return hc.posterior(problem, site + slow + fast, noise_std=GAUGE, method="temporal")
 
     def describe(self) -> dict[str, Any]:
-        """What it is, in JSON values."""
+        """Return what it is, in JSON values."""
         return {"wind": "general", "usual": self._profile.round(9).tolist()}

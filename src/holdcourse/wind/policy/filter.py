@@ -39,7 +39,7 @@ POOLED = 2  # leads that far apart are taken to be alike
 
 
 def expected_power(curve: PowerCurve, mean: Array, std: Array) -> Array:
-    """Power expected where the wind has this mean and deviation."""
+    """Return the power expected where the wind has this mean and deviation."""
     return np.asarray(curve.power(np.maximum(mean[..., None] + std[..., None] * POINTS, 0.0)) @ WEIGHTS)
 
 
@@ -47,15 +47,15 @@ class WindModel(Protocol):
     """What is believed of the wind before the first measurement. Contexts are hours since 1970."""
 
     def __call__(self, hours: Array) -> Array:
-        """The usual wind at k hours, (k, n)."""
+        """Return the usual wind at k hours, (k, n)."""
         ...
 
     def posterior(self, problem: hc.Problem) -> hc.Posterior:
-        """The anomalies, wind less what is usual, as a process over altitudes and time."""
+        """Return the anomalies, wind less what is usual, as a process over altitudes and time."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What it is, in JSON values."""
+        """Return what it is, in JSON values."""
         ...
 
 
@@ -87,22 +87,22 @@ class ExpectedEnergy:
         self._told = np.full((REMEMBERED, 3), np.nan)  # time, action, speed; newest first
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
-        """Costs of every altitude at this hour."""
+        """Return the costs of every altitude at this hour."""
         anomaly, std = self.posterior.predict(context)
         mean = anomaly + self.wind(np.reshape(context, -1))[0]
         costs = self._costs(mean, std)
         return Estimate(costs, costs, mean, std)
 
     def costs_at(self, contexts: ArrayLike) -> Array:
-        """Costs at each of k hours, (k, n)."""
+        """Return the costs at each of k hours, (k, n)."""
         return self._costs(*self._predicted(contexts))
 
     def costs_at_outlook(self, contexts: ArrayLike, outlook: hc.Outlook) -> Array:
-        """Costs at each of k hours, (k, n), given what forecasts say of them."""
+        """Return the costs at each of k hours, (k, n), given what forecasts say of them."""
         return self._costs(*self._blended(*self._predicted(contexts), outlook))
 
     def _predicted(self, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and deviation of the wind at each of k hours, all at once."""
+        """Return the mean and deviation of the wind at each of k hours, all at once."""
         anomaly, std = self.posterior.predict_at(contexts)
         return anomaly + self.wind(np.reshape(np.asarray(contexts, dtype=np.float64), -1)), std
 
@@ -111,7 +111,7 @@ class ExpectedEnergy:
         return np.asarray(self.scale * (made.max(axis=-1, keepdims=True) - made))
 
     def _blended(self, mean: Array, std: Array, outlook: hc.Outlook) -> tuple[Array, Array]:
-        """Prediction and forecast, as far as the forecasts were right so far."""
+        """Return the prediction and forecast, as far as the forecasts were right so far."""
         mean, variance = mean.copy(), std**2
         squares, counts = self._forecast_errors(outlook.said)
         for k, lead in enumerate(outlook.leads.tolist()):
@@ -129,7 +129,7 @@ class ExpectedEnergy:
         return mean, np.sqrt(variance)
 
     def _forecast_errors(self, said: Array) -> tuple[Array, Array]:
-        """Sum of squared errors of the forecasts and how many there were, for each lead; (leads,) and (leads,)."""
+        """Sum the squared errors of the forecasts, and count them, for each lead; (leads,) and (leads,)."""
         squares, counts = np.zeros(said.shape[1] - 2), np.zeros(said.shape[1] - 2)
         for time, action, speed in self._told[np.isfinite(self._told[:, 0])]:
             for row in said[(said[:, 0] == time) & (said[:, 1] == action), 2:]:
@@ -150,7 +150,7 @@ class ExpectedEnergy:
         return 1.0
 
     def new_episode(self) -> None:
-        """Nothing changes: the wind goes on from one episode to the next."""
+        """Change nothing: the wind goes on from one episode to the next."""
 
     def copy(self) -> ExpectedEnergy:
         """Make an independent twin."""
@@ -160,7 +160,7 @@ class ExpectedEnergy:
         return twin
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The filter's arrays and the last measurements."""
+        """Return the filter's arrays and the last measurements."""
         return {f"posterior.{name}": array for name, array in self.posterior.state().items()} | {"told": self._told}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> ExpectedEnergy:
@@ -173,7 +173,7 @@ class ExpectedEnergy:
         return self
 
     def describe(self) -> dict[str, Any]:
-        """What the model is, in JSON values."""
+        """Return what the model is, in JSON values."""
         return {
             "model": "ExpectedEnergy",
             "curve": self.curve.describe(),

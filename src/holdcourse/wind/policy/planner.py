@@ -43,7 +43,7 @@ FASTEST = 80.0  # m/s, end of the power table
 
 
 def wind_planner(setting: Setting) -> hc.Policy:
-    """The policy for a setting; contexts are hours since 1970."""
+    """Return the policy for a setting; contexts are hours since 1970."""
     world, past = setting.world, setting.past
     times = None if past is None else past.moments
     if past is None or times is None or len(times) * _step(times) < SHORTEST_HISTORY:
@@ -96,7 +96,7 @@ def _policy(world: WindWorld, wind: WindModel, caution: float, ending: Array | N
 
 
 def plan_rounds(step_hours: float) -> int:
-    """How many rounds a plan has."""
+    """Return how many rounds a plan has."""
     return int(np.clip(round(PLAN_HOURS / step_hours), FEWEST_ROUNDS, MOST_ROUNDS))
 
 
@@ -179,7 +179,7 @@ class Replayed:
         self._power = self._scale * world.curve.power(np.arange(FASTEST * PER_METRE_PER_SECOND) / PER_METRE_PER_SECOND)
 
     def actions(self, caution: float, start: int | None = None) -> NDArray[np.int64]:
-        """The altitudes that the policy takes."""
+        """Return the altitudes that the policy takes."""
         moves = caution * self.world.problem.distances
         climate = self.climate
         flown: NDArray[np.int64] = replay(
@@ -200,7 +200,7 @@ class Replayed:
         return flown
 
     def net(self, caution: float) -> float:
-        """Energy made less energy lost to moving, kWh."""
+        """Return the energy made less energy lost to moving, kWh."""
         actions = self.actions(caution)
         energy = self._scale * self.world.curve.power(self.speed)[np.arange(len(actions)), actions]
         before = np.append(self.home, actions[:-1])
@@ -217,7 +217,7 @@ def _step(hours: Array) -> float:
 
 
 def _windows(hours: Array, step: float, most: int) -> list[slice]:
-    """Gapless stretches of up to `WINDOW` rounds, evenly spread, of at most `most` rounds together."""
+    """Return the gapless stretches of up to `WINDOW` rounds, evenly spread, of at most `most` rounds together."""
     cuts = np.flatnonzero(np.abs(np.diff(hours) - step) > 0.01 * step) + 1
     found = []
     for a, b in zip(np.append(0, cuts), np.append(cuts, len(hours)), strict=True):

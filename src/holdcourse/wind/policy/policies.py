@@ -79,11 +79,11 @@ class Setting:
     fit: hc.Fit | None = None
 
     def fitted(self) -> Setting:
-        """The same with hyperparameters fitted now, once for all policies."""
+        """Return the same with hyperparameters fitted now, once for all policies."""
         return replace(self, hyperparameters="fitted", fit=self._fit(self._kernel()))
 
     def learning(self) -> dict[str, Any]:
-        """Options of the policies that learn the wind speed."""
+        """Return the options of the policies that learn the wind speed."""
         world = self.world
         noise_std: float = NOISE_VARIANCE**0.5
         kernel: Any = self._kernel()
@@ -150,17 +150,17 @@ def register(
 
 
 def policy_of(name: str) -> Maker:
-    """What makes the policy of this name."""
+    """Return what makes the policy of this name."""
     return registry.entry_of(name, "wind").maker("wind")
 
 
 def flown_by_default() -> list[str]:
-    """The policies of a backtest where nobody names any, in the order of the table."""
+    """Return the policies of a backtest where nobody names any, in the order of the table."""
     return [name for name in registry.names("wind") if not registry.TABLE[name].on_request]
 
 
 def contexts_of(name: str, world: WindWorld) -> Array:
-    """What a policy of the table is shown in each round, (t,)."""
+    """Return what a policy of the table is shown in each round, (t,)."""
     return world.moments if registry.entry_of(name, "wind").context == "time" else world.hours
 
 
@@ -172,14 +172,14 @@ def fixed(setting: Setting) -> hc.Policy:
 
 
 def best_altitude(world: WindWorld, speed: Array) -> int:
-    """The altitude (index) at which wind of this speed, (t, n), makes most."""
+    """Return the altitude (index) at which wind of this speed, (t, n), makes most."""
     best = hc.best_fixed(-world.curve.power(speed), world.problem)
     assert best is not None  # power is finite
     return best
 
 
 def wind_planner(setting: Setting) -> hc.Policy:
-    """A wind filter with a 12-hour plan, and caution chosen on history."""
+    """Return a wind filter with a 12-hour plan, and caution chosen on history."""
     from holdcourse.wind.policy.planner import wind_planner as make  # compiled code that only this policy needs
 
     return make(setting)
@@ -196,12 +196,12 @@ def gp_md(setting: Setting) -> hc.Policy:
 
 
 def cgp_lcb(setting: Setting) -> hc.Policy:
-    """Flies where the bounds learned promise most, whatever the way costs."""
+    """Fly where the bounds learned promise most, whatever the way costs."""
     return hc.cgp_lcb(setting.world.problem, **setting.learning())
 
 
 def planner(setting: Setting) -> hc.Policy:
-    """Plans on what it has learned of every hour of the day."""
+    """Plan on what it has learned of every hour of the day."""
     return hc.planner(setting.world.problem, period=24.0, **setting.learning())
 
 

@@ -104,7 +104,7 @@ def _about(result: SiteResult) -> str:
 
 
 def settings(result: SiteResult) -> list[tuple[str, str]]:
-    """What the backtest was run with, in words."""
+    """Return what the backtest was run with, in words."""
     plan, world = result.plan, result.backtest.world
     way = (
         f"{world.climb:g} kWh per metre"
@@ -207,5 +207,5 @@ def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures:
 
 
 def _slug(name: str) -> str:
-    """A site's name as part of a file's name."""
+    """Return a site's name as part of a file's name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "site"

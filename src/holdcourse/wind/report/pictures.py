@@ -39,7 +39,7 @@ def check_pictures() -> None:
 
 
 def write_pictures(result: SiteResult, folder: Path, prefix: str = "") -> list[Path]:
-    """The altitudes flown over the wind, the sum of net energy, and the table as bars."""
+    """Draw the altitudes flown over the wind, the sum of net energy, and the table as bars."""
     check_pictures()
     import matplotlib
 
@@ -61,14 +61,14 @@ def _figure(height: float, rows: int = 1) -> tuple[Any, Any]:
 
 
 def _beside_each_other(found: Backtest) -> list[str]:
-    """The controller that the answer is about, and the paper's or else the next best one."""
+    """Return the controller that the answer is about, and the paper's or else the next best one."""
     wanted = [] if found.judged is None else [found.judged.policy]
     wanted += [REFERENCE] * (REFERENCE in found.flights) + [row.policy for row in found.flyable]
     return list(dict.fromkeys(wanted))[:2]
 
 
 def _altitudes(result: SiteResult) -> Any:
-    """One panel for each: lines over each other would hide one another wherever somebody moves often."""
+    """Draw one panel for each: lines over each other would hide one another wherever somebody moves often."""
     found, world = result.backtest, result.backtest.world
     names = [*_beside_each_other(found), "clairvoyant"]
     figure, panels = _figure(2.7 * len(names) + 1.0, len(names))
@@ -96,7 +96,7 @@ def _altitudes(result: SiteResult) -> Any:
 
 
 def _field(axes: Any, found: Backtest) -> Any:
-    """Wind speed by time and altitude; gaps stay white."""
+    """Draw the wind speed by time and altitude; gaps stay white."""
     from matplotlib.colors import LinearSegmentedColormap
 
     ramp = LinearSegmentedColormap.from_list("wind", ["#f3f6f8", "#cbd9e2", "#96b2c4", "#6288a2", "#345c7a"])
@@ -118,7 +118,7 @@ def _flown(axes: Any, found: Backtest, name: str, width: float) -> None:
 
 
 def _times(found: Backtest, part: slice) -> Any:
-    """The beginnings of the rounds, and the end of the last one."""
+    """Return the beginnings of the rounds, and the end of the last one."""
     time = found.world.time[part]
     return np.append(time, time[-1] + np.timedelta64(round(found.world.step_hours * 3600), "s"))
 

@@ -29,13 +29,13 @@ class Look:
 
 
 def look(policy: str) -> Look:
-    """How a policy looks."""
+    """Return how a policy looks."""
     entry = registry.TABLE.get(policy) or registry.Entry(policy, policy, "")
     return Look(policy, registry.colour_of(policy), entry.knowing, entry.sentence)
 
 
 def worth_showing(found: Backtest) -> list[str]:
-    """The few policies that the page shows at first: fixed, the one that the answer is about, and hindsight."""
+    """Return the few policies that the page shows at first: fixed, the one that the answer is about, and hindsight."""
     judged = found.judged
     wanted = ["fixed", *([] if judged is None else [judged.policy]), "clairvoyant"]
     return [name for name in wanted if name in found.flights]
@@ -49,7 +49,7 @@ GAP = 2  # blanks between columns on screen
 
 
 def cells(row: Line, result: SiteResult) -> list[str]:
-    """The numbers of one row as people read them."""
+    """Return the numbers of one row as people read them."""
     shown = [
         f"{row.net:,.0f}",
         f"{row.gross:,.0f}",
@@ -66,7 +66,7 @@ def cells(row: Line, result: SiteResult) -> list[str]:
 
 
 def gain_words(row: Line) -> str:
-    """Difference to fixed, with its interval where there is one."""
+    """Return the difference to fixed, with its interval where there is one."""
     if np.isnan(row.gain) or row.policy == "fixed":
         return ""
     if np.isnan(row.gain_low):
@@ -75,7 +75,7 @@ def gain_words(row: Line) -> str:
 
 
 def screen_tables(results: Sequence[SiteResult], width: int) -> list[Table]:
-    """Tables for a terminal of this width.
+    """Return the tables for a terminal of this width.
 
     Where it is narrow, money gets a table of its own, intervals a column of their own, and what was made gross goes:
     it is net and lost together.
@@ -99,7 +99,7 @@ def screen_tables(results: Sequence[SiteResult], width: int) -> list[Table]:
 
 
 def _interval_apart(shown: list[str]) -> list[str]:
-    """The cells with the interval of the last one in a cell of its own."""
+    """Return the cells with the interval of the last one in a cell of its own."""
     gain, _, interval = shown[-1].rstrip(")").partition(" (")
     return [*shown[:-1], gain, interval.replace(" to ", "..")]
 
@@ -132,7 +132,7 @@ def _numbers_width(heads: Sequence[str], rows: Rows) -> int:
 
 
 def as_data(results: Sequence[SiteResult]) -> dict[str, Any]:
-    """The result in JSON values."""
+    """Return the result in JSON values."""
     sites = []
     for result in results:
         found, world = result.backtest, result.backtest.world
@@ -167,7 +167,7 @@ def as_data(results: Sequence[SiteResult]) -> dict[str, Any]:
 
 
 def line_data(row: Line) -> dict[str, Any]:
-    """One row in JSON values, which know no NaN."""
+    """Return one row in JSON values, which know no NaN."""
     return {
         name: None if isinstance(value, float) and not np.isfinite(value) else value
         for name, value in asdict(row).items()
@@ -175,7 +175,7 @@ def line_data(row: Line) -> dict[str, Any]:
 
 
 def write_summary(results: Sequence[SiteResult], path: Path) -> None:
-    """One row per site and policy; numbers in full, empty where there is none."""
+    """Write one row per site and policy; numbers in full, empty where there is none."""
     names = ["site", "policy", "net_kwh", "gross_kwh", "moving_kwh", "moves_per_day", "percent_of_clairvoyant"]
     names += ["percent_against_fixed", "percent_against_fixed_low", "percent_against_fixed_high"]
     priced = results[0].plan.price is not None
@@ -195,7 +195,7 @@ def write_summary(results: Sequence[SiteResult], path: Path) -> None:
 
 
 def write_decisions(results: Sequence[SiteResult], path: Path) -> None:
-    """One row per site, time and policy; times are UTC, the beginning of the round."""
+    """Write one row per site, time and policy; times are UTC, the beginning of the round."""
     with path.open("w", newline="", encoding="utf-8") as file:
         names = ["altitude_m", "wind_speed_ms", "gross_kwh", "moving_kwh", "net_kwh"]
         write_rows(file, [["site", "time", "policy", *names]])

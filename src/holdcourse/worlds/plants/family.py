@@ -1,0 +1,212 @@
+"""The plants of the benchmark; nothing here is changed once it is published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from holdcourse.movement.grid import grid
+from holdcourse.worlds.plants import machines, weather
+from holdcourse.worlds.plants.case import Factor, Plant, Sensor
+
+PUBLIC_SEEDS = range(10)  # of published tables; others, from 1000 on, are for tuning
+
+
+def _steps(low: float, high: float, number: int) -> list[float]:
+    return [round(float(value), 4) for value in np.linspace(low, high, number)]
+
+
+HOUR = Factor("hour of day", "h", (7.0, 19.0))
+
+_ALL = (
+    Plant(
+        "chiller",
+        "Chilled water and cooling tower: temperature of the water and speed of the fan.",
+        "kWh",
+        grid(water=_steps(6, 12, 7), fan=_steps(0.3, 1.0, 8)),
+        (7.0, 40.0),
+        (Factor("wet-bulb temperature", "deg C", (17.0, 20.0)), Factor("load", "share", (0.4, 0.6))),
+        weather.summer_load,
+        machines.chiller,
+        Sensor(noise=0.04),
+        excess=0.1,
+        cautious=(-1, 0),
+    ),
+    Plant(
+        "database",
+        "Workers and buffer of a database: a cliff where the memory ends, and one hour in a hundred stalls.",
+        "ms",
+        grid(workers=[4, 8, 16, 32, 48], buffer=[2, 6, 10, 14]),
+        (0.04, 0.15),
+        (Factor("load", "share", (0.4, 0.6)), Factor("reads", "share", (0.6, 0.8))),
+        weather.requests,
+        machines.database,
+        Sensor(noise=0.08, spikes=0.01),
+        excess=0.14,
+        fixed_cost=0.5,
+    ),
+    Plant(
+        "wastewater",
+        "Aeration of a sewage works: oxygen and recycled flow, and a charge for ammonia above the limit.",
+        "EUR",
+        grid(oxygen=_steps(0.5, 4.0, 8), recycle=_steps(0.5, 2.5, 5)),
+        (6.0, 5.0),
+        (Factor("inflow", "1000 m3/h", (0.85, 1.15)), Factor("ammonia", "mg/l", (25.0, 33.0))),
+        weather.sewage,
+        machines.wastewater,
+        Sensor(noise=0.05),
+        excess=0.09,
+        cautious=(1, 0),
+    ),
+    Plant(
+        "heating",
+        "Supply temperature of an office's heating: the weather, the sun by the hour, people in or not.",
+        "EUR",
+        grid(supply=_steps(28, 61, 12)),
+        (0.25,),
+        (Factor("outdoor temperature", "deg C", (0.0, 6.0)), HOUR, Factor("occupied", "0 or 1", (0.5,))),
+        weather.winter_office,
+        machines.heating,
+        Sensor(noise=0.05),
+        excess=0.06,
+        cautious=(1,),
+    ),
+    Plant(
+        "compressors",
+        "Compressed air in steps: machines on or off, tariffs by the clock, a diesel where they do not suffice.",
+        "EUR",
+        grid(pressure=_steps(6.0, 8.0, 11), ready=[1, 2, 3, 4, 5]),
+        (12.0, 8.0),
+        (Factor("demand", "m3/min", (15.0, 25.0)), HOUR),
+        weather.shift_demand,
+        machines.compressors,
+        Sensor(noise=0.03),
+        excess=0.06,
+        cautious=(0, 1),
+        fixed_cost=2.0,
+    ),
+    Plant(
+        "dryer",
+        "A dryer with kinks: goods that come out too wet or too dry cost by the tonne.",
+        "EUR",
+        grid(burner=_steps(40, 160, 9), air=_steps(0.4, 1.0, 5)),
+        (0.5, 30.0),
+        (Factor("moisture", "%", (31.0, 37.0)), Factor("throughput", "t/h", (6.0, 8.0))),
+        weather.wet_goods,
+        machines.dryer,
+        Sensor(noise=0.04),
+        excess=0.05,
+        cautious=(1, 0),
+    ),
+    Plant(
+        "exchanger",
+        "A heat exchanger that fouls: what is best moves slowly for six weeks.",
+        "kWh",
+        grid(flow=_steps(0.3, 1.5, 13), bypass=_steps(0.0, 0.3, 3)),
+        (20.0, 60.0),
+        (Factor("demand", "share", (0.45, 0.65)), Factor("cooling water", "deg C", (14.5, 17.5))),
+        weather.process_heat,
+        machines.exchanger,
+        Sensor(noise=0.04),
+        excess=0.05,
+    ),
+    Plant(
+        "pumps",
+        "A pumping station whose pumps are replaced half way.",
+        "kWh",
+        grid(speed=_steps(0.7, 1.1, 9), number=[1, 2, 3, 4]),
+        (60.0, 12.0),
+        (Factor("demand", "share", (0.4, 0.6)), Factor("level", "share", (0.5, 0.7))),
+        weather.water_demand,
+        machines.pumps,
+        Sensor(noise=0.04),
+        excess=0.05,
+        cautious=(1, 0),
+    ),
+    Plant(
+        "district-heat",
+        "A district heating net whose readings come five hours late, one in five never.",
+        "EUR",
+        grid(supply=_steps(70, 115, 10), flow=_steps(0.4, 1.2, 5)),
+        (1.5, 60.0),
+        (Factor("outdoor temperature", "deg C", (0.0, 5.0)), Factor("draw", "share", (0.4, 0.6))),
+        weather.winter_town,
+        machines.district_heat,
+        Sensor(noise=0.04, missing=0.2, delay=5),
+        excess=0.06,
+        cautious=(1, 0),
+    ),
+    Plant(
+        "mill",
+        "A grinding mill that is run well, and whose meter is wrong by a factor of ten in one of twenty readings.",
+        "EUR",
+        grid(filling=_steps(0.15, 0.4, 6), separator=_steps(0.4, 1.0, 7)),
+        (250.0, 100.0),
+        (Factor("hardness", "index", (11.0, 13.0)), Factor("throughput", "t/h", (75.0, 87.0))),
+        weather.raw_material,
+        machines.mill,
+        Sensor(noise=0.04, wrong=0.05),
+        excess=0.02,
+    ),
+    Plant(
+        "boiler",
+        "A biomass boiler with a poor meter: its noise is a fifth of the range of costs.",
+        "EUR",
+        grid(oxygen=_steps(2.0, 9.0, 8), grate=_steps(0.3, 0.9, 6)),
+        (6.0, 60.0),
+        (Factor("steam load", "share", (0.5, 0.7)), Factor("fuel moisture", "%", (27.0, 33.0))),
+        weather.steam,
+        machines.boiler,
+        Sensor(spread=0.2),
+        excess=0.09,
+        cautious=(1, 0),
+    ),
+    Plant(
+        "ventilation",
+        "A hall's ventilation that is run well; operators step in for a tenth of the hours.",
+        "EUR",
+        grid(air=_steps(0.2, 1.2, 11)),
+        (45.0,),
+        (Factor("persons", "hundreds", (1.0, 4.0)), Factor("outdoor temperature", "deg C", (10.0, 14.0))),
+        weather.visitors,
+        machines.ventilation,
+        Sensor(noise=0.05),
+        excess=0.0,
+        overrides=0.1,
+    ),
+    Plant(
+        "extruder",
+        "An extruder that makes six products, known by codes without order.",
+        "EUR",
+        grid(heat=_steps(180, 230, 6), speed=_steps(0.4, 1.0, 5)),
+        (0.5, 35.0),
+        (Factor("product", "code", (0.5, 1.5, 2.5, 3.5, 4.5)), Factor("hall temperature", "deg C", ())),
+        weather.campaigns,
+        machines.extruder,
+        Sensor(noise=0.04),
+        excess=0.04,
+    ),
+    Plant(
+        "servers",
+        "Air of a server hall: five numbers of context, one of them without meaning.",
+        "EUR",
+        grid(supply=_steps(18, 27, 7), outside=_steps(0.0, 1.0, 5)),
+        (0.8, 5.0),
+        (
+            Factor("load", "share", (0.55,)),
+            Factor("outdoor temperature", "deg C", (11.0, 17.0)),
+            Factor("humidity", "share", (0.7,)),
+            HOUR,
+            Factor("meter 7", "share", ()),
+        ),
+        weather.servers,
+        machines.servers,
+        Sensor(noise=0.05),
+        excess=0.04,
+        cautious=(-1, 0),
+    ),
+)
+
+PLANTS: Mapping[str, Plant] = MappingProxyType({plant.name: plant for plant in _ALL})
