@@ -37,7 +37,7 @@ def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "120 rounds, 3 settings; model-based" in shown
     assert "Held-out error of that model: " in shown
-    assert "as recorded" in shown
+    assert "as run" in shown
     assert "e+" not in shown
     numbers = [line.split("│")[2:5] for line in shown.splitlines() if line.startswith("│")]
     assert len({len(cell.strip().partition(".")[2]) for row in numbers for cell in row}) == 1  # digits of all costs
@@ -49,11 +49,11 @@ def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
     assert found["held_out"]["useful"] is True
     totals = {line["policy"]: line["total"] for line in found["policies"]}
     assert min(totals, key=totals.get) == "clairvoyant"
-    assert totals["md-known"] < totals["as-recorded"]
+    assert totals["md-known"] < totals["as-run"]
     # The model agrees with what was measured where it was measured.
-    recorded = next(line for line in found["policies"] if line["policy"] == "as-recorded")
-    assert recorded["service"] == pytest.approx(found["measured"], rel=0.01)
-    assert recorded["saved"] == 0
+    paid = next(line for line in found["policies"] if line["policy"] == "as-run")
+    assert paid["service"] == pytest.approx(found["measured"], rel=0.01)
+    assert paid["saved"] == 0
 
 
 def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended"):
@@ -64,7 +64,7 @@ def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended"):
             (policy, saved, guessed),
             ("best-fixed", 5.0, 0.0),
             ("clairvoyant", 20.0, 0.0),
-            ("as-recorded", 0.0, 0.0),
+            ("as-run", 0.0, 0.0),
         )
     ]
     world = SimpleNamespace(held_out=SimpleNamespace(useful=useful))
@@ -188,7 +188,7 @@ def test_named_settings_with_a_matrix(plant, tmp_path, capsys):
     (tmp_path / "moves.csv").write_text("0,2,1\n2,0,1\n1,1,0\n")
     backtest_log(plant, **COLUMNS, matrix=tmp_path / "moves.csv", policies=["gp-md"], as_json=True)
     found = json.loads(capsys.readouterr().out)
-    assert {line["policy"] for line in found["policies"]} == {"as-recorded", "best-fixed", "clairvoyant", "gp-md"}
+    assert {line["policy"] for line in found["policies"]} == {"as-run", "best-fixed", "clairvoyant", "gp-md"}
 
 
 def test_bins_round_continuous_settings(tmp_path, capsys):

@@ -157,6 +157,11 @@ def record(tmp_path):
 def test_verify(run, tmp_path):
     assert "plant.log: 6 decisions, 6 tells: verified" in run("verify", "plant.log").stdout
     assert json.loads(run("verify", "plant.log", "--json").stdout)["verified"] is True
+    policy = hc.cgp_lcb(hc.Problem([0.0, 1.0, 2.0]), kernel=hc.Kernel(RBF(1.0)), noise_std=0.1)
+    with hc.Controller(policy, log=tmp_path / "plant.log") as controller:
+        controller.retract("r2", "the sensor was unplugged")
+    assert "plant.log: 6 decisions, 6 tells (1 taken back): verified" in run("verify", "plant.log").stdout
+    assert json.loads(run("verify", "plant.log", "--json").stdout)["retractions"] == 1
     (tmp_path / "plant.log").write_bytes(b"no record")
     assert "plant.log is damaged or no record" in run("verify", "plant.log", code=1).stderr
 

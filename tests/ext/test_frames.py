@@ -224,3 +224,15 @@ def test_records_that_say_too_little(tmp_path):
     hc.Controller(hc.gp_md(problem), log=tmp_path / "empty.log").close()
     with pytest.raises(InvalidInput, match="no decision yet"):
         record_dataset(tmp_path / "empty.log")
+
+
+def test_what_was_taken_back_is_missing_and_the_reason_stands_beside_it(tmp_path):
+    with recorded(tmp_path / "plant.log") as controller:
+        controller.retract("r1", "the sensor was unplugged")
+        frame = record_frame(controller)
+    assert frame["measurement"].isna().tolist() == [False, True, True, False, False, True]
+    assert frame["retracted"].dropna().to_dict() == {1: "the sensor was unplugged"}
+    assert frame["applied"].tolist()[1] == 0  # the machine was there
+    dataset = record_dataset(tmp_path / "plant.log")
+    assert dataset["retracted"].values.tolist()[:2] == ["", "the sensor was unplugged"]
+    dataset.to_netcdf(tmp_path / "plant.nc", engine="h5netcdf")

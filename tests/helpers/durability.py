@@ -296,7 +296,7 @@ class Fuzzed:
             decision = self.controller.ask(costs=costs, allowed=allowed, round=now, **wish)
         self.mask = allowed = allowed.tolist()
         self.judge_decision(decision, allowed, followed=who in ("nobody", "instructed"))
-        self.judge_order(who, wish, self.controller.record(decision.id), allowed)
+        self.judge_order(who, wish, self.controller.entry(decision.id), allowed)
         self.played.append(self.controller.action)
 
     def wish(self):

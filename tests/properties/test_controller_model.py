@@ -61,9 +61,10 @@ class ControllerMachine(RuleBasedStateMachine):
         self.decided = {}  # round -> decision, to the last bit
         self.pending = []  # rounds
         self.told = {}  # round -> (measurement, applied)
-        self.learned, self.waiting = [], []  # (action, context, measurement) in the order told; not yet let in
+        self.learned, self.waiting = {}, {}  # round -> (action, context, measurement) as told; not yet let in
+        self.reachable = set()  # rounds whose measurement the controller without a record can take back
         self.played, self.first = [1], 0  # played[t + 1 - first] is what the machine did in round t
-        self.cooling_until = 0
+        self.trips = {}  # round -> until when its measurement made the guard cool down
         self.mask = [True] * LINE.n  # of the newest question
 
     def policy(self):
@@ -71,6 +72,10 @@ class ControllerMachine(RuleBasedStateMachine):
 
     def both(self):
         return (self.logged, self.saved)
+
+    @property
+    def cooling_until(self):
+        return list(self.trips.values())[-1] if self.trips else 0
 
     @property
     def next_round(self):
@@ -153,10 +158,22 @@ class ControllerMachine(RuleBasedStateMachine):
             self.played[now + 1 - self.first] = applied
         if measurement is not None:
             record = (self.played[now + 1 - self.first], self.asked[now]["context"], measurement)
-            (self.learned if self.every == "round" else self.waiting).append(record)
+            (self.learned if self.every == "round" else self.waiting)[now] = record
+            self.reachable.add(now)
             guard = self.options["guard"]
             if guard is not None and measurement > guard.threshold:
-                self.cooling_until = self.next_round + guard.cool_down
+                self.trips[now] = self.next_round + guard.cool_down
+
+    @precondition(lambda self: self.reachable)
+    @rule(data=st.data())
+    def retract(self, data):
+        now = data.draw(st.sampled_from(sorted(self.reachable)))
+        for controller in self.both():
+            controller.retract(f"r{now}", "unplugged")
+            controller.retract(f"r{now}", "unplugged")
+        for known in (self.learned, self.waiting, self.trips):
+            known.pop(now, None)
+        self.reachable.discard(now)
 
     @precondition(lambda self: self.told)
     @rule(data=st.data())
@@ -175,7 +192,7 @@ class ControllerMachine(RuleBasedStateMachine):
         for controller in self.both():
             refuses(controller, Conflict, lambda c: c.tell(f"r{now}", measurement, applied))
 
-    @rule(kind=st.integers(0, 6))
+    @rule(kind=st.integers(0, 7))
     def wrong_input(self, kind):
         now = self.next_round
         calls = [
@@ -186,6 +203,7 @@ class ControllerMachine(RuleBasedStateMachine):
             lambda c: c.tell(f"r{now}", 1.0),
             lambda c: c.tell(f"r{(self.pending or [now])[0]}", float("inf")),
             lambda c: c.tell(f"r{(self.pending or [now])[0]}", 1.0, LINE.n),
+            lambda c: c.retract(f"r{(self.pending or [now])[0]}", "unplugged"),
         ]
         for controller in self.both():
             refuses(controller, InvalidInput, calls[kind])
@@ -200,9 +218,9 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         for controller in self.both():
             controller.new_episode(start, force=force)
-        self.learned += self.waiting
-        self.waiting = []
-        self.played, self.first, self.cooling_until = [start], self.next_round, 0
+        self.learned |= self.waiting
+        self.waiting = {}
+        self.played, self.first, self.trips = [start], self.next_round, {}
 
     @rule()
     def save_and_load(self):
@@ -210,6 +228,7 @@ class ControllerMachine(RuleBasedStateMachine):
         loaded = hc.Controller.load(self.folder / "state", self.policy())
         assert state_of(loaded) == state_of(self.saved)
         self.saved = loaded
+        self.reachable = set()
 
     @rule(closed=st.booleans())
     def crash_and_reopen(self, closed):
@@ -234,7 +253,7 @@ class ControllerMachine(RuleBasedStateMachine):
             assert [seen(decision) for decision in controller.pending] == [self.decided[t] for t in self.pending]
             history = operation_of(controller).session.pilot.model.posterior.history
             columns = (history.actions, history.contexts.reshape(-1), history.measurements)
-            assert list(zip(*(column.tolist() for column in columns), strict=True)) == self.learned
+            assert list(zip(*(column.tolist() for column in columns), strict=True)) == list(self.learned.values())
 
     def teardown(self):
         if hasattr(self, "logged"):

@@ -15,7 +15,7 @@ from holdcourse import archive
 from holdcourse.errors import Conflict, DamagedFile, HoldcourseError, InvalidInput, NoActionLeft
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.events import Episode, Redirect, Tell
-from holdcourse.running.session import KEPT_RECORDS, Wish, asked
+from holdcourse.running.session import KEPT_ENTRIES, Wish, asked
 
 COSTS = [3.0, 1.0, 2.0, 5.0, 4.0, 6.0]
 
@@ -311,23 +311,23 @@ def test_wrong_max_pending(max_pending):
 def test_memory_is_bounded_and_old_decisions_say_so():
     controller = known(max_pending=2)
     forgotten = controller.ask(costs=COSTS, round=0)
-    for t in range(1, 3 * KEPT_RECORDS):
+    for t in range(1, 3 * KEPT_ENTRIES):
         controller.ask(costs=COSTS, round=t)
         controller.tell(f"r{t}", 1.0)
-    assert len(operation_of(controller).session.records) <= KEPT_RECORDS + 2
+    assert len(operation_of(controller).session.entries) <= KEPT_ENTRIES + 2
     assert [d.id for d in controller.pending] == ["r0"]
     controller.tell(forgotten.id, 7.0)  # pending ones are never let go
-    with pytest.raises(InvalidInput, match=f"r1 was told long ago; the newest {KEPT_RECORDS} decisions are kept"):
+    with pytest.raises(InvalidInput, match=f"r1 was told long ago; the newest {KEPT_ENTRIES} decisions are kept"):
         controller.tell("r1", 1.0)
 
 
 @pytest.mark.parametrize("name", ["gp_md flat", "md_known", "stationary", "work_function"])
 def test_the_state_does_not_grow(name):
     controller = hc.Controller(POLICIES[name](), start=1, seed=3)
-    for _ in half_rounds(controller, name, 2 * KEPT_RECORDS):
+    for _ in half_rounds(controller, name, 2 * KEPT_ENTRIES):
         pass
     early = len(state_of(controller))
-    for _ in half_rounds(controller, name, 6 * KEPT_RECORDS):
+    for _ in half_rounds(controller, name, 6 * KEPT_ENTRIES):
         pass
     assert len(state_of(controller)) < 1.02 * early
 
@@ -446,11 +446,11 @@ def test_an_instruction_passes_through_the_limits(tmp_path):
     with known(**options) as controller:
         decision = controller.ask(costs=wants(1), instructed=5)
         assert (decision.action, controller.action) == (1, 2)
-        assert controller.record("r0").order == Order(5, 2, "max_step")
+        assert controller.entry("r0").order == Order(5, 2, "max_step")
         assert "told to go to 0.4; max_step kept it from 1, which was wanted" in controller.explain("r0").words
         controller.tell("r0", 1.0)
         controller.ask(costs=wants(1), instructed=4, allowed=mask(0, 1, 2, 3))
-        assert (controller.action, controller.record("r1").order.limited_by) == (3, "allowed")
+        assert (controller.action, controller.entry("r1").order.limited_by) == (3, "allowed")
         expected = state_of(controller)
     with known(**options) as again:
         assert state_of(again) == expected
@@ -461,7 +461,7 @@ def test_an_instruction_passes_through_the_limits(tmp_path):
 def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
     with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
         controller.ask(costs=wants(1), instructed=5, force="fire", allowed=mask(0, 1))
-        assert (controller.action, controller.record("r0").order) == (5, Order(5, 5, None, "fire"))
+        assert (controller.action, controller.entry("r0").order) == (5, Order(5, 5, None, "fire"))
         assert "go to 1 whatever the limits say, by force: fire" in controller.explain("r0").words
         controller.tell("r0", 1.0)
         controller.new_episode(0, force="towed back")

@@ -307,7 +307,7 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
     change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 3"):
+    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 4"):
         logged(tmp_path / "record")
 
 
@@ -537,8 +537,8 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
 
     monkeypatch.setattr(Session, "decide", otherwise)
     with caplog.at_level(logging.WARNING), logged(tmp_path / "record") as controller:
-        replayed = [record.decision for record in operation_of(controller).session.records.values()]
-        before = [record.before for record in operation_of(controller).session.records.values()]
+        replayed = [entry.decision for entry in operation_of(controller).session.entries.values()]
+        before = [entry.before for entry in operation_of(controller).session.entries.values()]
     assert [decision.action for decision in replayed] == recorded
     assert recorded != [0] * len(recorded)
     assert [d.movement for d in replayed] == [LINE.distance(b, d.action) for b, d in zip(before, replayed, strict=True)]

@@ -268,8 +268,8 @@ def test_a_model_that_is_right_raises_no_alarm():
         for k in rng.integers(25, size=1000):
             decision = controller.ask(contexts[k])
             measured = costs[k, decision.action] + rng.normal(0.0, 0.3)
-            record = controller.record(decision.id)
-            off = deviations(record, controller.model, decision.action, measured)
+            entry = controller.entry(decision.id)
+            off = deviations(entry, controller.model, decision.action, measured)
             controller.tell(decision.id, measured)
             watched = window_after(watched, measured, off)
             outside += watched.beyond[-1]

@@ -189,6 +189,39 @@ def test_an_operator_takes_over_and_hands_back(server, browser):
         assert machine.state()["override"] is None
 
 
+def test_a_wrong_measurement_is_taken_back_and_struck_out(server, browser):
+    machine = Machine(server, "unplugged")
+    machine.run(3)
+    machine.tell(machine.ask() | {"measurement": 1e6})
+    machine.run(2)
+    with page_of(browser, server.token) as page, page_of(browser, server.token) as other:
+        for each in (page, other):
+            controller_page(each, server, "unplugged")
+        row = page.locator(".decisions tbody tr").nth(2)
+        expect(row).to_contain_text("1,000,000")
+        expect(page.locator(".tile").filter(has_text="Service cost")).to_contain_text("1,000,0")
+        button = page.get_by_role("button", name="Take back the measurement of round 3")
+        button.click()
+        dialog = page.get_by_role("dialog", name="Take back the measurement of round 3?")
+        dialog.get_by_role("button", name="Take it back").click()
+        expect(dialog).to_be_visible()  # it wants a reason
+        dialog.get_by_label("Reason").fill("sensor <unplugged>")
+        dialog.get_by_role("button", name="Take it back").click()
+        expect(dialog).to_have_count(0)
+        for each in (page, other):  # whoever looks at it
+            row = each.locator(".decisions tbody tr").nth(2)
+            expect(row.locator("s")).to_have_text("1,000,000")
+            expect(row).to_contain_text("taken back: sensor <unplugged>")
+            expect(each.locator(".tile").filter(has_text="Service cost")).not_to_contain_text("1,000,0")
+        expect(button).to_have_count(0)
+        expect(page.get_by_role("button", name="Explain round 3")).to_be_focused()
+        page.get_by_role("button", name="Explain round 3").click()
+        why = page.get_by_role("complementary", name="Why a decision was taken")
+        expect(why).to_contain_text("taken back: sensor <unplugged>")
+        assert page.evaluate(FAINT_TEXT) == []
+    assert server.client.see("unplugged", "decisions")["decisions"][3]["retracted"]["reason"] == "sensor <unplugged>"
+
+
 def test_a_limited_and_a_forced_override_are_shown(server, browser):
     machine = Machine(server, "limited", limits={"max_step": 0.15})  # one setting is 0.1 from the next
     machine.run(2)

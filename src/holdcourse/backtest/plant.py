@@ -29,7 +29,7 @@ MakePolicy: TypeAlias = Callable[[str, Problem, Mapping[str, Any], Mapping[str, 
 
 MOST_ACTIONS = 60
 POLICIES = ("recommended", "gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
-RECORDED, BEST_FIXED, CLAIRVOYANT = "as-recorded", "best-fixed", "clairvoyant"  # what was done, and might have been
+AS_RUN, BEST_FIXED, CLAIRVOYANT = "as-run", "best-fixed", "clairvoyant"  # what was done, and might have been
 MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
 
 
@@ -40,7 +40,7 @@ class Line:
     Attributes
     ----------
     saved
-        By how many percent of what the recorded actions cost it costs less.
+        By how many percent of what the actions that ran cost it costs less.
     guessed
         Share of rounds in settings of which the readings say next to nothing.
     """
@@ -193,7 +193,7 @@ def backtest_plant(
     world = LoggedWorld.fit(problem, readings, rho=rho, seed=seed)
     contexts, start = world.contexts, int(readings.actions[0])
     costs = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
-    taken = {RECORDED: readings.actions, BEST_FIXED: np.full(len(costs), best_fixed(costs, problem, start))}
+    taken = {AS_RUN: readings.actions, BEST_FIXED: np.full(len(costs), best_fixed(costs, problem, start))}
     taken[CLAIRVOYANT] = optimal_path(costs, problem, start).actions
     fitted: Any = world.fitted
     knows = {"kernel": _scaled(fitted.kernel, rho), "noise_std": world.noise_std, "prior_mean": rho * fitted.prior_mean}
@@ -203,14 +203,14 @@ def backtest_plant(
         taken[name] = simulate(policy, world, contexts, start=start, seed=seed).actions
     unsure = np.array([world.unsure(context) for context in contexts])
     bills = {name: _bill(actions, costs, problem, start) for name, actions in taken.items()}
-    recorded = bills[RECORDED][0] + bills[RECORDED][1]
+    paid = bills[AS_RUN][0] + bills[AS_RUN][1]
     lines = [
         Line(
             policy=name,
             service=service,
             movement=movement,
             total=service + movement,
-            saved=100 * (recorded - (service + movement)) / abs(recorded) if recorded else 0.0,
+            saved=100 * (paid - (service + movement)) / abs(paid) if paid else 0.0,
             guessed=float(unsure[np.arange(len(costs)), taken[name]].mean()),
         )
         for name, (service, movement) in bills.items()

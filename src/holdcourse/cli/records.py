@@ -47,7 +47,8 @@ def _verdict(log: Path, found: audit.Verification) -> list[str]:
         outcome = f"{len(found.differences)} differences"
     else:
         outcome = "incomplete" if found.missing else "verified"
-    lines = [f"{log}: {found.decisions} decisions, {found.tells} tells: {outcome}"]
+    taken_back = f" ({found.retractions} taken back)" if found.retractions else ""
+    lines = [f"{log}: {found.decisions} decisions, {found.tells} tells{taken_back}: {outcome}"]
     lines.append(f"  {found.events} events, the last has the hash {found.head}")
     if found.statements is not None:
         reach = f"up to event {found.witnessed}"

@@ -369,6 +369,13 @@ class RemoteController:
         else:
             self._post("tell", {**body, "measurement": float(measurement)})
 
+    def retract(self, decision_id: str, reason: str) -> dict[str, Any]:
+        """Take back what was measured: it no longer counts. Taking it back again for the same reason is fine.
+
+        The service lives again through the rounds since then, which is waited for as long as patience lasts.
+        """
+        return self._post("retract", {"decision": decision_id, "reason": reason}, is_long=True)
+
     def override(self, action: int | None, reason: str = "", *, force: bool = False) -> dict[str, Any]:
         """Hold the machine at an action, or as near as limits permit; with None let the policy decide again.
 
@@ -403,8 +410,11 @@ class RemoteController:
         """Check the record from its first event to its last."""
         return self._get("verify", is_long=True)
 
-    def _post(self, what: str, body: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
-        return self.service.request("POST", f"/controllers/{quote(self.id, safe='')}/{what}", body, key)
+    def _post(
+        self, what: str, body: Mapping[str, Any], key: str | None = None, *, is_long: bool = False
+    ) -> dict[str, Any]:
+        address = f"/controllers/{quote(self.id, safe='')}/{what}"
+        return self.service.request("POST", address, body, key, is_long=is_long)
 
     def _get(self, what: str, *, is_long: bool = False) -> dict[str, Any]:
         return self.service.request("GET", f"/controllers/{quote(self.id, safe='')}/{what}", is_long=is_long)

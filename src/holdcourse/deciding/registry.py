@@ -304,8 +304,8 @@ def _ours() -> Iterable[Entry]:
         required=("action",),
     )
     yield Entry(
-        "as-recorded",
-        "as recorded",
+        "as-run",
+        "as run",
         "What was really done.",
         "hindsight",
         colour="#7d7d7d",

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
-from holdcourse.running.events import Ask, Episode, Redirect, Tell
+from holdcourse.running.events import Ask, Episode, Redirect, Retract, Tell
 from holdcourse.running.log import Log
 from holdcourse.worlds.simulation import Run
 
@@ -146,6 +146,8 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
             case Tell():
                 told = rows[int(body.id[1:])]
                 told |= {"told": event.at, "measurement": body.measurement, "applied": body.applied}
+            case Retract() if body.event is not None and int(body.id[1:]) in rows:
+                rows[int(body.id[1:])] |= {"measurement": None, "retracted": body.reason}
             case Episode():
                 episode += 1
                 starts[max(rows, default=-1) + 1] = body.start
@@ -162,7 +164,7 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
 def _asked(at: str, body: Ask, episode: int) -> Row:
     context = body.request.context
     known = {name: getattr(body, name) for name in ("round", "action", "wanted", "limited_by", "expected_cost")}
-    untold = {"told": None, "measurement": None, "applied": None}
+    untold = {"told": None, "measurement": None, "applied": None, "retracted": None}
     return {**known, **untold, "episode": episode, "asked": at, "context": [] if context is None else context}
 
 
@@ -187,6 +189,7 @@ RECORD_COLUMNS = [
     "told",
     "measurement",
     "applied",
+    "retracted",
 ]
 
 
@@ -287,9 +290,10 @@ LONG_NAMES = {
     "episode": "episode",
     "expected_cost": "service cost that the model expected",
     "limited_by": "limit that acted",
-    "measurement": "what was measured",
+    "measurement": "what was measured; missing where that was taken back",
     "movement": "movement cost",
     "probability": "probability of the action before it was drawn",
+    "retracted": "why the measurement was taken back",
     "service": "true service cost",
     "told": "time of the measurement, UTC",
     "wanted": "action that the rule chose",
@@ -356,7 +360,8 @@ def record_dataset(
         raise InvalidInput("the record holds no decision yet")
     columns = {name: frame[name].to_numpy() for name in frame.columns if name != "value"}
     columns["applied"] = frame["applied"].to_numpy(dtype=np.float64, na_value=np.nan)
-    columns["limited_by"] = np.array(frame["limited_by"].fillna("").tolist(), dtype=np.str_)
+    for name in ("limited_by", "retracted"):
+        columns[name] = np.array([text if isinstance(text, str) else "" for text in frame[name]], dtype=np.str_)
     for name in ("asked", "told"):
         columns[name] = frame[name].dt.tz_localize(None).to_numpy()
     variables = {name: ("round", values) for name, values in columns.items()}

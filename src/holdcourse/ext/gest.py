@@ -32,7 +32,7 @@ from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.learning.costs import maximises
 from holdcourse.movement.grid import grid
 from holdcourse.movement.problem import Metric, Problem
-from holdcourse.running.decision import Explanation, Record, Request
+from holdcourse.running.decision import Entry, Explanation, Request
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.session import Session
 
@@ -59,9 +59,9 @@ POINTS = 11  # along a continuous variable, if nothing else is said
 
 @dataclass(frozen=True)
 class Result:
-    """A row of results, understood; `record` is that of its suggestion, None for a past evaluation."""
+    """A row of results, understood; `entry` is that of its suggestion, None for a past evaluation."""
 
-    record: Record | None
+    entry: Entry | None
     action: int
     context: list[float] | None
     measurement: float | None
@@ -69,7 +69,7 @@ class Result:
     @property
     def applied(self) -> int | None:
         """The action, if it was another than the one suggested."""
-        suggested = None if self.record is None else self.record.decision.action
+        suggested = None if self.entry is None else self.entry.decision.action
         return None if self.action == suggested else self.action
 
 
@@ -195,7 +195,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     @property
     def pending(self) -> list[int]:
         """Ids of the suggestions that wait for their result, oldest first."""
-        return [record.decision.round for record in self._session.pending]
+        return [entry.decision.round for entry in self._session.pending]
 
     def observe(self, **context: float) -> None:
         """Say what is known now of contextual variables; it holds until something newer is observed or ingested."""
@@ -218,25 +218,25 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     def ingest(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Learn from results: those of suggestions under their ``_id``, past evaluations without. All or none."""
         found = [self._result(row) for row in results]
-        told = [result.record.decision.round for result in found if result.record is not None]
+        told = [result.entry.decision.round for result in found if result.entry is not None]
         if len(set(told)) < len(told):
             raise InvalidInput(f"several results have the same _id: {told}")
         for result in found:
-            if result.record is None:
+            if result.entry is None:
                 if result.measurement is not None:
                     self._session.pilot.learn(result.action, result.context, result.measurement)
-            elif result.record.told is None:
-                record, applied = result.record, result.applied
-                where_measured = replace(record, request=replace(record.request, context=result.context))
+            elif result.entry.told is None:
+                entry, applied = result.entry, result.applied
+                where_measured = replace(entry, request=replace(entry.request, context=result.context))
                 self._session.learn(where_measured, result.measurement, applied)
-                # What was asked stays in the record as it was asked.
-                self._session.records[record.decision.round] = record.with_tell(result.measurement, applied)
+                # What was asked stays in the entry as it was asked.
+                self._session.entries[entry.decision.round] = entry.with_tell(result.measurement, applied)
             self._context |= dict(zip(self._contextual, result.context or [], strict=True))
 
     def explain(self, suggestion: int) -> Explanation:
         """Why a suggestion was made, by its id; as data and in words."""
-        record = self._session.record(f"r{suggestion}")
-        return record.explain(self.problem, maximise=maximises(self._session.pilot.model))
+        entry = self._session.entry(f"r{suggestion}")
+        return entry.explain(self.problem, maximise=maximises(self._session.pilot.model))
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically."""
@@ -268,11 +268,11 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
                 f"nothing is known of {missing[0]!r} yet; observe({missing[0]}=...), give context=, or ingest a row"
             )
         context = [self._context[name] for name in self._contextual] or None
-        choice, record = self._session.decide(Request.of(self.problem, context, None, None, None))
-        self._session.accept(choice, record)
+        choice, entry = self._session.decide(Request.of(self.problem, context, None, None, None))
+        self._session.accept(choice, entry)
         seen = {name: self._context[name] for name in self._contextual}
         constants = {name: constant.value for name, constant in self.vocs.constants.items()}
-        return {**self._point(record.decision.action), **seen, **constants, "_id": record.decision.round}
+        return {**self._point(entry.decision.action), **seen, **constants, "_id": entry.decision.round}
 
     def _result(self, row: Mapping[str, Any]) -> Result:
         for name in (*self.vocs.variables, self._objective):
@@ -286,10 +286,10 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         value = _number(row, self._objective, "; NaN if it was not measured")
         measurement = value if math.isfinite(value) else None
         known = _id_of(row)
-        record = None if known is None else self._session.record(f"r{known}")
-        result = Result(record, self._nearest(row), context, measurement)
-        if record is not None and record.told not in (None, (measurement, result.applied)):
-            raise InvalidInput(f"the result with _id {known} was ingested before and was another: {record.told}")
+        entry = None if known is None else self._session.entry(f"r{known}")
+        result = Result(entry, self._nearest(row), context, measurement)
+        if entry is not None and entry.told not in (None, (measurement, result.applied)):
+            raise InvalidInput(f"the result with _id {known} was ingested before and was another: {entry.told}")
         return result
 
     def _nearest(self, values: Mapping[str, Any]) -> int:

@@ -35,9 +35,10 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import maximises
 from holdcourse.movement.offline import PricedPath, optimal_path, price_path
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import Record, Request
+from holdcourse.running.decision import Entry, Request
 from holdcourse.running.events import Ask, Episode, Event, Learn, RecordAccepted, Redirect, Snapshot, Tell
 from holdcourse.running.log import Log
+from holdcourse.running.retraction import relived
 from holdcourse.running.session import LAST_DIGITS, Difference, Session
 from holdcourse.running.witness import contradictions as contradictions_of
 from holdcourse.running.witness import read_key
@@ -57,7 +58,7 @@ class Verification:
 
     Attributes
     ----------
-    decisions, tells
+    decisions, tells, retractions
         How many the record holds.
     differences
         What came out differently; empty where every decision is the same, to the last digit.
@@ -87,6 +88,7 @@ class Verification:
     statements: int | None = None
     witnessed: int | None = None
     accepted: tuple[str, ...] = ()
+    retractions: int = 0
 
     @property
     def verified(self) -> bool:
@@ -136,6 +138,7 @@ def verify(
             statements,
             witnessed,
             tuple(_accepted(log)),
+            counts["retract"],
         )
     finally:
         log.close()
@@ -169,11 +172,10 @@ def backup(path: str | Path, target: str | Path) -> int:
 
 @one_thread()
 def _lived_again(log: Log, policy: Policy | None) -> tuple[list[Difference], Counter[str]]:
-    session = _from_beginning(log, policy)
     found, counts = list[Difference](), Counter[str]()
-    for event in log.events():
+    for event, session, differences in relived(log, _from_beginning(log, policy), 0):
         body = event.body
-        found += session.repeat(body)
+        found += differences
         counts[event.kind] += 1
         if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
             words = f"the snapshot after event {body.follows} does not hold the state that the events before it give"
@@ -214,16 +216,13 @@ def _lines(said: Path) -> list[str]:
 
 
 @one_thread()
-def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Record:
+def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Entry:
     """A decision with all that explains it, by living again through the record from the last snapshot before it."""
     session = Session.of_identity(policy, log.about.identity)
     position, content = log.newest_snapshot(at_most=asked.number - 1)
     session.restore(*archive.unpack(content, f"a snapshot in {log.path}"))
-    for event in log.events(after=position):
-        session.repeat(event.body)
-        if event.number == asked.number:
-            break
-    return session.record(asked.body.id)
+    lived = relived(log, session, position)
+    return next(after.entry(asked.body.id) for event, after, _ in lived if event.number == asked.number)
 
 
 @dataclass(frozen=True)
@@ -237,7 +236,7 @@ class Replay:
     recorded, other, optimum
         Bills by the model: of the actions that were really taken, of the other policy, and of perfect foresight.
     measured
-        Sum of the measurements told, and how many.
+        Sum of the measurements told, and how many; without those taken back.
     """
 
     rounds: int
@@ -261,6 +260,7 @@ def replay(path: str | Path, maker: str) -> Replay:
     try:
         session = _from_beginning(log, recipe.make(_recipe(log, REPLAYED)))
         first = session.pilot.state
+        retracted = {event.body.id: event.body.reason for event in log.retractions()}
         requests: list[Request] = []
         measured: list[float] = []
         ran: dict[str, int] = {}  # by the id of the decision: the action that the machine really took
@@ -268,7 +268,7 @@ def replay(path: str | Path, maker: str) -> Replay:
             body = event.body
             if isinstance(body, Episode) and requests:
                 break
-            session.repeat(body)
+            session.repeat(body, retracted)
             match body:
                 case Episode():  # nothing was decided before it
                     first = session.pilot.state
@@ -279,7 +279,7 @@ def replay(path: str | Path, maker: str) -> Replay:
                     ran[f"r{body.round}"] = body.order.action
                 case Tell() if body.applied is not None:
                     ran[body.id] = body.applied
-            if isinstance(body, Tell | Learn) and body.measurement is not None:
+            if isinstance(body, Tell | Learn) and body.measurement is not None and body.id not in retracted:
                 measured.append(body.measurement)
         problem = session.policy.problem
         if not requests:

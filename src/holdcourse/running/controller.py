@@ -6,6 +6,7 @@ on; so a failure at any point leaves the state as it was. The steps themselves a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.learning.costs import CostModel, maximises
 from holdcourse.movement.problem import Problem
 from holdcourse.running import database
-from holdcourse.running.decision import Decision, Explanation, Order, Record
+from holdcourse.running.decision import Decision, Entry, Explanation, Order
 from holdcourse.running.events import Identity, from_plain
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
@@ -191,6 +192,35 @@ class Controller:
         """
         self._operation.tell(decision_id, measurement, applied)
 
+    def retract(self, decision_id: str, reason: str, progress: Callable[[int, int], None] | None = None) -> None:
+        """Take back what was measured: it no longer counts, and decisions from now on are as if it had not been told.
+
+        What was decided and done meanwhile stands, and so does which action ran. All events since a state from before
+        the measurement are lived through again, which takes about as long as deciding those rounds did. With a `log`
+        every measurement can be taken back, without one those of the newest 64 decisions. Taking one back again for the
+        same reason is fine; an error changes nothing.
+
+        Parameters
+        ----------
+        decision_id
+            `Decision.id`.
+        reason
+            Why, in words; it is recorded.
+        progress
+            Called with the number of events lived through again, and how many there are.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> controller = hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])))
+        >>> decision = controller.ask(context=0.2)
+        >>> controller.tell(decision.id, 1e6)
+        >>> controller.retract(decision.id, "the sensor was unplugged")
+        >>> controller.entry(decision.id).retracted
+        'the sensor was unplugged'
+        """
+        self._operation.retract(decision_id, reason, progress)
+
     def permitted(self, wanted: int) -> Order:
         """Say where the machine may go now if somebody wants it at `wanted`, by the newest mask and all limits.
 
@@ -213,13 +243,13 @@ class Controller:
         """
         self._operation.new_episode(start, force)
 
-    def record(self, decision_id: str) -> Record:
+    def entry(self, decision_id: str) -> Entry:
         """Return a pending decision, or one of the newest others, with all that explains it."""
-        return self._operation.record(decision_id)
+        return self._operation.entry(decision_id)
 
     def explain(self, decision_id: str) -> Explanation:
         """Explain why a decision was taken, as data and in words: bounds, probabilities, movement prices, limits."""
-        return self.record(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
+        return self.entry(decision_id).explain(self.policy.problem, maximise=maximises(self.model))
 
     def save(self, path: str | Path) -> None:
         """Write the whole state to a file, atomically. With a `log` there is no need to."""

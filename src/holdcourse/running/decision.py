@@ -225,12 +225,12 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class Entry:
     """A decision with all that explains it, as kept by a controller for its newest decisions.
 
-    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `said` is what the
-    rule itself had to say; `order` is what the machine was told to do where it was not to follow the decision, and
-    `redirected` where it was sent later in the round.
+    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `retracted` is the
+    reason where that measurement was taken back; `said` is what the rule itself had to say; `order` is what the machine
+    was told to do where it was not to follow the decision, and `redirected` where it was sent later in the round.
     """
 
     request: Request
@@ -244,6 +244,7 @@ class Record:
     said: str = ""
     order: Order | None = None
     redirected: Order | None = None
+    retracted: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
@@ -273,12 +274,13 @@ class Record:
         )
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the record as JSON values and arrays."""
+        """Return the entry as JSON values and arrays."""
         decision = self.decision
         data = {
             "request": self.request.describe(),
             "before": self.before,
             "told": self.told,
+            "retracted": self.retracted,
             "said": self.said,
             "order": None if self.order is None else asdict(self.order),
             "redirected": None if self.redirected is None else asdict(self.redirected),
@@ -293,7 +295,7 @@ class Record:
         return data, arrays
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, Array], problem: Problem) -> Record:
+    def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, Array], problem: Problem) -> Entry:
         """Read what `to_data` gave."""
         fields = data["decision"]
         return cls(
@@ -307,15 +309,17 @@ class Record:
             mean=arrays.get("mean"),
             std=arrays.get("std"),
             told=None if data["told"] is None else tuple(data["told"]),
+            retracted=data["retracted"],
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),
         )
 
-    def with_tell(self, measurement: float | None, applied: int | None) -> Record:
-        """Return the record as it is after the decision was told."""
+    def with_tell(self, measurement: float | None, applied: int | None, retracted: str | None = None) -> Entry:
+        """Return the entry as it is after the decision was told, and the measurement taken back for a reason."""
         told = copy(self)  # quicker than `replace`, which would look at all arrays again
         object.__setattr__(told, "told", (measurement, applied))
+        object.__setattr__(told, "retracted", retracted)
         return told
 
 
@@ -327,8 +331,8 @@ def _kept(array: Array) -> Array:
     return array
 
 
-def _in_words(record: Record, problem: Problem, movement: Array, maximise: bool) -> str:
-    decision, before = record.decision, record.before
+def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -> str:
+    decision, before = entry.decision, entry.before
 
     def name(action: int) -> str:
         match problem.value(action):
@@ -348,39 +352,39 @@ def _in_words(record: Record, problem: Problem, movement: Array, maximise: bool)
         return f"{sign * cost + 0.0:.4g}"
 
     there = f"Expected {what} there: {amount(decision.expected_cost)}"
-    other = _best_other(record, movement)
+    other = _best_other(entry, movement)
     if decision.action != before:
         price = f"a move that costs {decision.movement:.4g}"
         sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {price}."]
-        sentences.append(f"{there}, at {name(before)}: {amount(record.expected[before])}.")
+        sentences.append(f"{there}, at {name(before)}: {amount(entry.expected[before])}.")
     else:
         sentences = [f"Round {decision.round}: stay at {name(before)}."]
         if other is None:
             sentences.append(f"{there}.")
         else:
             way = f"and going there would have cost {movement[other]:.4g}"
-            sentences.append(f"{there}; the best elsewhere: {amount(record.expected[other])} at {name(other)}, {way}.")
+            sentences.append(f"{there}; the best elsewhere: {amount(entry.expected[other])} at {name(other)}, {way}.")
     if decision.limited_by is not None and decision.action == decision.wanted:
         sentences.append(f"The guard wanted its safe action; {decision.limited_by} kept it from being played.")
     elif decision.limited_by is not None:
         sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
-    if record.order is not None and record.order.wanted is not None:
-        sentences.append(_ordered("The machine was told to go to", record.order, name))
-    if record.redirected is not None:
-        sentences.append(_ordered("Later in the round it was sent to", record.redirected, name))
+    if entry.order is not None and entry.order.wanted is not None:
+        sentences.append(_ordered("The machine was told to go to", entry.order, name))
+    if entry.redirected is not None:
+        sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
     likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
     shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
     if len(shares) > 1:
         sentences.append(f"The rule's probabilities: {', '.join(shares)}.")
-    cheapest = int(np.argmin(record.bounds))
-    said = decision.action == before and cheapest == other and record.bounds[cheapest] == record.expected[cheapest]
-    if record.bounds[cheapest] < record.bounds[decision.action] and not said:
+    cheapest = int(np.argmin(entry.bounds))
+    said = decision.action == before and cheapest == other and entry.bounds[cheapest] == entry.expected[cheapest]
+    if entry.bounds[cheapest] < entry.bounds[decision.action] and not said:
         sentences.append(
-            f"The {most} bound, {amount(record.bounds[cheapest])}, is at {name(cheapest)}; "
+            f"The {most} bound, {amount(entry.bounds[cheapest])}, is at {name(cheapest)}; "
             f"going there would have cost {movement[cheapest]:.4g}."
         )
-    if record.said:
-        sentences.append(record.said)
+    if entry.said:
+        sentences.append(entry.said)
     return " ".join(sentences)
 
 
@@ -393,16 +397,16 @@ def _ordered(begin: str, order: Order, name: Callable[[int], str]) -> str:
     return f"{begin} {name(order.action)}; {order.limited_by} kept it from {name(order.wanted)}, which was wanted."
 
 
-def _best_other(record: Record, movement: Array) -> int | None:
+def _best_other(entry: Entry, movement: Array) -> int | None:
     """Of the actions that may be taken besides the present one: that of least expected cost, the nearest of those.
 
     None where there is no other, or where nothing is known that would tell them apart.
     """
-    known = np.isfinite(record.bounds) & np.isfinite(record.expected)
-    if not known.any() or np.ptp(record.expected[known]) == 0:
+    known = np.isfinite(entry.bounds) & np.isfinite(entry.expected)
+    if not known.any() or np.ptp(entry.expected[known]) == 0:
         return None
-    known[record.before] = False
+    known[entry.before] = False
     others = np.flatnonzero(known)
     if not len(others):
         return None
-    return int(others[np.lexsort((movement[others], record.expected[others]))[0]])
+    return int(others[np.lexsort((movement[others], entry.expected[others]))[0]])

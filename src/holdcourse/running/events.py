@@ -5,9 +5,9 @@ with sorted keys, and `read` gives it back; nothing else makes or takes apart th
 that is missing and a kind that is not known are errors: a record is never read by guessing. The page
 ``docs/record-format.md`` describes the same to those who read records without this library.
 
-An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Episode`, `Redirect`), says that the state was kept
-(`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called ``extra``, are
-written by the service.
+An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`), says that the state
+was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called ``extra``,
+are written by the service.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 3  # of a record
+FORMAT = 4  # of a record
 
 Made = TypeVar("Made")
 
@@ -288,6 +288,14 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class RetractDetails(Cause):
+    """What the service has booked without a measurement that was taken back; left out where an epoch begins with it."""
+
+    sums: Sums | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    watched: AlarmWindow | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
 class Carried:
     """What an epoch goes on with: the ledger at the end of the one before it, in the numbers of the new actions."""
 
@@ -360,6 +368,21 @@ class Learn:
     measurement: float | None
     place: int | None
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class Retract:
+    """What was measured in a round is taken back: from here on it does not count.
+
+    `event` is the number of the event that told it; None where an earlier record holds that.
+    """
+
+    KIND: ClassVar[str] = "retract"
+
+    id: str
+    event: int | None
+    reason: str
+    extra: RetractDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -543,13 +566,13 @@ CausedNote: TypeAlias = (
     | AlarmCleared
 )
 Note: TypeAlias = RecordAccepted | CausedNote
-Body: TypeAlias = Ask | Tell | Learn | Episode | Redirect | Snapshot | Note
+Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Snapshot | Note
 BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
 
-EVENTS: dict[str, type[Body]] = {kind.KIND: kind for kind in (Ask, Tell, Learn, Episode, Redirect, Snapshot)}
+EVENTS: dict[str, type[Body]] = {kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Snapshot)}
 NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
 
-Sought: TypeAlias = Literal["key", "round", "decision", "note"]
+Sought: TypeAlias = Literal["key", "round", "decision", "retracted", "note"]
 
 
 def _place(*steps: tuple[Any, str]) -> str:
@@ -565,6 +588,7 @@ SOUGHT: dict[Sought, tuple[str, str]] = {
     "key": (key := _place((Caused, "extra"), (Cause, "key")), f"{key} IS NOT NULL"),
     "round": (_place((Ask, "round")), f"kind = '{Ask.KIND}'"),
     "decision": (_place((Tell, "id")), f"kind IN ('{Tell.KIND}', '{Learn.KIND}')"),
+    "retracted": (_place((Retract, "id")), f"kind = '{Retract.KIND}'"),
     "note": (f"json_extract(body, '$.{NOTE_FIELD}')", f"kind = '{NOTE_KIND}'"),
 }
 

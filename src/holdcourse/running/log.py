@@ -43,6 +43,7 @@ from holdcourse.running.events import (
     Note,
     Previous,
     RecordAccepted,
+    Retract,
     Snapshot,
     Sought,
     Tell,
@@ -355,6 +356,11 @@ class Log:
 
     @overload
     def find(
+        self, what: Literal["retracted"], low: str, high: str | None = None, *, limit: int = 1, newest: bool = False
+    ) -> list[Event[Retract]]: ...
+
+    @overload
+    def find(
         self, what: Literal["note"], low: str, high: str | None = None, *, limit: int = 1, newest: bool = False
     ) -> list[Event[Note]]: ...
 
@@ -366,9 +372,9 @@ class Log:
     def find(
         self, what: Sought, low: str | int, high: str | int | None = None, *, limit: int = 1, newest: bool = False
     ) -> Sequence[Event[Body]]:
-        """Events by their key, the round asked, the decision told or the kind of note: `low`, or from `low` to `high`.
+        """Events by their key, the round asked, the decision told or taken back, or the kind of note.
 
-        At most `limit` of them, in order; with `newest` those at the end.
+        Those at `low`, or from `low` to `high`; at most `limit` of them, in order, with `newest` those at the end.
         """
         place, which = SOUGHT[what]
         order = "DESC" if newest else "ASC"
@@ -381,6 +387,11 @@ class Log:
             found = [self._event(*row) for row in rows]
         return found[::-1] if newest else found
 
+    def retractions(self, upto: int | None = None) -> list[Event[Retract]]:
+        """All retractions up to an event, in the order of the decisions."""
+        found = self.find("retracted", "r", "s", limit=self.last)
+        return found if upto is None else [event for event in found if event.number <= upto]
+
     def used_keys(self) -> Iterator[str]:
         """All keys under which clients caused events, in no order; see `index`."""
         place, which = SOUGHT["key"]
@@ -388,15 +399,19 @@ class Log:
             for (key,) in self._connection.execute(f"SELECT {place} FROM events WHERE {which}"):
                 yield key
 
-    def snapshot(self, content: bytes) -> None:
-        """Keep the state after the last event. It only saves time later, so a failure is no error."""
+    def snapshot(self, content: bytes, in_place_of: int | None = None) -> None:
+        """Keep the state after the last event. It only saves time later, so a failure is no error.
+
+        It takes the place of all but a few others, or of those after event `in_place_of`: they hold a measurement of
+        then that was taken back, and those before it are needed where more is.
+        """
         number, at, kind = self.last + 1, self._time(), Snapshot.KIND
         text = events.written(Snapshot(self.last, _digest(content)))
         chain = _link(self.chain, number, at, kind, text)
-        kept = (
-            "DELETE FROM snapshots WHERE number NOT IN (SELECT number FROM snapshots ORDER BY number DESC LIMIT ?) "
-            "AND number NOT IN (SELECT min(number) FROM snapshots GROUP BY number / ?)"
-        )
+        which, value = "number NOT IN (SELECT number FROM snapshots ORDER BY number DESC LIMIT ?)", KEPT_SNAPSHOTS
+        if in_place_of is not None:
+            which, value = f"number < {self.last} AND number >= ?", in_place_of
+        lasting = "number NOT IN (SELECT min(number) FROM snapshots GROUP BY number / ?)"
         try:
             self._check_place()
             self._commit(
@@ -404,7 +419,7 @@ class Log:
                 number,
                 chain,
                 ("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self.last, content)),
-                (kept, (KEPT_SNAPSHOTS, LASTING_EVERY)),
+                (f"DELETE FROM snapshots WHERE {which} AND {lasting}", (value, LASTING_EVERY)),
             )
         except LogError as error:
             logger.warning("no snapshot in %s: %s", self.path, error)

@@ -14,10 +14,11 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +29,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
 from holdcourse.learning.history import check_measurement
-from holdcourse.running.decision import Decision, Order, Record, Request
+from holdcourse.running.decision import Decision, Entry, Order, Request
 from holdcourse.running.events import (
     AskDetails,
     Body,
@@ -39,12 +40,15 @@ from holdcourse.running.events import (
     Note,
     Previous,
     Redirect,
+    Retract,
+    RetractDetails,
     Tell,
     TellDetails,
 )
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Beginning, Log
-from holdcourse.running.session import Difference, Origin, Session, Wish, asked
+from holdcourse.running.retraction import Progress, Recent, relived, without
+from holdcourse.running.session import Difference, Origin, Session, Wish, asked, round_of
 from holdcourse.running.witness import Witness
 from holdcourse.threads import one_thread
 
@@ -54,6 +58,18 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
+
+
+class Booking(Protocol):
+    """What else the record shall hold of a retraction: it looks on while the rounds are lived through again."""
+
+    def look(self, event: Event[Body], session: Session) -> None:
+        """See an event that is lived through next, with the session that never knew the measurement."""
+        ...
+
+    def booked(self) -> tuple[RetractDetails, list[Note]]:
+        """Say what stands in the event, and the notes that follow it."""
+        ...
 
 
 class Recording:
@@ -75,6 +91,7 @@ class Recording:
         self._witness = witness
         self._stale = False  # whether the state must be read back from the log first
         self._snapshots = 0  # how often one was due
+        self._recent = Recent(session) if path is None else None
         if path is not None:
             self._log = Log.open(path, session.identity(), self._beginning)
             try:
@@ -111,6 +128,8 @@ class Recording:
 
     def write(self, event: Body, notes: Sequence[Note] = ()) -> None:
         """Add an event to the record, and notes after it; on the disk when this returns."""
+        if self._recent is not None:
+            self._recent.add(event)
         if self._log is not None:
             rows = self._log.write([event, *notes])
             if self._witness is not None:
@@ -128,13 +147,52 @@ class Recording:
             self._witness.saw(self.log.about.record, self.log.last, self.log.chain, at, now=now)
 
     def snapshot_if_due(self) -> None:
-        """Keep the state in the record now and then: it opens sooner."""
+        """Keep the state in the record now and then: it opens sooner. Without a record, keep it in memory."""
+        if self._recent is not None:
+            self._recent.keep_if_due(self.session)
         if self._log is not None and self._log.last // SNAPSHOT_EVERY > self._snapshots:
-            self._snapshots = self._log.last // SNAPSHOT_EVERY
-            try:
-                self._log.snapshot(archive.pack(*self.session.snapshot()))
-            except HoldcourseError as error:  # too large, say: what was told is recorded and counts
-                logger.warning("no snapshot in %s: %s", self._log.path, error)
+            self._snapshot(self._log)
+
+    def _snapshot(self, log: Log, in_place_of: int | None = None) -> None:
+        self._snapshots = log.last // SNAPSHOT_EVERY
+        try:
+            log.snapshot(archive.pack(*self.session.snapshot()), in_place_of)
+        except HoldcourseError as error:  # too large, say: what was told is recorded and counts
+            logger.warning("no snapshot in %s: %s", log.path, error)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Say whether there is no record."""
+        return self._log is None
+
+    def told(self, decision_id: str) -> tuple[int, Tell | Learn] | None:
+        """What was told of a decision, and the number of that event in the record, 0 without one; None: nothing."""
+        if self._recent is not None:
+            told = self._recent.told(decision_id)
+            return None if told is None else (0, told)
+        return next(((event.number, event.body) for event in self.log.find("decision", decision_id, newest=True)), None)
+
+    def retracted(self, decision_id: str) -> str | None:
+        """Why what was told of a decision was taken back; None where it was not."""
+        if self._recent is not None:
+            return self._recent.reasons.get(decision_id)
+        return next((event.body.reason for event in self.log.find("retracted", decision_id)), None)
+
+    def retract(self, retract: Retract, progress: Progress | None, booking: Booking | None) -> None:
+        """Go on without a measurement."""
+        if self._recent is not None:
+            self.session, remember = self._recent.without(self.session, retract, progress)
+            remember()
+            return
+        look, notes = None if booking is None else booking.look, list[Note]()
+        again = without(self.log, self.session, retract, self.log.last + 1, progress, look)
+        if booking is not None:
+            details, notes = booking.booked()
+            retract = replace(retract, extra=details)
+        with self.all_or_nothing():
+            self.write(retract, notes)
+            self.session = again
+        self._snapshot(self.log, retract.event)
 
     def close(self) -> None:
         """Let go of the record's files."""
@@ -158,8 +216,9 @@ class Recording:
         self._snapshots = position // SNAPSHOT_EVERY
         self.session.restore(*archive.unpack(content, f"the snapshot in {self.log.path}"))
         differences: list[Difference] = []
-        for event in self.log.events(after=position):
-            differences += self.session.repeat(event.body)
+        for _, session, found in relived(self.log, self.session, position):
+            self.session = session  # another one after a retraction
+            differences += found
         if differences:
             logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(map(str, differences[:5])))
 
@@ -241,7 +300,7 @@ class Operation:
     @_one_at_a_time
     def pending(self) -> list[Decision]:
         """Return the decisions that are not told yet, oldest first."""
-        return [record.decision for record in self.session.pending]
+        return [entry.decision for entry in self.session.pending]
 
     @property
     @_one_at_a_time
@@ -258,7 +317,7 @@ class Operation:
         costs: ArrayLike | None = None,
         round: int | None = None,  # noqa: A002
         wish: Wish | None = None,
-        details: Callable[[Record], AskDetails] | None = None,
+        details: Callable[[Entry], AskDetails] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
 
@@ -280,15 +339,15 @@ class Operation:
         if round < session.round:
             return self._repeated(round, request)
         if len(pending) >= session.max_pending:
-            waiting = [record.decision.id for record in pending]
+            waiting = [entry.decision.id for entry in pending]
             raise InvalidInput(
                 f"{waiting} still wait for their measurement; tell them first, or skip with tell(id, None)"
             )
-        choice, record = session.decide(request, wish)
+        choice, entry = session.decide(request, wish)
         with self._recording.all_or_nothing():
-            self._recording.write(asked(record, None if details is None else details(record)))
-            session.accept(choice, record)
-        return record.decision  # a snapshot can wait for the tell
+            self._recording.write(asked(entry, None if details is None else details(entry)))
+            session.accept(choice, entry)
+        return entry.decision  # a snapshot can wait for the tell
 
     @_one_at_a_time
     def tell(
@@ -305,24 +364,73 @@ class Operation:
         `Controller.tell`.
         """
         self._recording.catch_up()
-        record = self.session.record(decision_id)
+        entry = self.session.entry(decision_id)
         y = None if measurement is None else check_measurement(measurement)
         if applied is not None:
             self.session.policy.problem.check_action(applied)
             applied = int(applied)
-        if record.told is not None:
-            if record.told != (y, applied):
+        if entry.told is not None:
+            if entry.told != (y, applied):
                 raise Conflict(
-                    f"{decision_id} was told measurement={record.told[0]}, applied={record.told[1]}; "
+                    f"{decision_id} was told measurement={entry.told[0]}, applied={entry.told[1]}; "
                     f"now measurement={y}, applied={applied}. A measurement is told once",
-                    {"measurement": record.told[0], "applied": record.told[1]},
+                    {"measurement": entry.told[0], "applied": entry.told[1]},
                     {"measurement": y, "applied": applied},
                 )
             return
         with self._recording.all_or_nothing():
-            self.session.learn(record, y, applied)
+            self.session.learn(entry, y, applied)
             self._recording.write(Tell(decision_id, y, applied, extra=details), notes)
         self._recording.snapshot_if_due()
+
+    @_one_at_a_time
+    def retract(
+        self,
+        decision_id: str,
+        reason: str,
+        progress: Progress | None = None,
+        booking: Booking | None = None,
+    ) -> None:
+        """Take back what was measured; taking it back again for the same reason is fine.
+
+        `booking` gives what else the record shall hold of it. The other parameters are those of `Controller.retract`.
+        """
+        self._recording.catch_up()
+        if not (isinstance(reason, str) and reason.strip()):
+            raise InvalidInput(f"say in words why the measurement is taken back, got {plain(reason)!r}")
+        number, told = self._told(decision_id)
+        if told.measurement is None:
+            raise InvalidInput(f"nothing was measured in {decision_id}; there is nothing to take back")
+        earlier = self._recording.retracted(decision_id)
+        if earlier == reason:
+            return
+        if earlier is not None:
+            raise Conflict(
+                f"{decision_id} was taken back because of {earlier!r}, now because of {reason!r}; it is done once",
+                {"reason": earlier},
+                {"reason": reason},
+            )
+        self._recording.retract(Retract(decision_id, number, reason), progress, booking)
+
+    def _told(self, decision_id: str) -> tuple[int, Tell | Learn]:
+        """What was told of a decision, and the number of that event; an error where nothing was, or not here."""
+        found = self._recording.told(decision_id) if isinstance(decision_id, str) else None
+        if found is not None:
+            return found
+        number = round_of(decision_id)
+        if not self._recording.is_in_memory and 0 <= number < self.session.round and number not in self.session.entries:
+            raise InvalidInput(
+                f"{decision_id} was not told in this record but in one before it; this one began with what was told "
+                "there and cannot take it back"
+            )
+        if self.session.entry(decision_id).told is None:
+            raise InvalidInput(
+                f"{decision_id} still waits for its measurement, so there is none to take back; skip it with "
+                f"tell({decision_id!r}, None)"
+            )
+        raise InvalidInput(
+            f"{decision_id} was told before this state was saved and loaded; only a record (log=) reaches back farther"
+        )
 
     @_one_at_a_time
     def note(self, *notes: Note) -> list[Event[Body]]:
@@ -376,7 +484,7 @@ class Operation:
     def redirect(self, wanted: int, notes: Sequence[Note] = ()) -> Order:
         """Send the machine elsewhere within the round in progress; `notes` follow in the record."""
         order, session = self.permitted(wanted), self.session
-        newest = session.records.get(session.round - 1)
+        newest = session.entries.get(session.round - 1)
         if session.round == 0 or (newest is not None and newest.told is not None):
             raise InvalidInput("no round is in progress; the machine is sent elsewhere with ask(..., instructed=...)")
         with self._recording.all_or_nothing():
@@ -402,9 +510,9 @@ class Operation:
         self._recording.snapshot_if_due()
 
     @_one_at_a_time
-    def record(self, decision_id: str) -> Record:
+    def entry(self, decision_id: str) -> Entry:
         """Return a pending decision, or one of the newest others, with all that explains it."""
-        return self.session.record(decision_id)
+        return self.session.entry(decision_id)
 
     @_one_at_a_time
     def save(self, path: Path) -> None:
@@ -423,15 +531,15 @@ class Operation:
         self._recording.close()
 
     def _repeated(self, round_number: int, request: Request) -> Decision:
-        record = self.session.record(f"r{round_number}")
-        if record.request != request:
+        entry = self.session.entry(f"r{round_number}")
+        if entry.request != request:
             raise Conflict(
-                f"round {round_number} was asked with {record.request.describe()}, now with {request.describe()}; "
+                f"round {round_number} was asked with {entry.request.describe()}, now with {request.describe()}; "
                 "tell or skip it before asking something else",
-                record.request.describe(),
+                entry.request.describe(),
                 request.describe(),
             )
-        return record.decision
+        return entry.decision
 
 
 def check_force(force: str | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +22,14 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.rules import Choice
 from holdcourse.errors import InvalidInput, NoActionLeft
 from holdcourse.learning.costs import maximises
-from holdcourse.running.decision import Decision, Order, Record, Request
+from holdcourse.running.decision import Decision, Entry, Order, Request
 from holdcourse.running.events import Ask, AskDetails, Body, Episode, Identity, Learn, Previous, Redirect, Tell, digest
 from holdcourse.running.limits import Guard, Limits, Mask, Position, nearest_permitted
 
 LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
 # What must come out the same when a recorded decision is taken again.
 COMPARED = ("round", "request", "wanted", "action", "limited_by", "expected_cost", "probabilities", "order")
-KEPT_RECORDS = 64  # newest decisions that can be explained and compared without the log
+KEPT_ENTRIES = 64  # newest decisions that can be explained and compared without the log
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Session:
         self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
         self.mask: Mask = np.full(self.policy.problem.n, self.origin.allowed is None)  # of the newest question
         self.mask[list(self.origin.allowed or ())] = True
-        self.records: dict[int, Record] = {}  # by round: all pending ones and the newest others
+        self.entries: dict[int, Entry] = {}  # by round: all pending ones and the newest others
 
     @classmethod
     def of_identity(cls, policy: Policy, identity: Identity) -> Session:
@@ -124,11 +125,11 @@ class Session:
         )
 
     @property
-    def pending(self) -> list[Record]:
+    def pending(self) -> list[Entry]:
         """Return the decisions that are not told yet, oldest first."""
-        return [record for record in self.records.values() if record.told is None]
+        return [entry for entry in self.entries.values() if entry.told is None]
 
-    def decide(self, request: Request, wish: Wish | None = None) -> tuple[Choice, Record]:
+    def decide(self, request: Request, wish: Wish | None = None) -> tuple[Choice, Entry]:
         """What the next round's decision is; changes nothing. `wish`: what the machine shall do in its place."""
         problem, round_number = self.policy.problem, self.round
         mask = request.mask(problem.n)
@@ -157,7 +158,7 @@ class Session:
             wanted=choice.action,
             limited_by=limit,
         )
-        record = Record(
+        entry = Entry(
             request,
             decision,
             self.where.action,
@@ -168,7 +169,7 @@ class Session:
             said=choice.words,
             order=None if wish is None else self._order(wish, view.allowed),
         )
-        return choice, record
+        return choice, entry
 
     def _order(self, wish: Wish, allowed: Mask) -> Order:
         """What comes of a wish: only a forced one, or none to move at all, does not pass through the limits."""
@@ -207,29 +208,29 @@ class Session:
             )
         return None
 
-    def accept(self, choice: Choice, record: Record) -> None:
+    def accept(self, choice: Choice, entry: Entry) -> None:
         """Go on from a decision."""
         self.pilot.accept(choice)
-        if record.meant != record.decision.action:
-            self.pilot.move_to(record.meant)
-        self.where = self.where.after(record.meant, self.round, self.limits)
-        self.mask = np.isfinite(record.bounds)
-        self.records[self.round] = record
+        if entry.meant != entry.decision.action:
+            self.pilot.move_to(entry.meant)
+        self.where = self.where.after(entry.meant, self.round, self.limits)
+        self.mask = np.isfinite(entry.bounds)
+        self.entries[self.round] = entry
         self.round += 1
-        if len(self.records) > KEPT_RECORDS + self.max_pending:  # then at least one of them was told
-            del self.records[next(number for number, kept in self.records.items() if kept.told is not None)]
+        if len(self.entries) > KEPT_ENTRIES + self.max_pending:  # then at least one of them was told
+            del self.entries[next(number for number, kept in self.entries.items() if kept.told is not None)]
 
-    def learn(self, record: Record, measurement: float | None, applied: int | None) -> None:
-        """Take in what was told of a decision."""
-        decision = record.decision
-        taken = record.meant if applied is None else applied
-        self._measured(taken, record.request.context, measurement)
-        if taken != record.meant:
+    def learn(self, entry: Entry, measurement: float | None, applied: int | None, retracted: str | None = None) -> None:
+        """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not."""
+        decision = entry.decision
+        taken = entry.meant if applied is None else applied
+        self._measured(taken, entry.request.context, measurement if retracted is None else None)
+        if taken != entry.meant:
             newest = self.round - 1
             self.where = self.where.corrected(taken, decision.round, newest)
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(taken)
-        self.records[decision.round] = record.with_tell(measurement, applied)
+        self.entries[decision.round] = entry.with_tell(measurement, applied, retracted)
 
     def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> None:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
@@ -239,9 +240,9 @@ class Session:
 
     def redirect(self, order: Order) -> None:
         """Send the machine elsewhere within the round in progress; a tell of that round then means this action."""
-        record = self.records.get(self.round - 1)  # of an earlier record, the round is not known here
-        if record is not None:
-            self.records[self.round - 1] = replace(record, redirected=order)
+        entry = self.entries.get(self.round - 1)  # of an earlier record, the round is not known here
+        if entry is not None:
+            self.entries[self.round - 1] = replace(entry, redirected=order)
         if order.action != self.where.action:
             self._place(order.action)
 
@@ -266,20 +267,19 @@ class Session:
         self.where = Position(((self.round - 1, start),))
         self.cool_until = 0
 
-    def record(self, decision_id: str) -> Record:
-        """The record of a decision, if it is still kept."""
+    def entry(self, decision_id: str) -> Entry:
+        """The entry of a decision, if it is still kept."""
         if not isinstance(decision_id, str):
             raise InvalidInput(f"a decision is named by its id, e.g. 'r0', not by a {type(decision_id).__name__}")
-        digits = decision_id[1:] if decision_id.startswith("r") and len(decision_id) < 20 else ""
-        number = int(digits) if digits.isdecimal() else -1
-        record = self.records.get(number)
-        if record is not None and record.decision.id == decision_id:
-            return record
-        if 0 <= number < self.round and decision_id == f"r{number}":
+        number = round_of(decision_id)
+        entry = self.entries.get(number)
+        if entry is not None:
+            return entry
+        if 0 <= number < self.round:
             raise InvalidInput(
-                f"{decision_id} was told long ago; the newest {KEPT_RECORDS} decisions are kept in memory"
+                f"{decision_id} was told long ago; the newest {KEPT_ENTRIES} decisions are kept in memory"
             )
-        waiting = [record.decision.id for record in self.pending]
+        waiting = [entry.decision.id for entry in self.pending]
         raise InvalidInput(f"there is no decision {decision_id!r}; pending: {waiting or 'none'}")
 
     def identity(self) -> Identity:
@@ -303,13 +303,13 @@ class Session:
             "where": self.where.arrivals,
             "cool_until": self.cool_until,
             "allowed": None if self.mask.all() else np.flatnonzero(self.mask).tolist(),
-            "records": [],
+            "entries": [],
         }
         arrays = prefixed("pilot.", self.pilot.arrays())
-        for number, record in self.records.items():
-            data, own = record.to_data()
-            state["records"].append(data)
-            arrays |= prefixed(f"record{number}.", own)
+        for number, entry in self.entries.items():
+            data, own = entry.to_data()
+            state["entries"].append(data)
+            arrays |= prefixed(f"entry{number}.", own)
         return state, arrays
 
     def restore(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -321,23 +321,53 @@ class Session:
         self.cool_until = state["cool_until"]
         self.mask[:] = state["allowed"] is None
         self.mask[list(state["allowed"] or ())] = True
-        for data in state["records"]:
+        for data in state["entries"]:
             number = data["decision"]["round"]
-            self.records[number] = Record.from_data(data, under(f"record{number}.", arrays), self.policy.problem)
+            self.entries[number] = Entry.from_data(data, under(f"entry{number}.", arrays), self.policy.problem)
 
-    def repeat(self, event: Body) -> list[Difference]:
+    def at(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Session:
+        """Another session of the same controller, in a state that `snapshot` gave."""
+        other = Session(
+            self.policy,
+            self.start,
+            self.seed,
+            limits=self.limits,
+            guard=self.guard,
+            max_pending=self.max_pending,
+            origin=self.origin,
+        )
+        other.restore(state, arrays)
+        return other
+
+    def keep_entries(self, entries: Mapping[int, Entry], retracted: Mapping[str, str]) -> None:
+        """Take over what was decided and told, as it was; of `retracted` decisions it is said why.
+
+        Who has lived again through rounds without some measurements believes other things of them than were believed
+        when they were decided.
+        """
+        self.entries = {
+            number: entry
+            if entry.told is None or entry.decision.id not in retracted
+            else entry.with_tell(*entry.told, retracted[entry.decision.id])
+            for number, entry in entries.items()
+        }
+
+    def repeat(self, event: Body, retracted: Mapping[str, str] = MappingProxyType({})) -> list[Difference]:
         """Live through a recorded event again; returns what came out differently this time.
 
         A recorded decision is a fact: where another version would have decided otherwise, the recorded action stands.
-        Notes and snapshots change nothing.
+        What was measured does not count of decisions that are in `retracted`, by id, with the reason; all else of their
+        tells does. Retractions, which need a look back, are for `retraction.relived`. Notes and snapshots change
+        nothing.
         """
         match event:
             case Ask():
                 return self._ask_again(event)
             case Tell():
-                self.learn(self.record(event.id), event.measurement, event.applied)
+                self.learn(self.entry(event.id), event.measurement, event.applied, retracted.get(event.id))
             case Learn():
-                self.learn_earlier(event.action, event.context, event.measurement, event.place)
+                measurement = None if event.id in retracted else event.measurement
+                self.learn_earlier(event.action, event.context, measurement, event.place)
             case Episode():
                 refusal = None if event.force is not None else self.refusal_of(event.start)
                 self.start_episode(event.start)
@@ -357,8 +387,8 @@ class Session:
     def _ask_again(self, event: Ask) -> list[Difference]:
         order = event.order
         wish = None if order is None else Wish(order.wanted, order.force)
-        choice, record = self.decide(event.request, wish)
-        again = asked(record)
+        choice, entry = self.decide(event.request, wish)
+        again = asked(entry)
         differences = [
             Difference(
                 f"round {event.round}: {name} was {_shown(then)}, comes out as {_shown(now)}",
@@ -369,20 +399,29 @@ class Session:
         ]
         if again.action != event.action or again.wanted != event.wanted:
             decision = replace(
-                record.decision,
+                entry.decision,
                 action=event.action,
                 value=self.policy.problem.value(event.action),
                 expected_cost=event.expected_cost,
-                movement=self.policy.problem.distance(record.before, event.action),
+                movement=self.policy.problem.distance(entry.before, event.action),
                 wanted=event.wanted,
                 limited_by=event.limited_by,
             )
-            record = replace(record, decision=decision)
+            entry = replace(entry, decision=decision)
             choice = replace(choice, state=replace(choice.state, action=event.wanted))
         if order is not None:
-            record = replace(record, order=order)
-        self.accept(choice, record)
+            entry = replace(entry, order=order)
+        self.accept(choice, entry)
         return differences
+
+
+def round_of(decision_id: Any) -> int:
+    """The round of the decision of this name; -1 where it is no name of one."""
+    if not (isinstance(decision_id, str) and decision_id.startswith("r") and len(decision_id) < 20):
+        return -1
+    digits = decision_id[1:]
+    number = int(digits) if digits.isdecimal() else -1
+    return number if decision_id == f"r{number}" else -1
 
 
 def _close(one: float, other: float) -> bool:
@@ -393,17 +432,17 @@ def _shown(value: Any) -> str:
     return repr(asdict(value) if isinstance(value, Order) else value)
 
 
-def asked(record: Record, extra: AskDetails | None = None) -> Ask:
+def asked(entry: Entry, extra: AskDetails | None = None) -> Ask:
     """A decision as an event of the record: the question, and enough of the answer to recognise it to the last bit."""
-    decision = record.decision
+    decision = entry.decision
     return Ask(
         decision.round,
-        record.request,
+        entry.request,
         decision.wanted,
         decision.action,
         decision.limited_by,
         decision.expected_cost,
         digest(decision.probabilities),
-        order=record.order,
+        order=entry.order,
         extra=extra,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,6 +33,7 @@ from holdcourse.running.events import (
     Learn,
     Note,
     PendingDecision,
+    Retract,
     Settings,
     Tell,
     from_plain,
@@ -108,10 +109,13 @@ def begin_next(
     ledger: Ledger,
     controller: Operation,
     changes: Mapping[str, Any],
-    notes: Sequence[Note],
+    notes: Sequence[Note | Retract],
     author: Author | None = None,
 ) -> None:
-    """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning."""
+    """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning.
+
+    What they take back, or was taken back before, it does not know.
+    """
     settings = merged(ledger.settings, changes)
     old, new = controller.session.policy.problem, problem_of(settings)
     places = nearest_actions(old, new)
@@ -120,14 +124,19 @@ def begin_next(
     _check_step(settings, old, new, ledger.place, start)
     if settings.fallback is not None:
         new.check_action(settings.fallback)
-    past = _past(told_so_far(store, settings.id, new))
+    taken_back = {note.id for note in notes if isinstance(note, Retract)}
+    past = _past(told_so_far(store, settings.id, new, taken_back))
+    carried = ledger.carried()
+    if taken_back:
+        again = _folded(store, settings.id, taken_back)
+        carried = replace(carried, sums=again.sums, watched=again.watched)
     policy = policy_of(settings, new, past)
     note = EpochBegun(
         config=settings,
         start=start,
         home=places[ledger.home],
         fixed=None if ledger.fixed is None else places[ledger.fixed],
-        carried=_carried(ledger.carried(), places, new),
+        carried=_carried(carried, places, new),
         explanation=policy.explanation,
         extra=_cause(author),
     )
@@ -152,7 +161,7 @@ def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
 
 
 def _write(
-    store: DataFolder, settings: Settings, policy: Policy, notes: Sequence[Note], origin: Origin, start: int
+    store: DataFolder, settings: Settings, policy: Policy, notes: Sequence[Note | Retract], origin: Origin, start: int
 ) -> None:
     recipe.describe(policy)  # raises where the record could not be opened again
     unfinished, final = store.next_epoch(settings.id)
@@ -168,7 +177,7 @@ def _write(
     )
     try:
         controller.log.index()
-        controller.note(*notes)
+        controller.log.extend(notes)  # none of them changes the session: what they take back it never knew
     finally:
         controller.close()
     store.publish(unfinished, final)
@@ -290,8 +299,8 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
         raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
 
 
-def _past(records: list[Measured]) -> History | None:
-    return History.from_triples(records) if records else None
+def _past(measured: list[Measured]) -> History | None:
+    return History.from_triples(measured) if measured else None
 
 
 def nearest_actions(old: Problem, new: Problem) -> list[int]:
@@ -319,20 +328,26 @@ def recorded_problem(path: Path) -> Problem:
         log.close()
 
 
-def told_so_far(store: DataFolder, controller: str, problem: Problem) -> list[Measured]:
-    """Return the history and tells of all epochs, oldest first, about the actions of `problem`."""
-    records: list[Measured] = []
+def told_so_far(
+    store: DataFolder, controller: str, problem: Problem, taken_back: Collection[str] = ()
+) -> list[Measured]:
+    """Return the history and tells of all epochs, oldest first, about the actions of `problem`.
+
+    Without what was taken back, and without what was measured in the rounds of `taken_back`.
+    """
+    measured: list[Measured] = []
+    gone = _taken_back(store, controller) | set(taken_back)
     for path in store.epochs(controller):
         log = Log.read(path, checked=False)
         try:
             first = _beginning(log)
             places = nearest_actions(problem_of(first.config), problem)
             if isinstance(first, ControllerCreated):
-                records += [(places[action], context, y) for action, context, y in first.history or ()]
-            records += [(places[action], context, y) for action, context, y in _told(log)]
+                measured += [(places[action], context, y) for action, context, y in first.history or ()]
+            measured += [(places[action], context, y) for action, context, y in _told(log, gone)]
         finally:
             log.close()
-    return records
+    return measured
 
 
 def _beginning(log: Log) -> ControllerCreated | EpochBegun:
@@ -342,13 +357,57 @@ def _beginning(log: Log) -> ControllerCreated | EpochBegun:
     return first
 
 
-def _told(log: Log) -> Iterator[Measured]:
+def _taken_back(store: DataFolder, controller: str) -> set[str]:
+    """Decisions whose measurement was taken back, in whichever epoch that was said."""
+    found: set[str] = set()
+    for path in store.epochs(controller):
+        log = Log.read(path, checked=False)
+        try:
+            found.update(event.body.id for event in log.retractions())
+        finally:
+            log.close()
+    return found
+
+
+def _folded(store: DataFolder, controller: str, taken_back: Collection[str]) -> Ledger:
+    """The ledger after all epochs, whose sums are without what was taken back in them all.
+
+    From the first such measurement on, the models that said what the alternatives would have cost had learned it: of
+    those rounds only alternatives that really ran are known.
+    """
+    ledger, gone, misled = Ledger(), _taken_back(store, controller).union(taken_back), False
+    for path in store.epochs(controller):
+        log = Log.read(path, checked=False)
+        try:
+            for event in log.events():
+                body, sums, watched = event.body, ledger.sums, ledger.watched
+                if isinstance(body, Tell | Learn) and body.id in gone:
+                    body, misled = replace(body, measurement=None), True
+                if isinstance(body, Tell | Learn) and misled:
+                    body = _without_alternatives(ledger, body)
+                ledger.take_in(replace(event, body=body))
+                if isinstance(body, Retract) or (isinstance(body, EpochBegun) and sums.asks):  # they say the old ones
+                    ledger.sums, ledger.watched = sums, watched
+        finally:
+            log.close()
+    return ledger
+
+
+def _without_alternatives(ledger: Ledger, body: Tell | Learn) -> Tell | Learn:
+    """What was told, with only those alternatives booked that really ran."""
+    assert body.extra is not None  # the service writes it with every tell
+    service = None if body.measurement is None else body.extra.service
+    staying, fixed = (service if body.extra.taken == action else None for action in (ledger.home, ledger.fixed))
+    return replace(body, extra=replace(body.extra, service=service, staying=staying, fixed=fixed))
+
+
+def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:
     asked: dict[str, Any] = {}
     for event in log.events(after=1):
         body = event.body
         if isinstance(body, Ask):
             asked[body.id] = body.request.context
-        elif isinstance(body, Tell | Learn) and body.measurement is not None:
+        elif isinstance(body, Tell | Learn) and body.measurement is not None and body.id not in taken_back:
             assert body.extra is not None  # the service writes it with every tell
             context = body.context if isinstance(body, Learn) else asked.pop(body.id)
             yield body.extra.taken, context, body.measurement

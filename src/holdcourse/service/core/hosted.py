@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from holdcourse.errors import Conflict, LogError, computing
+from holdcourse.errors import Conflict, InvalidInput, LogError, computing
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -31,6 +31,8 @@ from holdcourse.running.events import (
     Learn,
     ModeSet,
     OverrideSet,
+    Retract,
+    RetractDetails,
     SettingsChanged,
     Tell,
     plain,
@@ -40,7 +42,7 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import DataFolder, number_of
 from holdcourse.service.core.ledger import Ledger
-from holdcourse.service.core.records import Entry, Records
+from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven
 from holdcourse.service.core.status import Clock, Timing, View
@@ -56,9 +58,9 @@ class Done(NamedTuple):
 class MustRebuild(Exception):  # noqa: N818 - not an error: there is more to do
     """The question was answered so long ago that its answer must be rebuilt, which is not done in the turn."""
 
-    def __init__(self, entry: Entry[Ask]) -> None:
-        super().__init__(f"round {entry.event.body.round} must be rebuilt")
-        self.entry = entry
+    def __init__(self, located: LocatedEvent[Ask]) -> None:
+        super().__init__(f"round {located.event.body.round} must be rebuilt")
+        self.located = located
 
 
 class Hosted:
@@ -168,7 +170,9 @@ class Hosted:
             self.catch_up()
             self.publish()
 
-    def begin_epoch(self, changes: Mapping[str, Any], notes: Sequence[CausedNote], *, without_archived: bool) -> None:
+    def begin_epoch(
+        self, changes: Mapping[str, Any], notes: Sequence[CausedNote | Retract], *, without_archived: bool
+    ) -> None:
         """Go on in a new record, with other settings; `notes` stand at its beginning."""
         if self.records.archived and not without_archived:
             gone = ", ".join(map(str, self.records.archived))
@@ -177,7 +181,7 @@ class Hosted:
             raise EpochsArchived(f"{words}; {remedy}")
         try:
             with computing():
-                signed = [self._signed(note) for note in notes]
+                signed = [note if isinstance(note, Retract) else self._signed(note) for note in notes]
                 epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author)
         finally:
             if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
@@ -205,7 +209,7 @@ class Hosted:
                 happened.append(("state", {"cleared": note.kind}))
         return Done({}, happened)
 
-    def _still_waiting(self, given: int) -> Conflict:
+    def _still_waiting(self, given: int | str) -> Conflict:
         """Return what is said where decisions must be told before something can be done; `given` was asked for."""
         waiting = list(self.ledger.pending)
         words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
@@ -236,7 +240,7 @@ class Hosted:
                 request.forecast,
                 round=number,
                 wish=ledger.wish_of(book),
-                details=lambda record: ledger.ask_details(book, problem, record, key, self._author),
+                details=lambda entry: ledger.ask_details(book, problem, entry, key, self._author),
             )
         event = self.catch_up()[-1]
         assert isinstance(event.body, Ask)
@@ -285,44 +289,81 @@ class Hosted:
         self.publish()
         return Done(answer, [*late, ("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
 
+    def retract(self, decision: str, reason: str, key: str | None, *, without_archived: bool = False) -> Done:
+        """Take back what was measured, or say again that it was.
+
+        An epoch begins with what was told in those before it. So where the measurement is one of those, a new epoch
+        begins, without it; `without_archived` accepts that it knows nothing of epochs whose records were moved away.
+        """
+        self.recall()
+        earlier = None if key is None else self.records.with_key(key)
+        if earlier is not None:
+            idempotency.same_retraction(earlier.event, decision, reason, key)
+        told, before = self.records.told(decision), self.records.retracted(decision)
+        if told is None and decision in self.ledger.pending:
+            raise self._still_waiting(decision)
+        if told is None:
+            raise Unknown("decision", decision, f"the next one will be r{self.controller.session.round}")
+        if before is not None:
+            idempotency.same_retraction(before.event, decision, reason)
+            return Done(records.retract_answer(before.event, told.event), [])
+        if told.event.body.measurement is None:
+            raise InvalidInput(f"nothing was measured in {decision}; there is nothing to take back")
+        cause = Cause(key=key, by=self._author)
+        if told.epoch == self.epoch:
+            with computing():
+                booking = ledger.Rebooking(self.controller.log, decision, cause)
+                self.controller.retract(decision, reason, booking=booking)
+            self.catch_up()
+            self.publish()
+        else:
+            details = RetractDetails(key=cause.key, by=cause.by)
+            self.begin_epoch({}, [Retract(decision, None, reason, extra=details)], without_archived=without_archived)
+        now = self.records.retracted(decision)
+        assert now is not None
+        answer = records.retract_answer(now.event, told.event)
+        return Done(answer, [("retract", answer)])
+
     def _learn(self, decision: str, measurement: float | None, applied: int | None, key: str | None) -> None:
         """Book what was measured; of a decision of an earlier epoch the controller knows nothing any more."""
         controller, book = self.controller, self.ledger
         asked = book.pending[decision]
         taken = book.meant(decision) if applied is None else applied
-        record = None if asked.earlier else controller.record(decision)
-        off = ledger.deviations(record, controller.session.pilot.model, taken, measurement)
+        entry = None if asked.earlier else controller.entry(decision)
+        off = ledger.deviations(entry, controller.session.pilot.model, taken, measurement)
         problem = controller.session.policy.problem
-        details, notes = ledger.tell_details(book, problem, decision, measurement, applied, record, off)
+        details, notes = ledger.tell_details(book, problem, decision, measurement, applied, entry, off)
         details = replace(details, key=key, by=self._author)
-        if record is None:
+        if entry is None:
             place = taken if decision == book.newest and taken != controller.session.where.action else None
             controller.learn_earlier(decision, taken, asked.context, measurement, place, details, notes)
         else:
-            other = None if taken == record.meant else taken
+            other = None if taken == entry.meant else taken
             controller.tell(decision, measurement, other, details, notes)
 
     def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
         """Return the answer to a round that was decided, with the question that it must be the same as."""
-        entry = self.records.asked(number)
-        if entry is None:
+        located = self.records.asked(number)
+        if located is None:
             raise Unknown("round", str(number), f"the next one is {self.controller.session.round}")
-        answer = self._same_decision(entry, request, rebuilt)
+        answer = self._same_decision(located, request, rebuilt)
         if key is not None:  # the key must mean this round from now on, whatever comes
             self.commit(AskRepeated(number, extra=Cause(key=key)))
         return Done(answer, [])
 
-    def _same_decision(self, entry: Entry[Ask], request: AskGiven, rebuilt: dict[str, Any] | None) -> dict[str, Any]:
-        idempotency.check_question(self.controller.session.policy.problem, entry.event.body, request)
-        name = entry.event.body.id
-        if entry.epoch == self.epoch:
+    def _same_decision(
+        self, located: LocatedEvent[Ask], request: AskGiven, rebuilt: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        idempotency.check_question(self.controller.session.policy.problem, located.event.body, request)
+        name = located.event.body.id
+        if located.epoch == self.epoch:
             if name in self.answers:
                 return self.answers[name]
             if records.remembers(self.controller, name):
-                return records.answer(self.controller, self.records, entry)
-        if rebuilt is not None and (rebuilt["epoch"], rebuilt["decision"]) == (entry.epoch, name):
+                return records.answer(self.controller, self.records, located)
+        if rebuilt is not None and (rebuilt["epoch"], rebuilt["decision"]) == (located.epoch, name):
             return rebuilt
-        raise MustRebuild(entry)
+        raise MustRebuild(located)
 
     def _round_meant(self, number: int | None, key: str | None) -> int:
         """Find the round meant: without a number, the one that is pending or, where several may be, the next one."""

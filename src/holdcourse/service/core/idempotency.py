@@ -8,8 +8,8 @@ from typing import Any
 from holdcourse.errors import Conflict
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Request as Question
-from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Tell, plain
-from holdcourse.service.core.records import Entry, Records, tell_answer
+from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Retract, Tell, plain
+from holdcourse.service.core.records import LocatedEvent, Records, tell_answer
 from holdcourse.service.core.requests import AskGiven
 
 
@@ -28,18 +28,18 @@ def happened(records: Records, wanted: Episode | CausedNote, key: str | None) ->
     return True
 
 
-def asked_under(records: Records, key: str) -> Entry[Ask] | None:
+def asked_under(records: Records, key: str) -> LocatedEvent[Ask] | None:
     """Return the decision that a key stands for, if it was used."""
-    entry = records.with_key(key)
-    if entry is None:
+    located = records.with_key(key)
+    if located is None:
         return None
-    match entry.event.body:
+    match located.event.body:
         case Ask() as asked:
-            return Entry(entry.epoch, Event(entry.event.number, entry.event.at, asked))
+            return LocatedEvent(located.epoch, Event(located.event.number, located.event.at, asked))
         case AskRepeated() as repeated:
             return records.asked(repeated.round)
         case other:
-            raise _other_use(key, entry.event, _purpose(other), "ask")
+            raise _other_use(key, located.event, _purpose(other), "ask")
 
 
 def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
@@ -71,6 +71,16 @@ def same_tell(
     return tell_answer(Event(told.number, told.at, body))
 
 
+def same_retraction(retracted: Event[Body], decision: str, reason: str, key: str | None = None) -> None:
+    """Raise unless an event took back the same for the same reason; `key` is the one it was found by."""
+    body = retracted.body
+    if not isinstance(body, Retract):
+        raise _other_use(key, retracted, _purpose(body), f"retract {decision}")
+    recorded, given = {"decision": body.id, "reason": body.reason}, {"decision": decision, "reason": reason}
+    if recorded != given:
+        raise Conflict(f"{body.id} was taken back as {recorded}, now {given}; it is done once", recorded, given)
+
+
 def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any) -> Conflict:
     purpose = _purpose(earlier.body)
     words = f"the key {key!r} was used at {earlier.at} for something else ({purpose}); take a new key"
@@ -94,5 +104,7 @@ def _purpose(body: Body) -> str:
             return f"episode at {body.start}"
         case Tell() | Learn():
             return f"tell {body.id}"
+        case Retract():
+            return f"retract {body.id}"
         case _:
             return getattr(body, "NOTE", body.KIND)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from holdcourse.running.log import Log
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value
-from holdcourse.service.core.records import Entry, EpochChain, record, rounds_of, row
+from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, rounds_of, row
 from holdcourse.service.core.refusals import Unknown
 
 FIELD_CONTEXTS = 48
@@ -27,22 +28,41 @@ DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when th
 def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
     """List the rounds after `after`, or the newest ones."""
     there = hosted.records
-    entries = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
-    kept = entries[-limit:] if after is None else entries[:limit]
+    asked = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
+    kept = asked[-limit:] if after is None else asked[:limit]
 
-    def one(entry: Entry[Ask]) -> dict[str, Any]:
-        tell = there.told(entry.event.body.id)
-        return row(entry.epoch, entry.event, None if tell is None else tell.event)
+    counted = list(_counted_until_retracted(there))
 
-    return {"decisions": [one(entry) for entry in kept], "more": len(entries) > limit}
+    def one(located: LocatedEvent[Ask]) -> dict[str, Any]:
+        name = located.event.body.id
+        tell, retraction = there.told(name), there.retracted(name)
+        told = None if tell is None else (tell.epoch, tell.event.number)
+        return row(
+            located.epoch,
+            located.event,
+            None if tell is None else tell.event,
+            None if retraction is None else retraction.event,
+            sum(service for since, until, service in counted if told is not None and since <= told < until),
+        )
+
+    return {"decisions": [one(located) for located in kept], "more": len(asked) > limit}
+
+
+def _counted_until_retracted(there: Records) -> Iterator[tuple[tuple[int, int], tuple[int, int], float]]:
+    """Costs that were taken back: from which event to which they were in the sums, by epoch and number."""
+    for retraction in there.retractions():
+        tell = there.told(retraction.event.body.id)
+        if tell is not None and tell.event.body.extra is not None:
+            until = (retraction.epoch, retraction.event.number)
+            yield (tell.epoch, tell.event.number), until, tell.event.body.extra.service or 0.0
 
 
 def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
     """Return why a decision was taken, in words and numbers; an old one is rebuilt. Needs no turn."""
-    entry = hosted.records.asked(int(decision[1:]))
-    if entry is None:
+    located = hosted.records.asked(int(decision[1:]))
+    if located is None:
         raise Unknown("decision", decision, f"the next one will be r{hosted.controller.session.round}")
-    decided, problem = record(hosted.controller, hosted.records, entry)
+    decided, problem = entry(hosted.controller, hosted.records, located)
     found = decided.explain(problem, maximise=hosted.ledger.settings.maximise)
     taken = decided.decision
     columns = {
@@ -73,7 +93,7 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
 
 def field_contexts(hosted: Hosted) -> list[list[float]]:
     """Return the contexts that came up lately, few enough to look at, in order."""
-    asked = [entry.event.body.request.context for entry in hosted.records.newest_asks(FIELD_ROUNDS)]
+    asked = [located.event.body.request.context for located in hosted.records.newest_asks(FIELD_ROUNDS)]
     vectors = [check_context(context, None) for context in asked]
     if not vectors:
         return []

@@ -19,7 +19,7 @@ import numpy as np
 
 from holdcourse.learning.costs import CostModel, noise_variance_of
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import Order, Record
+from holdcourse.running.decision import Entry, Order
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -30,6 +30,7 @@ from holdcourse.running.events import (
     Author,
     Body,
     Carried,
+    Cause,
     ControllerCreated,
     DecisionLate,
     DecisionRecovered,
@@ -44,6 +45,8 @@ from holdcourse.running.events import (
     OverrideSet,
     PendingDecision,
     Redirect,
+    Retract,
+    RetractDetails,
     Settings,
     SettingsChanged,
     Sums,
@@ -52,7 +55,8 @@ from holdcourse.running.events import (
     from_plain,
     plain,
 )
-from holdcourse.running.session import Wish
+from holdcourse.running.log import Log
+from holdcourse.running.session import Session, Wish
 
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
@@ -128,6 +132,8 @@ class Ledger:
                 self._asked(event.at, event.body)
             case Tell() | Learn():
                 self._told(event.body)
+            case Retract():
+                self._taken_back(event.body)
             case Episode():
                 self.place = self.fresh_episode = event.body.start
                 self.forced_start = event.body.force
@@ -172,8 +178,8 @@ class Ledger:
             self.place, self.fallback = booked.taken, None
         self.sums = replace(
             self.sums,
-            service=booked.cumulative_service,
-            movement=booked.cumulative_movement,
+            service=self.sums.service + (booked.service or 0.0),
+            movement=self.sums.movement + booked.movement,
             against_staying=_saved(self.sums.against_staying, booked.staying, booked),
             against_fixed=_saved(self.sums.against_fixed, booked.fixed, booked),
             told=self.sums.told + (body.measurement is not None),
@@ -181,6 +187,10 @@ class Ledger:
         )
         if body.measurement is not None:
             self.watched = window_after(self.watched, body.measurement, booked.deviations)
+
+    def _taken_back(self, body: Retract) -> None:
+        if body.extra is not None and body.extra.sums is not None and body.extra.watched is not None:
+            self.sums, self.watched = body.extra.sums, body.extra.watched
 
     def _hold(self, body: OverrideSet, at: str) -> None:
         if not self.holds(body):
@@ -249,9 +259,9 @@ def wish_of(ledger: Ledger) -> Wish | None:
     return None if ledger.mode in FOLLOWED else Wish(None)
 
 
-def ask_details(ledger: Ledger, problem: Problem, record: Record, key: str | None, by: Author | None) -> AskDetails:
+def ask_details(ledger: Ledger, problem: Problem, entry: Entry, key: str | None, by: Author | None) -> AskDetails:
     """Return what the machine shall do with a decision, and what is needed to book its tell."""
-    proposed, action, order = record.decision.action, record.meant, record.order
+    proposed, action, order = entry.decision.action, entry.meant, entry.order
     reason = "observe" if ledger.mode == "observe" else None
     if ledger.override is not None:
         reason = "override"
@@ -262,12 +272,12 @@ def ask_details(ledger: Ledger, problem: Problem, record: Record, key: str | Non
         value=plain_value(problem.value(action)),
         proposed_value=plain_value(problem.value(proposed)),
         reason=reason,
-        limited_by=record.decision.limited_by if order is None else order.limited_by,
+        limited_by=entry.decision.limited_by if order is None else order.limited_by,
         forced=None if order is None else order.force,
-        expected=finite(record.expected[action]),
-        expected_measurement=None if record.mean is None else finite(record.mean[action]),
+        expected=finite(entry.expected[action]),
+        expected_measurement=None if entry.mean is None else finite(entry.mean[action]),
         before=ledger.place,
-        episode=record.decision.episode,
+        episode=entry.decision.episode,
         key=key,
         by=by,
     )
@@ -279,12 +289,12 @@ def tell_details(
     decision: str,
     measurement: float | None,
     applied: int | None,
-    record: Record | None,
+    entry: Entry | None,
     off: float | None,
 ) -> tuple[TellDetails, list[Note]]:
     """Return the costs of a round, and the notes that follow from its tell.
 
-    `record` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
+    `entry` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
     gave.
     """
     question, meant = ledger.pending[decision], ledger.meant(decision)
@@ -307,8 +317,8 @@ def tell_details(
         assumed=None if applied is not None else "fallback" if ledger.fallback_of(decision) else "answer",
         service=service,
         movement=movement,
-        staying=alternative(record, service, taken, ledger.home),
-        fixed=None if ledger.fixed is None else alternative(record, service, taken, ledger.fixed),
+        staying=alternative(entry, service, taken, ledger.home),
+        fixed=None if ledger.fixed is None else alternative(entry, service, taken, ledger.fixed),
         cumulative_service=ledger.sums.service + (service or 0.0),
         cumulative_movement=ledger.sums.movement + movement,
         deviations=off,
@@ -317,7 +327,55 @@ def tell_details(
     return details, notes
 
 
-def alternative(record: Record | None, service: float | None, taken: int, other: int) -> float | None:
+class Rebooking:
+    """Books the rounds again that are lived through again because a measurement was taken back.
+
+    What the alternatives would have cost, and how far off each measurement was, is then said by a model that never
+    knew it.
+
+    Parameters
+    ----------
+    log
+        The record.
+    decision
+        Whose measurement is taken back.
+    cause
+        Who wants it.
+    """
+
+    def __init__(self, log: Log, decision: str, cause: Cause) -> None:
+        self._log, self._cause = log, cause
+        self._gone = {decision, *(event.body.id for event in log.retractions())}
+        self._book: Ledger | None = None
+
+    def look(self, event: Event[Body], session: Session) -> None:
+        """Take in an event as it would have been booked."""
+        if self._book is None:
+            self._book = Ledger()
+            for before in self._log.events():
+                if before.number >= event.number:
+                    break
+                self._book.take_in(before)
+        body = event.body
+        if isinstance(body, Tell | Learn) and body.extra is not None:
+            measurement, taken = None if body.id in self._gone else body.measurement, body.extra.taken
+            entry = session.entry(body.id) if isinstance(body, Tell) else None
+            off = deviations(entry, session.pilot.model, taken, measurement)
+            problem = session.policy.problem
+            booked, _ = tell_details(self._book, problem, body.id, measurement, taken, entry, off)
+            body = replace(body, measurement=measurement, extra=booked)
+        if not isinstance(body, Retract):  # else what it took back is gone already
+            self._book.take_in(Event(event.number, event.at, body))
+
+    def booked(self) -> tuple[RetractDetails, list[Note]]:
+        """The sums without the measurement, and which alarms are over."""
+        book = self._book
+        assert book is not None  # at least the tell was looked at
+        notes = [note for note in alarm_notes(book.watched, list(book.alarms)) if isinstance(note, AlarmCleared)]
+        return RetractDetails(key=self._cause.key, by=self._cause.by, sums=book.sums, watched=book.watched), [*notes]
+
+
+def alternative(entry: Entry | None, service: float | None, taken: int, other: int) -> float | None:
     """Return what a round would have cost at another action than the one taken; None where nobody can say.
 
     The model's expectation there and the round's surprise, measured less expected where the machine was: what made the
@@ -326,21 +384,21 @@ def alternative(record: Record | None, service: float | None, taken: int, other:
     """
     if service is not None and other == taken:
         return service
-    if record is None or record.mean is None:
+    if entry is None or entry.mean is None:
         return None
-    surprise = 0.0 if service is None else service - float(record.expected[taken])
-    return finite(float(record.expected[other]) + surprise)
+    surprise = 0.0 if service is None else service - float(entry.expected[taken])
+    return finite(float(entry.expected[other]) + surprise)
 
 
-def deviations(record: Record | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
+def deviations(entry: Entry | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
     """Return how many deviations a measurement is from what was expected; None where nothing was."""
     noise = noise_variance_of(model)
-    if record is None or measurement is None or record.mean is None or record.std is None:
+    if entry is None or measurement is None or entry.mean is None or entry.std is None:
         return None
     if noise is None:
         return None
-    spread = float(np.sqrt(record.std[taken] ** 2 + noise))
-    return finite((measurement - float(record.mean[taken])) / spread) if spread > 0 else None
+    spread = float(np.sqrt(entry.std[taken] ** 2 + noise))
+    return finite((measurement - float(entry.mean[taken])) / spread) if spread > 0 else None
 
 
 # -- alarms from what is told ------------------------------------------------------------------------------------------

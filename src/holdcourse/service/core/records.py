@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.movement.problem import Problem
 from holdcourse.running import audit
-from holdcourse.running.decision import Record
+from holdcourse.running.decision import Entry
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -39,6 +39,7 @@ from holdcourse.running.events import (
     Note,
     OverrideSet,
     PendingDecision,
+    Retract,
     SettingsChanged,
     Tell,
     plain,
@@ -58,10 +59,11 @@ LATEST = 200  # notes of a kind that are looked at
 ALARMS = (AlarmRaised, AlarmCleared)
 CHANGES = (ControllerCreated, EpochBegun, SettingsChanged, ModeSet, OverrideSet)  # what operators do
 OPEN_EPOCHS = 4  # of those that are over
+LOST_IN = 1e10  # times a sum: to this a double still adds it with six digits
 
 
 @dataclass(frozen=True)
-class Entry(Generic[BodyKind]):
+class LocatedEvent(Generic[BodyKind]):
     """An event and the epoch it belongs to."""
 
     epoch: int
@@ -123,6 +125,7 @@ class Records:
         self._rounds: dict[int, tuple[int, int]] = {}  # first and last one asked in each epoch that is over
         self._keys: dict[int, Hashes] = {}  # sorted; of each epoch that is over, once a key was looked for
         self._notes: dict[tuple[int, str], list[NoteRow]] = {}  # of epochs that are over
+        self._retractions: dict[int, list[LocatedEvent[Retract]]] = {}  # of epochs that are over
 
     @property
     def newest(self) -> int:
@@ -175,7 +178,7 @@ class Records:
             raise InvalidInput(f"epoch {epoch} was archived, so what it called its actions is not known here")
         return self.paths[epoch]
 
-    def asked(self, round_number: int) -> Entry[Ask] | None:
+    def asked(self, round_number: int) -> LocatedEvent[Ask] | None:
         """Find the decision of a round."""
         for epoch in reversed(self.paths):
             first, last = self._rounds.get(epoch, (0, 2**62))
@@ -185,7 +188,7 @@ class Records:
                     return found[0]
         return None
 
-    def told(self, decision: str) -> Entry[Tell | Learn] | None:
+    def told(self, decision: str) -> LocatedEvent[Tell | Learn] | None:
         """Return what was told of a decision, in the epoch in which it was asked or a later one."""
         for epoch in self.paths:
             if self._rounds.get(epoch, (0, 2**62))[1] >= int(decision[1:]):
@@ -194,7 +197,31 @@ class Records:
                     return found[0]
         return None
 
-    def with_key(self, key: str) -> Entry[Body] | None:
+    def retractions(self) -> list[LocatedEvent[Retract]]:
+        """All measurements that were taken back, in any epoch."""
+        return [located for epoch in self.paths for located in self._retractions_of(epoch)]
+
+    def retracted(self, decision: str) -> LocatedEvent[Retract] | None:
+        """Find the retraction of what was measured in the round of a decision, in whichever epoch that was said."""
+        for epoch in self.paths:
+            if epoch == self.newest:
+                found = self._find(epoch, lambda log: log.find("retracted", decision))
+            else:
+                found = [located for located in self._retractions_of(epoch) if located.event.body.id == decision]
+            if found:
+                return found[0]
+        return None
+
+    def _retractions_of(self, epoch: int) -> list[LocatedEvent[Retract]]:
+        known = self._retractions.get(epoch)
+        if known is not None:
+            return known
+        found = self._find(epoch, lambda log: log.find("retracted", "r", "s", limit=2**62))
+        if epoch != self.newest:
+            self._retractions[epoch] = found
+        return found
+
+    def with_key(self, key: str) -> LocatedEvent[Body] | None:
         """Find what a client caused under this key."""
         for epoch in reversed(self.paths):
             if epoch == self.newest or self._may_hold(epoch, key):
@@ -203,18 +230,18 @@ class Records:
                     return found[0]
         return None
 
-    def asks_after(self, round_number: int, limit: int) -> list[Entry[Ask]]:
+    def asks_after(self, round_number: int, limit: int) -> list[LocatedEvent[Ask]]:
         """List the first `limit` decisions after a round."""
-        found: list[Entry[Ask]] = []
+        found: list[LocatedEvent[Ask]] = []
         for epoch in self.paths:
             more = limit - len(found)
             if more and self._rounds.get(epoch, (0, 2**62))[1] > round_number:
                 found += self._find(epoch, partial(_asks, low=round_number + 1, limit=more, newest=False))
         return found
 
-    def newest_asks(self, limit: int) -> list[Entry[Ask]]:
+    def newest_asks(self, limit: int) -> list[LocatedEvent[Ask]]:
         """List the newest `limit` decisions, in order."""
-        found: list[Entry[Ask]] = []
+        found: list[LocatedEvent[Ask]] = []
         for epoch in reversed(self.paths):
             more = limit - len(found)
             if more and self._rounds.get(epoch, (0, 2**62))[1] >= 0:
@@ -261,7 +288,7 @@ class Records:
         if known is not None:
             return known
         found = self._find(epoch, lambda log: log.find("note", what, limit=LATEST, newest=True))
-        notes = [_note_row(epoch, entry.event) for entry in found]
+        notes = [_note_row(epoch, located.event) for located in found]
         if epoch != self.newest:
             self._notes[epoch, what] = notes
         return notes
@@ -277,11 +304,11 @@ class Records:
         place = int(np.searchsorted(hashes_there, hash(key)))
         return place < len(hashes_there) and int(hashes_there[place]) == hash(key)
 
-    def _find(self, epoch: int, look: Callable[[Log], list[Event[BodyKind]]]) -> list[Entry[BodyKind]]:
+    def _find(self, epoch: int, look: Callable[[Log], list[Event[BodyKind]]]) -> list[LocatedEvent[BodyKind]]:
         with self._lock:
             log = self._log(epoch)
             events = [] if log is None else look(log)
-        return [Entry(epoch, event) for event in events]
+        return [LocatedEvent(epoch, event) for event in events]
 
     def _log(self, epoch: int) -> Log | None:
         """Return an open record, whoever has the lock; None if it was archived meanwhile."""
@@ -320,38 +347,38 @@ def _note_row(epoch: int, event: Event[Note]) -> NoteRow:
 def remembers(controller: Operation, decision: str) -> bool:
     """Say whether a decision is in memory, so that nothing need be rebuilt."""
     with suppress(HoldcourseError):
-        return controller.record(decision) is not None
+        return controller.entry(decision) is not None
     return False
 
 
-def record(controller: Operation, records: Records, entry: Entry[Ask]) -> tuple[Record, Problem]:
+def entry(controller: Operation, records: Records, located: LocatedEvent[Ask]) -> tuple[Entry, Problem]:
     """Return a decision with all that explains it, and the problem of its epoch."""
     policy = controller.session.policy
-    current = entry.epoch == records.newest
+    current = located.epoch == records.newest
     if current:
         with suppress(HoldcourseError):  # it may no longer be in memory
-            return controller.record(entry.event.body.id), policy.problem
-    log = Log.read(records.path(entry.epoch), checked=False)
+            return controller.entry(located.event.body.id), policy.problem
+    log = Log.read(records.path(located.epoch), checked=False)
     try:
         policy = policy if current else epochs.recorded_policy(log)
-        return audit.rebuilt(log, policy, entry.event), policy.problem
+        return audit.rebuilt(log, policy, located.event), policy.problem
     finally:
         log.close()
 
 
-def answer(controller: Operation, records: Records, entry: Entry[Ask]) -> dict[str, Any]:
+def answer(controller: Operation, records: Records, located: LocatedEvent[Ask]) -> dict[str, Any]:
     """Return what was answered to a question."""
-    decision = record(controller, records, entry)[0].decision
-    return decision_answer(entry.epoch, entry.event, decision.probabilities.tolist())
+    decision = entry(controller, records, located)[0].decision
+    return decision_answer(located.epoch, located.event, decision.probabilities.tolist())
 
 
 def pending_answer(controller: Operation, records: Records, asked: PendingDecision) -> dict[str, Any]:
     """Return a pending decision, in the numbers of the present epoch."""
     if asked.earlier:
         return carried_answer(records.newest, asked)
-    entry = records.asked(asked.round)
-    assert entry is not None
-    return answer(controller, records, entry)
+    located = records.asked(asked.round)
+    assert located is not None
+    return answer(controller, records, located)
 
 
 def renumbered(records: Records, action: int | None, epoch: int | None, into: int) -> int | None:
@@ -365,27 +392,51 @@ def renumbered(records: Records, action: int | None, epoch: int | None, into: in
     return epochs.nearest_actions(given, epochs.recorded_problem(records.path(into)))[action]
 
 
-def row(epoch: int, asked: Event[Ask], told: Event[Tell | Learn] | None) -> dict[str, Any]:
-    """Return a round as it is listed."""
+def row(
+    epoch: int,
+    asked: Event[Ask],
+    told: Event[Tell | Learn] | None,
+    retracted: Event[Retract] | None,
+    excess: float,
+) -> dict[str, Any]:
+    """Return a round as it is listed; `excess` is what was counted in its sum and has been taken back since."""
     answer = decision_answer(epoch, asked, None)
     for field in ("probabilities", "act", "reason"):
         del answer[field]
     question, booked = asked.body.extra, None if told is None else told.body.extra
     assert question is not None  # the service writes it with every decision
+    measurement = None if told is None else told.body.measurement
     return answer | {
         "context": asked.body.request.context,
         "applied": None if booked is None else booked.taken,
         "applied_value": None if booked is None else booked.applied_value,
-        "service": None if booked is None else booked.service,
+        "service": None if booked is None or retracted is not None else booked.service,
         "movement": None if booked is None else booked.movement,
-        "cumulative_service": None if booked is None else booked.cumulative_service,
+        "cumulative_service": None if booked is None else _less(booked.cumulative_service, excess),
         "cumulative_movement": None if booked is None else booked.cumulative_movement,
-        "measurement": None if told is None else told.body.measurement,
+        "measurement": None if retracted is not None else measurement,
+        "retracted": None if retracted is None else {"measurement": measurement, **_said_of(retracted)},
         "told_at": None if told is None else told.at,
         "key": question.key,
         "asked_by": None if question.by is None else plain(question.by),
         "told_by": None if booked is None or booked.by is None else plain(booked.by),
     }
+
+
+def _less(total: float, excess: float) -> float | None:
+    """A sum without a part of it; None where that part was so large that the rest of the sum was lost in it."""
+    return None if abs(excess) > LOST_IN * abs(total - excess) else total - excess
+
+
+def _said_of(retracted: Event[Retract]) -> dict[str, Any]:
+    cause = retracted.body.extra
+    by = None if cause is None or cause.by is None else plain(cause.by)
+    return {"reason": retracted.body.reason, "at": retracted.at, "by": by}
+
+
+def retract_answer(retracted: Event[Retract], told: Event[Tell | Learn]) -> dict[str, Any]:
+    """What the client was answered, from the events of its retraction and of the tell."""
+    return {"decision": told.body.id, "measurement": told.body.measurement, **_said_of(retracted)}
 
 
 def tell_answer(told: Event[Tell | Learn]) -> dict[str, Any]:

@@ -230,6 +230,17 @@ class Skip(Request):
     epoch: Epoch = None
 
 
+class Retraction(Request):
+    """What was measured in this round is taken back: it does not count any more."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"decision": "r12", "reason": "the sensor was unplugged"}]}
+    )
+
+    decision: DecisionId
+    reason: Annotated[str, Field(max_length=500, pattern=r"\S", description="Why, in words; it is recorded.")]
+
+
 class OverrideGiven(Request):
     """Hold the machine at an action; null hands it back."""
 

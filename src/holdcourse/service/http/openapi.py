@@ -20,6 +20,7 @@ BODIES = (
     requests.AskGiven,
     requests.TellGiven,
     requests.Skip,
+    requests.Retraction,
     requests.OverrideGiven,
     requests.ModeChange,
     requests.EpisodeGiven,

@@ -115,6 +115,16 @@ class Author(Answer):
     name: str
 
 
+class RetractAnswer(Answer):
+    """The measurement was taken back: by whom, when and why."""
+
+    decision: str
+    measurement: float
+    reason: str
+    at: At
+    by: Author | None
+
+
 class OverrideState(Answer):
     """Since when the machine is held, why, and by whom."""
 
@@ -205,6 +215,15 @@ class Summaries(Answer):
     controllers: list[Summary]
 
 
+class Retracted(Answer):
+    """What was measured and does not count any more: by whom, when and why it was taken back."""
+
+    measurement: float
+    reason: str
+    at: At
+    by: Author | None
+
+
 class Row(Answer):
     """A round in the listing; `applied` is the action that ran, once told."""
 
@@ -220,14 +239,18 @@ class Row(Answer):
     proposed_value: Value | None
     applied: int | None
     applied_value: Value | None
-    measurement: float | None
+    measurement: float | None = Field(description="What was measured; null also where that was taken back.")
+    retracted: Retracted | None = Field(description="What was measured and taken back; null: nothing was.")
     expected_cost: float | None
     expected_measurement: float | None
     limited_by: Limited
     forced: Forced
     service: float | None
     movement: float | None
-    cumulative_service: float | None
+    cumulative_service: float | None = Field(
+        description="Sum of the service costs up to here, without what was taken back since; null also where that was "
+        "so large that the rest of the sum is lost in it."
+    )
     cumulative_movement: float | None
     at: At
     told_at: At | None

@@ -142,8 +142,8 @@ async def ask(
     try:
         answer = await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
     except MustRebuild as asked:  # to be rebuilt, which may take long, so not in the controller's turn
-        hosted, entry = await fleet.opened(name), asked.entry
-        answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, entry), by)
+        hosted, located = await fleet.opened(name), asked.located
+        answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, located), by)
         if key is not None:
             answer = await fleet.do(name, lambda hosted: hosted.ask(body, key, answer), by)
     return reply(responses.DecisionAnswer, answer)
@@ -179,6 +179,27 @@ async def skip(
         return hosted.tell(body.decision, None, body.applied, key, body.epoch)
 
     return reply(responses.TellAnswer, await fleet.do(name, skipped, by, timed="tell"))
+
+
+@write_route("retract", requests.Retraction, responses.RetractAnswer, MAY_TELL)
+async def retract(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Retraction, Depends(json_body(requests.Retraction, SMALL))],
+    key: Key = None,
+    without_archived: bool = False,
+) -> Response:
+    """Take back what was measured: it no longer counts. The same again changes nothing.
+
+    The rounds since then are lived through again, which may take long. A measurement of an earlier epoch begins a new
+    one; where epochs were archived that is refused unless `without_archived`, as for a change of settings.
+    """
+
+    def taken_back(hosted: Hosted) -> Done:
+        return hosted.retract(body.decision, body.reason, key, without_archived=without_archived)
+
+    return reply(responses.RetractAnswer, await fleet.do(name, taken_back, by))
 
 
 @write_route("override", requests.OverrideGiven, responses.State, MAY_OPERATE)

@@ -3,7 +3,7 @@
 import { agoOf, statusBadge } from "./badges.js";
 import { pathOf } from "./api.js";
 import { connect } from "./connection.js";
-import { controls } from "./controls.js";
+import { controls, takeBack } from "./controls.js";
 import { costChart } from "./cost_chart.js";
 import { decisionTable } from "./decisions.js";
 import { announce, drawn, fill, h, say } from "./dom.js";
@@ -47,7 +47,15 @@ export function controllerView(main, id) {
     pending: pendingPanel(),
     alarms: alarmList(),
     facts: facts(),
-    table: decisionTable({ pick: (key) => pick(key, true), earlier: () => feed.loadEarlier() }),
+    table: decisionTable({
+      pick: (key) => pick(key, true),
+      earlier: () => feed.loadEarlier(),
+      takeBack: async (row) => {
+        if ((await takeBack(feed.state, row)) === null) return;
+        announce(`The measurement of round ${row.round} is taken back.`);
+        await feed.load();
+      },
+    }),
     record: recordPanel(id),
   };
   const spans = h(
@@ -141,7 +149,7 @@ export function controllerView(main, id) {
   );
   fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All controllers")), title, under, content);
 
-  const link = connect(pathOf(id, "events"), () => feed.load(), () => feed.hear());
+  const link = connect(pathOf(id, "events"), () => feed.load(), (kind) => feed.hear(kind));
   return {
     title,
     stop() {

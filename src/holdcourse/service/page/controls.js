@@ -3,7 +3,7 @@
 import { pathOf, post } from "./api.js";
 import { ask, field } from "./ask.js";
 import { announce, drawn, h } from "./dom.js";
-import { MODES, modeOf, setting } from "./words.js";
+import { MODES, modeOf, number, setting, withUnit } from "./words.js";
 
 const reasonInput = () => h("input", { name: "reason", maxlength: 500, autocomplete: "off" });
 const reasonField = () => field("Reason", reasonInput(), "Goes into the record. You may leave it empty.");
@@ -55,6 +55,23 @@ function release(state) {
     ],
     confirm: "Release",
     act: (form) => post(pathOf(state.id, "override"), { action: null, reason: reasonOf(form) }),
+  });
+}
+
+/** Take back what was measured in a round; resolves to null when the reader changed their mind. */
+export function takeBack(state, row) {
+  const reason = h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*" });
+  const measured = withUnit(number(row.measurement), state.units?.measurement);
+  return ask({
+    title: `Take back the measurement of round ${row.round}?`,
+    body: [
+      h("p", {}, "Measured: ", h("b", {}, measured), ". It no longer counts: from now on everything is decided and added up as if it had not been measured."),
+      h("p", { class: "small" }, "What was decided and done meanwhile stands, and the record keeps both. The rounds since then are gone through again, which may take a while."),
+      row.epoch !== state.epoch && h("p", { class: "careful" }, "It was measured under earlier settings: a new epoch of the record begins, without it."),
+      field("Reason", reason, "Goes into the record."),
+    ],
+    confirm: "Take it back",
+    act: (form) => post(pathOf(state.id, "retract"), { decision: row.decision, reason: reasonOf(form) }),
   });
 }
 

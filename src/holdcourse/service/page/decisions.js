@@ -1,9 +1,10 @@
-// The table of recent decisions, newest first. Each round's number is a button that explains it.
+// The table of recent decisions, newest first. Each round's number is a button that explains it, and what was measured can
+// be taken back.
 
 import { timeOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
 import { appliedSetting, keyOf, unfollowed } from "./rows.js";
-import { authorOf, contextWords, decimalsFor, limitOf, modeOf, number, setting, worth } from "./words.js";
+import { authorOf, contextWords, decimalsFor, limitOf, localTime, modeOf, number, setting, worth } from "./words.js";
 
 const SHOWN = 12;
 
@@ -17,7 +18,17 @@ function order(row) {
   return row.limited_by && h("span", { class: "small", title: `Kept back by ${limitOf(row.limited_by)}.` }, " limited");
 }
 
-export function decisionTable({ pick, earlier }) {
+/** What was measured; struck out, with the reason, where it was taken back. */
+function reading(row, decimals) {
+  const { retracted } = row;
+  if (retracted) {
+    const who = `Taken back by ${authorOf(retracted.by)}, ${localTime(retracted.at)}.`;
+    return [h("s", {}, number(retracted.measurement)), h("span", { class: "small taken-back", title: who }, `taken back: ${retracted.reason}`)];
+  }
+  return row.measurement === null ? h("i", {}, row.told_at ? "skipped" : "awaited") : number(row.measurement, decimals);
+}
+
+export function decisionTable({ pick, earlier, takeBack }) {
   const head = h("tr");
   const body = h("tbody");
   const caption = h("caption", {});
@@ -41,7 +52,18 @@ export function decisionTable({ pick, earlier }) {
   const drawHead = drawn(head, (units) => [
     heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.measurement),
     heading("Movement", units?.measurement), heading("Proposed", units?.action), heading("Context"), heading("Mode"), heading("Time"),
+    h("td", {}),
   ]);
+
+  function takeBackButton(row, explain) {
+    const run = async () => {
+      await takeBack(row);
+      // The button may be gone: the focus must not be lost to the top of the page.
+      const again = explain.isConnected ? explain : body.querySelector(`[aria-label="Explain round ${row.round}"]`);
+      if (document.activeElement === document.body) again?.focus();
+    };
+    return h("button", { type: "button", class: "plain", "aria-label": `Take back the measurement of round ${row.round}`, onclick: run }, "take back …");
+  }
 
   function cells(row, decimals, maximise) {
     const done = appliedSetting(row);
@@ -50,13 +72,14 @@ export function decisionTable({ pick, earlier }) {
     return [
       h("th", { scope: "row" }, button),
       h("td", {}, h("b", {}, setting(done)), order(row)),
-      h("td", {}, row.measurement === null ? h("i", {}, row.told_at ? "skipped" : "awaited") : number(row.measurement, decimals)),
+      h("td", {}, reading(row, decimals)),
       h("td", {}, number(worth(row.expected_cost, { maximise }), decimals)),
       h("td", {}, row.movement ? number(row.movement, decimals) : "–"),
       h("td", {}, row.proposed_value === null ? "–" : unfollowed(row) ? setting(row.proposed_value) : "same"),
       h("td", {}, contextWords(row.context)),
       h("td", {}, modeOf(row.mode).word),
       h("td", { title: whoOf(row) }, timeOf(row.at)),
+      h("td", {}, row.measurement !== null && takeBackButton(row, button)),
     ];
   }
 

@@ -123,7 +123,8 @@ export function explanation(id, { follow, found: tell }) {
   function draw(row, state, found) {
     const unit = state.units?.measurement;
     const other = JSON.stringify(found.data.value) !== JSON.stringify(appliedSetting(row));
-    const open = row.told_at ? "It was skipped." : "Its measurement is awaited.";
+    const gone = row.retracted && `Measured: ${withUnit(number(row.retracted.measurement), unit)}; taken back: ${row.retracted.reason}.`;
+    const open = gone || (row.told_at ? "It was skipped." : "Its measurement is awaited.");
     const told = row.measurement === null ? open : `Measured: ${withUnit(number(row.measurement), unit)}.`;
     fill(
       content,
@@ -145,7 +146,7 @@ export function explanation(id, { follow, found: tell }) {
         fill(content, h("p", { class: "small" }, "As soon as there is a decision, the reasons for it stand here."));
         return;
       }
-      const key = `${keyOf(row)} ${row.told_at}`;
+      const key = `${keyOf(row)} ${row.told_at} ${row.retracted?.at}`;
       if (key === current) return;
       current = key;
       heading.textContent = `Why ${where(row, state)} in round ${row.round}?`;

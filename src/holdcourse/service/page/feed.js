@@ -34,6 +34,7 @@ export class Feed {
   constructor(id, onChange) {
     Object.assign(this, { id, onChange, state: null, rows: [], more: false, field: null, fieldNote: "", alarms: [] });
     this.fieldAt = 0;
+    this.outdated = false; // whether rows of long ago may have changed
     this.refreshing = calmly(() => this.refresh(), REFRESH);
   }
 
@@ -53,6 +54,10 @@ export class Feed {
   }
 
   async refresh() {
+    if (this.outdated) {
+      this.outdated = false;
+      return this.load();
+    }
     const [state, page] = await Promise.all([get(pathOf(this.id, "state")), this.decisions({ limit: NEWEST })]);
     const newest = this.rows.at(-1)?.round ?? -1;
     const gap = page.decisions.length === NEWEST && merged([], page.decisions)[0].round > newest + 1;
@@ -94,7 +99,8 @@ export class Feed {
   }
 
   /** Something happened. */
-  hear() {
+  hear(kind) {
+    if (kind === "retract") this.outdated = true;
     this.refreshing.call();
   }
 
