@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .deciding.recommended import recommended
     from .learning import costs
+    from .learning.checking import ModelCheck, check_model
     from .learning.confidence import OutlierGuard, TheoryWidth
     from .learning.costs import Outlook
     from .learning.fitting import Fit, FitWarning, fit_kernel
@@ -50,6 +51,7 @@ __all__ = [
     "KernelSum",
     "Limits",
     "Lookahead",
+    "ModelCheck",
     "OutlierGuard",
     "Outlook",
     "Policy",
@@ -71,6 +73,7 @@ __all__ = [
     "audit",
     "best_fixed",
     "cgp_lcb",
+    "check_model",
     "connect",
     "costs",
     "coupling",
@@ -132,6 +135,7 @@ _HOME = {
     "KernelSum": "learning.kernels",
     "Limits": "running.limits",
     "Lookahead": "deciding.planning",
+    "ModelCheck": "learning.checking",
     "OutlierGuard": "learning.confidence",
     "Outlook": "learning.costs",
     "Policy": "deciding.policy",
@@ -151,6 +155,7 @@ _HOME = {
     "approximate_regret": "worlds.regret",
     "best_fixed": "movement.offline",
     "cgp_lcb": "deciding.policy",
+    "check_model": "learning.checking",
     "connect": "client",
     "fit_kernel": "learning.fitting",
     "fixed": "deciding.policy",

@@ -44,7 +44,12 @@ def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
     answer = " ".join(shown.split())
     assert answer.endswith("it would have paid off here.")
     assert "By a model of these readings, recommended would have cost" in answer
+    assert "Can these readings be learned from? - Each of 5 blocks of the 120 readings was predicted from the" in answer
+    assert "What makes a difference: outdoor (errors " in answer
+    assert (tmp_path / "out" / "model-check.png").stat().st_size > 1000
     found = json.loads((tmp_path / "out" / "backtest.json").read_text())
+    assert found["check"]["explained"] > 0.8
+    assert found["check"]["contexts"][0]["name"] == "outdoor"
     assert found["model_based"] is True
     assert found["held_out"]["useful"] is True
     totals = {line["policy"]: line["total"] for line in found["policies"]}

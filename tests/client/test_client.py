@@ -470,7 +470,7 @@ def test_the_turbine_gains_about_what_it_says_and_raises_no_alarm(url):
     said = turbine(url, 200, "turbine-2")
     estimated, true = map(int, re.findall(r"([+-]\d+) kWh", said))
     assert true > 100
-    assert abs(estimated - true) < 60  # of 6900 made
+    assert abs(estimated - true) < 100  # of 6900 made
     remote = hc.connect(url).controller("turbine-2")
     assert remote.service.request("GET", "/controllers/turbine-2/alarms")["alarms"] == []
     assert "720 past measurements" in remote.state()["explains_itself"]

@@ -46,6 +46,16 @@ BRANCHES = {
 }
 
 
+def followed(policy):
+    """The rule that is followed under the promise: the hedge."""
+    return policy.rule_for(0).followed
+
+
+def model_of(policy):
+    """The model that all experts look at: first on the hedge's panel, which is first on the promise's."""
+    return policy.costs.models[0].models[0]
+
+
 def contexts_for(name, rounds=30):
     return 100.0 + np.arange(rounds) if "time" in name else np.linspace(0.0, 2.0, rounds)
 
@@ -81,9 +91,9 @@ def test_a_record_of_it_can_be_verified_by_anybody(tmp_path):
 
 def test_history_is_learned_and_fitted():
     policy = recommended(LINE, past(60))
-    options = policy.made_by[1]
-    assert options["noise_std"] == pytest.approx(0.05, rel=0.5)
-    model = policy.costs.models[0]
+    assert "kernel" not in policy.made_by[1]  # it goes on being fitted
+    model = model_of(policy)
+    assert model.noise_variance == pytest.approx(0.05**2, rel=1.25)
     assert model.posterior.observations == 60
     expected = model.costs_at_optimism([[0.25]], 0.0)[0]
     np.testing.assert_allclose(expected, cost(np.arange(9), 0.25), atol=0.15)
@@ -94,7 +104,7 @@ def test_history_is_learned_and_fitted():
 def test_little_history_is_learned_and_the_kernel_goes_on_being_fitted():
     policy = recommended(LINE, past(ENOUGH_TO_FIT - 1))
     assert "kernel" not in policy.made_by[1]
-    assert policy.costs.models[0].posterior.observations == ENOUGH_TO_FIT - 1
+    assert model_of(policy).posterior.observations == ENOUGH_TO_FIT - 1
     assert "fitted as measurements come in" in policy.explanation
 
 
@@ -123,7 +133,7 @@ def test_the_fixed_action_is_the_best_one_in_the_contexts_of_the_history():
 def test_time_plans_over_predictions_and_needs_a_kernel_or_history():
     policy = BRANCHES["time and history"]()
     assert policy.made_by[1]["method"] == "temporal"
-    assert policy.rule_for(0).experts[0].describe()["interval"] == 2.0
+    assert followed(policy).experts[0].describe()["interval"] == 2.0
     assert "plan over predicted costs" in repr(policy)
     with pytest.raises(
         InvalidInput, match=r"time=True needs a kernel .* at least 30 measurements to fit one to; got 0"
@@ -138,7 +148,7 @@ def test_time_plans_over_predictions_and_needs_a_kernel_or_history():
 
 def test_a_largest_step_is_never_exceeded():
     policy = BRANCHES["a largest step"]()
-    assert len(policy.rule_for(0).experts) == 1
+    assert len(followed(policy).experts) == 1
     assert "alone because a change of experts" in policy.explanation
     pilot, here = Pilot(policy, 0, 0), 0
     for context in np.random.default_rng(0).random(40):
@@ -155,7 +165,7 @@ def test_forecasts_are_heard_and_scored():
         decision = controller.ask(t % 3 / 3, forecast=[(t + k) % 3 / 3 for k in range(1, 5)])
         controller.tell(decision.id, float(cost(decision.action, t % 3 / 3)))
     state = operation_of(controller).session.pilot.state
-    weight, forecast, chain = state.arrays["0.closeness"][0]  # the planner's, one round ahead
+    weight, forecast, chain = state.arrays["0.0.closeness"][0]  # the planner's, one round ahead
     assert forecast == pytest.approx(weight)  # they were all true
     assert chain < forecast
     with pytest.raises(InvalidInput, match="forecast must have 1 numbers per round"):
@@ -173,12 +183,20 @@ def test_time_takes_no_forecast_and_says_so():
 
 def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
     words = recommended(LINE, past(60)).explanation
-    for part in ("60 past measurements", "fitted to the history", "noise_std 0.0", "Nothing is promised about true"):
+    for part in ("60 past measurements", "fitted as measurements come in", "Nothing is promised about true"):
         assert part in words
+    assert "does not exceed that of staying where it begins by more than 0.02 of it." in words
+    assert "exceed" not in recommended(LINE, past(60), at_most=None).explanation
+    in_time = BRANCHES["time and history"]().explanation
+    assert "The kernel was fitted to the history: " in in_time
+    assert ", noise_std " in in_time
     assert repr(recommended(LINE)) == f"Policy(Recommended: the planner, with GP-MD beside it, {LINE!r})"
-    known = past(60)
-    exact = hc.History(known.actions, known.contexts, np.sin(5 * LINE.actions[known.actions, 0]) + known.contexts[:, 0])
-    assert "The history does not determine noise_std." in recommended(LINE, exact).explanation
+    known = past(60, times=True)
+    exact = hc.History(known.actions, known.contexts, np.sin(5 * LINE.actions[known.actions, 0]))
+    assert (
+        "The history does not determine part 2 variance, part 2 context length scale"
+        in recommended(LINE, exact, time=True).explanation
+    )
     assert "fixed at 0.5 beside it, Problem" in repr(recommended(LINE, past(60)))
 
 

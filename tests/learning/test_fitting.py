@@ -21,7 +21,6 @@ from sklearn.gaussian_process.kernels import (
 from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.fitting.likelihood import Likelihood, Ranges, kernel_with, parameters, theta_of
 from holdcourse.learning.fitting.points import first_guesses, has_coordinates, metric_covariances, standardised, subset
-from holdcourse.learning.fitting.refitter import Refitter
 from holdcourse.learning.fitting.search import Fit, FitWarning, fit_kernel
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel
@@ -468,94 +467,3 @@ def test_default_structure():
     assert isinstance(kernel, Kernel)
     assert np.size(kernel.action.length_scale) == np.size(kernel.context.length_scale) == 2
     assert_allclose(kernel.context_shift, [0.5, 0.0])
-
-
-# -- the refitter ------------------------------------------------------------------------------------------------------
-
-
-def feed(refitter, records, start, stop):
-    """Tell measurements and fit when due; when the fits were."""
-    times = []
-    for t in range(start, stop):
-        if refitter.add(records.actions[t], records.contexts[t], records.measurements[t]):
-            refitter.refit()
-            times.append(refitter.observations)
-    return times
-
-
-def test_refits_follow_the_schedule_with_bounded_memory_and_work():
-    records = History(*smooth(9, points=420))
-    refitter = Refitter(LINE, first=10, longest=80, capacity=60, evaluations=15)
-    assert feed(refitter, records, 0, 420) == [10, 20, 40, 80, 160, 240, 320, 400]
-    assert len(refitter.kept) == refitter.fit.points_used == 60
-    assert refitter.fit.evaluations <= 15 + 12  # a line search in progress is finished
-    assert refitter.fit.noise_std == pytest.approx(0.05, rel=0.4)
-    fresh = fit_kernel(LINE, *(getattr(refitter.kept, name) for name in ("actions", "contexts", "measurements")))
-    feed(refitter, records, 420, 420)
-    refit = refitter.refit()
-    assert refit.log_marginal_likelihood == pytest.approx(fresh.log_marginal_likelihood, abs=0.3)
-
-
-def test_refitter_keeps_the_newest_and_a_fair_sample_of_the_rest():
-    kept = np.zeros(200)
-    for seed in range(60):
-        refitter = Refitter(LINE, capacity=40, first=10**6, seed=seed)
-        for t in range(200):
-            refitter.add(t % 11, t / 200, float(t))
-        times = np.sort(refitter.kept.measurements).astype(int)
-        assert len(np.unique(times)) == 40
-        assert_array_equal(times[20:], np.arange(180, 200))
-        kept[times] += 1
-    # Of 180 older ones 20 are kept: each of ten blocks of 18 holds 120 of the 1200 on average, deviation below 11.
-    assert_allclose(kept[:180].reshape(10, 18).sum(axis=1), 120, atol=45)
-
-
-@pytest.mark.parametrize("metric_only", [False, True])
-def test_refitter_resumes_bit_identically(metric_only):
-    problem = Problem(metric=LINE.distances) if metric_only else LINE
-    records = History(*smooth(10, points=130))
-
-    def new():
-        return Refitter(problem, first=10, longest=40, capacity=40, evaluations=8, seed=3)
-
-    straight = new()
-    feed(straight, records, 0, 130)
-    for stop in (5, 65):
-        before = new()
-        feed(before, records, 0, stop)
-        after = new().restore({name: array.copy() for name, array in before.state().items()})
-        feed(after, records, stop, 130)
-        assert after.fit.kernel == straight.fit.kernel
-        assert after.fit.noise_std == straight.fit.noise_std
-        assert after.fit.prior_mean == straight.fit.prior_mean
-        assert after.fit.parameters == straight.fit.parameters
-        for name, array in straight.state().items():
-            assert_array_equal(after.state()[name], array)
-    assert repr(straight) == "Refitter(130 measurements, 40 kept, next fit at 160)"
-
-
-def test_refitter_gives_back_a_prior_mean_that_was_given():
-    means = np.linspace(0, 1, 11)
-    refitter = Refitter(LINE, prior_mean=means, kernel=Kernel(RBF(0.3), RBF(0.5)), noise_std=0.1)
-    feed(refitter, History(*smooth(11)), 0, 25)
-    twin = Refitter(LINE, prior_mean=means, kernel=Kernel(RBF(0.3), RBF(0.5)), noise_std=0.1).restore(refitter.state())
-    assert twin.fit.prior_mean is means
-    assert twin.fit.noise_std == 0.1
-
-
-def test_refitter_refuses_and_stays_as_it_is():
-    refitter = Refitter(LINE)
-    with pytest.raises(InvalidInput, match="at least one measurement"):
-        refitter.refit()
-    refitter.add(0, [0.1, 0.2], 1.0)
-    before = refitter.state()
-    for bad in [(11, [0.1, 0.2], 1.0), (0, 0.1, 1.0), (0, [0.1, np.nan], 1.0), (0, [0.1, 0.2], np.inf)]:
-        with pytest.raises(InvalidInput):
-            refitter.add(*bad)
-    for name, array in before.items():
-        assert_array_equal(refitter.state()[name], array)
-    with pytest.raises(InvalidInput, match=r"\['fit'\] missing"):
-        refitter.restore({name: array for name, array in before.items() if name != "fit"})
-    for options in ({"first": 0}, {"capacity": 3}, {"evaluations": 0}, {"longest": 0.5}):
-        with pytest.raises(InvalidInput, match=r"must be a whole number, . or more"):
-            Refitter(LINE, **options)

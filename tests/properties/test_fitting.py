@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from holdcourse.learning.fitting.points import standardised, subset
-from holdcourse.learning.fitting.refitter import Refitter
 from holdcourse.learning.fitting.search import FitWarning, fit_kernel
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
@@ -75,20 +74,3 @@ def test_subset_has_the_size_asked_for_and_no_repetition(case, size, seed):
     different = len(np.unique(np.column_stack([actions, contexts]), axis=0))
     assert len(chosen) == (len(y) if different <= size else size - size % 2)
     assert len(np.unique(chosen.measurements)) == len(chosen)
-
-
-@given(st.integers(4, 12), st.integers(1, 60), st.integers(0, 60))
-@settings(max_examples=30)
-def test_refitter_keeps_what_it_promises_wherever_it_is_stopped(capacity, points, stop):
-    problem = Problem([0.0, 1.0])
-    straight, first = (Refitter(problem, capacity=capacity, first=10**6) for _ in range(2))
-    resumed = first
-    for t in range(points):
-        straight.add(t % 2, t, float(t))
-        resumed.add(t % 2, t, float(t))
-        if t == stop:
-            resumed = Refitter(problem, capacity=capacity, first=10**6).restore(first.state())
-    kept = straight.kept.measurements
-    assert len(kept) == len(set(kept)) == min(points, capacity)
-    assert set(range(max(0, points - capacity // 2), points)) <= set(kept)
-    assert kept.tolist() == resumed.kept.measurements.tolist()

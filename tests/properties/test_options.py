@@ -61,6 +61,7 @@ def test_every_option_refuses_nan_and_is_named(name: str, option: str) -> None:
             make(**(given | {option: value}))
         # "the measurements of the history", "the actions", "an index of an action": the words of the option are there.
         words = {"history": "histor|measurement", "contexts": "context", "actions": "action", "fixed_action": "action"}
+        words |= {"baseline": "baseline|action"}
         words |= {"context_bounds": "context_bounds|box|bounds", "labels": "label"}
         assert any(word in str(caught.value) for word in words.get(option, option).split("|")), str(caught.value)
 

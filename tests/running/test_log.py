@@ -617,7 +617,9 @@ def with_extras(path, rounds=12):
             details=lambda record, t=t: dataclasses.replace(ASKED, before=record.before, key=f"k{t}"),
         )
         notes = [AlarmRaised("sensor", "frozen")] if t % 5 == 0 else []
-        operation_of(controller).tell(decision.id, 1.0, None, dataclasses.replace(TOLD, key=f"t{t}"), notes)
+        operation_of(controller).tell(
+            decision.id, 1.0, None, lambda _, t=t, notes=notes: (dataclasses.replace(TOLD, key=f"t{t}"), notes)
+        )
     return controller
 
 
@@ -702,7 +704,7 @@ def test_a_record_goes_on_from_an_earlier_one(tmp_path):
     decision = second.ask(0.5)
     assert (decision.id, decision.episode) == ("r5", 3)
     second.tell("r5", 1.0)
-    second.learn_earlier("r3", 2, 0.5, None, None, notes=[DecisionLate("r3")])
+    second.learn_earlier("r3", 2, 0.5, None, None, book=lambda _: (None, [DecisionLate("r3")]))
     expected = archive.pack(*second.session.snapshot())
     second.close()
     with logged(tmp_path / "two", start=4) as again:

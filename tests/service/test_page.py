@@ -417,3 +417,25 @@ def test_text_of_an_operator_stays_text(server, browser):
         controller_page(page, server, "evil")
         expect(page.get_by_role("heading", level=1)).to_have_text(evil)
         expect(page.get_by_text(f"Held by tests: {evil}.")).to_be_visible()
+
+
+def test_the_promise_and_a_wrong_reading_are_shown(server, browser):
+    machine = Machine(server, "promised", policy="recommended", options={})
+    machine.run(8)
+    wrong = machine.ask()
+    machine.tell(wrong | {"measurement": 1e6})
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "promised")
+        shown = page.locator(".promise")
+        expect(shown).to_contain_text(re.compile("Promise: at most 3.% above staying.*of the allowance"))
+        expect(shown.get_by_role("img", name="of the allowance is left")).to_be_visible()
+        expect(shown).to_contain_text("1 reading set aside as wrong")
+        expect(page.locator(".strip")).to_contain_text("the reading 1,000,000 of r8 was set aside")
+        expect(page.get_by_role("row").filter(has_text="set aside")).to_contain_text("1,000,000")
+        assert page.evaluate(FAINT_TEXT) == []
+        page.get_by_role("button", name="Take back the measurement of round 8").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("textbox").fill("unplugged")
+        dialog.get_by_role("button", name="Take it back").click()
+        expect(page.locator(".strip")).to_be_empty()
+        expect(shown).not_to_contain_text("set aside")

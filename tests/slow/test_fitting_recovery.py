@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from holdcourse.learning.fitting.refitter import Refitter
 from holdcourse.learning.fitting.search import fit_kernel
+from holdcourse.learning.posteriors import posterior
 from holdcourse.movement.problem import Problem
 
 SEEDS = range(30)
@@ -39,12 +39,17 @@ def test_all_three_length_scales_within_a_factor_of_one_and_a_half(scales, noise
     assert hits >= 0.9 * len(SEEDS)
 
 
-def test_refitter_recovers_them_as_measurements_arrive():
-    scales, hits = (0.2, 0.4, 0.3), 0
-    for seed in SEEDS:
-        refitter = Refitter(PROBLEM)
-        for record in zip(*gp_sample(seed, scales, 0.03, points=320), strict=True):
-            if refitter.add(*record):
-                refitter.refit()
-        hits += within(refitter.fit, scales)
-    assert hits >= 0.9 * len(SEEDS)
+def test_a_fitted_posterior_knows_noise_and_its_own_errors_as_measurements_arrive():
+    """Its kernel has a part that all actions share, so its length scales are others; what it predicts is not."""
+    scales = (0.2, 0.4, 0.3)
+    for seed in range(5):
+        actions, contexts, y = gp_sample(seed, scales, 0.05, points=360)
+        post = posterior(PROBLEM, "auto")
+        for record in zip(actions[:320], contexts[:320], y[:320], strict=True):
+            post.condition(*record)
+        assert 0.5 < np.sqrt(post.noise_variance) / 0.15 < 2.0
+        off = []
+        for action, context, reading in zip(actions[320:], contexts[320:], y[320:], strict=True):
+            mean, std = post.predict(context)
+            off.append((reading - mean[action]) / np.hypot(std[action], np.sqrt(post.noise_variance)))
+        assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.5

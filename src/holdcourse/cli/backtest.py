@@ -24,8 +24,12 @@ from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.experiments.plots import plot_model_check
 from holdcourse.experiments.policies import check_policy_name, make_policy, policy_names
 from holdcourse.experiments.results import digits_of
+from holdcourse.experiments.style import save
+from holdcourse.learning.checking import ModelCheck, check_model
+from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
@@ -76,7 +80,7 @@ def backtest_log(
     ] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json and a picture.")] = None,
     as_json: Json = False,
 ) -> None:
     """Would it have paid off at your plant? Policies on its own readings.
@@ -103,11 +107,14 @@ def backtest_log(
         check_policy_name(name)
     check_out(out)
     found = backtest_plant(problem, readings, make_policy, wanted, rho=rho, seed=seed)
+    check = _checked(problem, readings, context)
+    data = found.as_values() | {"check": check.as_values()}
     if out is not None:
         with archive.writing(out):
-            archive.write_file(out / "backtest.json", (json.dumps(found.as_values(), indent=1) + "\n").encode())
+            archive.write_file(out / "backtest.json", (json.dumps(data, indent=1) + "\n").encode())
+        _draw(check, out)
     if as_json:
-        typer.echo(json.dumps(found.as_values()))
+        typer.echo(json.dumps(data))
         return
     table = Table("policy", title=f"{log.name}: {len(readings)} rounds, {problem.n} settings; model-based")
     for heading in ("service", "movement", "total", "saved", "guessed"):
@@ -120,7 +127,36 @@ def backtest_log(
     Console().print(table)
     for note in found.notes:
         typer.echo(note)
+    typer.echo("\nCan these readings be learned from?")
+    for sentence in check.words:
+        typer.echo(f"- {sentence}")
     Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
+
+
+def _checked(problem: Problem, readings: History, context: Sequence[str]) -> ModelCheck:
+    """Try what would be learned from the readings on readings that were held back."""
+    console = Console(stderr=True)
+    bar = _bar(console)
+    with ExitStack() as stack:
+        if console.is_terminal:
+            stack.enter_context(bar)
+        task = bar.add_task("checking the model", total=None)
+        return check_model(
+            problem,
+            readings,
+            context_names=context,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+
+
+def _draw(check: ModelCheck, out: Path) -> None:
+    """Write the picture of a check, where there is something to draw and something to draw it with."""
+    if not check.enough:
+        return
+    try:
+        save(plot_model_check(check), out, "model-check")
+    except MissingExtra as missing:
+        typer.echo(f"note: no picture: {missing}", err=True)
 
 
 class WindOrReadings(TyperCommand):
@@ -398,10 +434,8 @@ def _run_and_show(
         typer.echo(f"note: no PNG files: {missing}", err=True)
 
 
-def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
-    console = Console(stderr=True)
-    results: list[SiteResult] = []
-    bar = Progress(
+def _bar(console: Console) -> Progress:
+    return Progress(
         TextColumn("{task.description:<28.28}"),
         BarColumn(),
         TextColumn("{task.completed}/{task.total}"),
@@ -409,6 +443,12 @@ def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
         console=console,
         transient=True,
     )
+
+
+def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
+    console = Console(stderr=True)
+    results: list[SiteResult] = []
+    bar = _bar(console)
     with ExitStack() as stack:
         if console.is_terminal:
             stack.enter_context(bar)

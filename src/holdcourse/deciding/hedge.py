@@ -32,15 +32,19 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import (
+    Calibration,
     CostModel,
     Costs,
     Estimate,
     ExpertCosts,
     OptimisticCosts,
+    calibration_of,
     costs_with_optimism,
+    doubted_by,
     maximises,
     noise_variance_of,
 )
+from holdcourse.learning.posteriors.protocol import Told
 from holdcourse.movement import coupling, mirror
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
@@ -131,26 +135,36 @@ class Hedged:
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Start with all experts at the action, following the first one."""
         states = [rule.begin(action, _seed_of(seed, j), round) for j, rule in enumerate(self.experts)]
-        return RuleState(int(action), round, seed, self._arrays(mirror.start(self.star, 0), 0, states))
+        q = mirror.start(self.star, 0)
+        return RuleState(int(action), round, seed, self._arrays((q, 0), (q, 0), states))
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let every expert decide, charge them, and follow."""
         states = self._states(state)
-        choices = [rule.step(states[j], self._view(j, view)) for j, rule in enumerate(self.experts)]
+        view = replace(view, at=state.action)
+        choices = [rule.step(states[j], expert_view(view, j)) for j, rule in enumerate(self.experts)]
         expected = self._expected(view)
         moves = [
             float(self.problem.move_costs(np.array([old.action]), np.array([choice.action]))[0])
             for old, choice in zip(states, choices, strict=True)
         ]
-        charges = np.array([expected[choice.action] + move for choice, move in zip(choices, moves, strict=True)])
-        before = mirror.leaf_probabilities(self.star, state.arrays["q"])
-        q = mirror.descend(self.star, state.arrays["q"], charges)
+        # What a trial costs is nobody's charge: all experts learn from it.
+        charges = np.array(
+            [expected[choice.action] + move - choice.excess for choice, move in zip(choices, moves, strict=True)]
+        )
+        last = state.arrays["q"], int(state.arrays["followed"][0])
+        before = mirror.leaf_probabilities(self.star, last[0])
+        q = mirror.descend(self.star, last[0], charges)
         after = mirror.leaf_probabilities(self.star, q)
-        followed = coupling.sample(self.star, before, after, int(state.arrays["followed"][0]), state.uniform())
+        followed = coupling.sample(self.star, before, after, last[1], state.uniform())
         # Given which expert is followed, what it does may be random too: the mixture is what each action had.
         probabilities = np.asarray(after @ np.array([choice.probabilities for choice in choices]))
         probabilities /= probabilities.sum()
-        arrays = self._arrays(q, followed, [choice.state for choice in choices])
+        arrays = self._arrays((q, followed), last, [choice.state for choice in choices])
+        trial = next((choice for choice in choices if choice.excess > 0), None)
+        if trial is not None:  # whoever is followed: all learn from it
+            state = RuleState(trial.action, state.round + 1, state.seed, arrays)
+            return Choice(state, trial.probabilities, self._in_words(followed, after, trial.words), trial.excess)
         state = RuleState(choices[followed].action, state.round + 1, state.seed, arrays)
         return Choice(state, probabilities, self._in_words(followed, after, choices[followed].words))
 
@@ -162,11 +176,12 @@ class Hedged:
         return f"Follows {self.names[followed]} (weights: {shares}). {said}".strip()
 
     def resume(self, state: RuleState, action: int) -> RuleState:
-        """Move all experts there, with what they know: somebody moved us."""
-        before = self._states(state)
+        """Move all experts there, with what they know: somebody moved us. The last round is charged to nobody."""
+        a, before = state.arrays, self._states(state)
         states = [resumed(rule, old, action) for rule, old in zip(self.experts, before, strict=True)]
-        arrays = self._arrays(state.arrays["q"], int(state.arrays["followed"][0]), states)
-        return replace(state, action=int(action), arrays=arrays)
+        last = a["last_q"], int(a["last_followed"][0])
+        kept = last if action != state.action else (a["q"], int(a["followed"][0]))
+        return replace(state, action=int(action), arrays=self._arrays(kept, last, states))
 
     def describe(self) -> dict[str, Any]:
         """Return what the rule is, in JSON values."""
@@ -177,19 +192,6 @@ class Hedged:
     def asks(self) -> tuple[type, ...]:
         """The cost model must know the experts' own."""
         return (ExpertCosts,)
-
-    def _view(self, expert: int, view: View) -> View:
-        """Return the round as an expert sees it: by its own model."""
-        if view.model is None:
-            return view
-        assert isinstance(view.model, ExpertCosts)  # as `asks` says
-        own = view.model.of_expert(expert)
-        if own is None:  # a model that must be shown the costs: they are the ones in the view
-            return replace(view, model=None)
-        costs = np.where(view.allowed, own.costs_at([_vector(view.context)])[0], np.inf)
-        if not np.isfinite(costs).any():
-            return view
-        return replace(view, costs=costs, allowed=np.isfinite(costs), model=own)
 
     def _expected(self, view: View) -> Array:
         """Return what the first expert's model expects of every action."""
@@ -207,8 +209,9 @@ class Hedged:
             states.append(RuleState(action, state.round, _seed_of(state.seed, j), arrays))
         return states
 
-    def _arrays(self, q: Array, followed: int, states: Sequence[RuleState]) -> dict[str, Array]:
-        arrays = {"q": q, "followed": np.array([float(followed)])}
+    def _arrays(self, now: tuple[Array, int], last: tuple[Array, int], states: Sequence[RuleState]) -> dict[str, Array]:
+        arrays = {"q": now[0], "followed": np.array([float(now[1])])}
+        arrays |= {"last_q": last[0], "last_followed": np.array([float(last[1])])}
         arrays["positions"] = np.array([float(state.action) for state in states])
         for j, state in enumerate(states):
             arrays |= prefixed(f"{j}.", state.arrays)
@@ -251,6 +254,14 @@ class Panel:
     def noise_variance(self) -> float | None:
         """How noisy the first one believes measurements to be."""
         return noise_variance_of(self.models[0])
+
+    def calibration(self) -> Calibration | None:
+        """How the first one stands to what it was told."""
+        return calibration_of(self.models[0])
+
+    def doubted(self) -> frozenset[Told] | None:
+        """Measurements that the first one does not believe."""
+        return doubted_by(self.models[0])
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Return what the first model says; if another one must be shown the costs, those are what counts."""
@@ -330,6 +341,20 @@ class LessOptimistic:
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
         """Return the costs with `optimism` times the share."""
         return self.model.costs_at_optimism(contexts, optimism * self.share)
+
+
+def expert_view(view: View, expert: int) -> View:
+    """The round as one of the experts of a model that is `ExpertCosts` sees it: by its own costs."""
+    if view.model is None:
+        return view
+    assert isinstance(view.model, ExpertCosts)  # as the rule's `asks` says
+    own = view.model.of_expert(expert)
+    if own is None:  # a model that must be shown the costs: they are the ones in the view
+        return replace(view, model=None)
+    costs = np.where(view.allowed, own.costs_at([_vector(view.context)])[0], np.inf)
+    if not np.isfinite(costs).any():
+        return view
+    return replace(view, costs=costs, allowed=np.isfinite(costs), model=own)
 
 
 def _vector(context: Any) -> Any:

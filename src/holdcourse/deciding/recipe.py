@@ -22,6 +22,8 @@ from holdcourse.learning.kernels import Kernel, KernelSum
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
 
+TOLD_IF_NONE = ("at_most",)  # None is not its default
+
 
 def hedged_of(problem: Problem, *, policies: Sequence[Mapping[str, Any]], patience: float) -> Policy:
     """Return the hedge of a recipe, whose experts are recipes without a problem of their own."""
@@ -34,7 +36,11 @@ def describe(policy: Policy) -> dict[str, Any]:
     if policy.made_by is None or policy.made_by[0] not in known:
         raise InvalidInput(f"{policy.name} was not made by one of {', '.join(known)}; only Python can make it again")
     name, options = policy.made_by
-    given = {key: _encoded(key, value) for key, value in options.items() if key != "history" and value is not None}
+    given = {
+        key: _encoded(key, value)
+        for key, value in options.items()
+        if key != "history" and (value is not None or key in TOLD_IF_NONE)
+    }
     return {"policy": name, "problem": policy.problem.describe(), "options": given}
 
 
@@ -42,17 +48,22 @@ def make(recipe: Mapping[str, Any], **changes: Any) -> Policy:
     """Return the policy of a recipe; `changes` replace options."""
     maker = registry.entry_of(recipe["policy"], "problem").maker()
     options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | changes
+    if isinstance(options.get("baseline"), Mapping):
+        options["baseline"] = make({**options["baseline"], "problem": recipe["problem"]})
     made = maker(Problem.from_data(recipe["problem"]), **options)
     assert isinstance(made, Policy)
     return made
 
 
 def _encoded(key: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Policy):  # a baseline
+        return _without_problem(value)
     if isinstance(value, Kernel | KernelSum | Tree):
         return value.to_json()
     if key == "policies":  # the experts of a hedge
-        recipes = [describe(expert) for expert in value]
-        return [{"policy": made["policy"], "options": made["options"]} for made in recipes]
+        return [_without_problem(expert) for expert in value]
     if isinstance(value, TheoryWidth | OutlierGuard):
         return asdict(value)
     if isinstance(value, np.generic):
@@ -64,6 +75,11 @@ def _encoded(key: str, value: Any) -> Any:
     if callable(value):
         raise InvalidInput(f"{key} is a function, which only Python can make again")
     return np.asarray(value, dtype=np.float64).tolist()
+
+
+def _without_problem(policy: Policy) -> dict[str, Any]:
+    made = describe(policy)
+    return {"policy": made["policy"], "options": made["options"]}
 
 
 def _decoded(key: str, value: Any) -> Any:

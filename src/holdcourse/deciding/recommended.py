@@ -26,9 +26,11 @@ import numpy as np
 
 from holdcourse.checks import flag, is_finite
 from holdcourse.deciding.hedge import HedgedMaker, Panel
+from holdcourse.deciding.planning.beliefs import Closeness
 from holdcourse.deciding.planning.lookahead import Lookahead
 from holdcourse.deciding.planning.plan import planner
-from holdcourse.deciding.policy import Learning, OnTree, Policy, fixed_at, lower_bound, named
+from holdcourse.deciding.policy import Learning, OnTree, Policy, fixed_at, lower_bound, named, stationary
+from holdcourse.deciding.promise import promised
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.confidence import TheoryWidth
@@ -36,6 +38,7 @@ from holdcourse.learning.costs import LowerBound
 from holdcourse.learning.fitting.search import FitWarning, fit_kernel
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel, KernelSum
+from holdcourse.learning.posteriors.fitted import FIRST_FIT
 from holdcourse.learning.posteriors.temporal import why_not_temporal
 from holdcourse.movement.offline import best_fixed
 from holdcourse.movement.problem import Problem
@@ -43,6 +46,7 @@ from holdcourse.movement.problem import Problem
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
 ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
+AT_MOST, AT_MOST_COLD = 0.02, 0.03  # of the baseline's bill, where something is known and where nothing is
 JUDGED_CONTEXTS = 200  # of the history, in which the fixed action is chosen
 
 
@@ -56,6 +60,9 @@ def recommended(
     period: Any = None,
     max_step: float | None = None,
     fixed_action: int | None = None,
+    baseline: Policy | int | str | None = None,
+    at_most: float | str | None = "auto",
+    budget: float | None = None,
     **learning: Any,
 ) -> Policy:
     """Make the policy we would run ourselves. The module says what it chooses, its `explanation` what it chose.
@@ -75,6 +82,15 @@ def recommended(
         As in `planner`; the first two not for contexts that are times.
     fixed_action
         An action whose constant use is one of the experts; by default the best one in the history, if there is one.
+    baseline
+        What would happen without us: an action for ever, "history" for the best fixed one of the history, a policy such
+        as the operators' own rule; None: staying where the run begins.
+    at_most
+        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02 where a
+        baseline or a history is given, and 0.03 where nothing is known; None: no promise. See
+        `holdcourse.deciding.promise` for how it is kept.
+    budget
+        What may be spent in advance, in the unit of costs; by default the share of a few hundred rounds.
     learning
         See `Learning`; what is not given is fitted.
 
@@ -117,13 +133,60 @@ def recommended(
             experts.append(Expert(fixed_at(problem, fixed_action), 1.0))
     options = {"time": time, "interval": interval, "context_scale": context_scale, "period": period}
     options |= {"max_step": max_step, "fixed_action": fixed_action, **known}
-    return named(
-        "recommended",
+    if baseline == "history":
+        baseline = _best_measured(problem, past, model.maximise)
+    if isinstance(at_most, str):
+        if at_most != "auto":
+            raise InvalidInput(f"at_most must be a share such as 0.02, 'auto', or None for no promise, got {at_most!r}")
+        at_most = AT_MOST if baseline is not None or past is not None else AT_MOST_COLD
+    options |= {"baseline": baseline, "at_most": at_most, "budget": budget}
+    hedge: tuple[Any, Any] = (
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
         Panel([model], [(0, expert.share) for expert in experts]),
-        problem,
-        options,
-        _explanation(experts, notes, time, max_step),
+    )
+    words = _explanation(experts, notes, time, max_step)
+    if at_most is not None:
+        without = _baseline(problem, baseline, model.maximise)
+        inner = Policy(label_of("recommended"), *hedge, problem)
+        alike = Closeness.of(context_scale, period)
+        past_can_be_asked = known.get("method") != "temporal"
+        hedge = promised(
+            inner,
+            without,
+            at_most,
+            budget=budget,
+            closeness=alike,
+            asks_again=past_can_be_asked,
+            max_step=max_step,
+        )
+        words = f"{words} {_promise_in_words(without, baseline, at_most, budget)}"
+    return named("recommended", *hedge, problem, options, words)
+
+
+def _best_measured(problem: Problem, past: History | None, maximise: bool) -> int:
+    best = None if past is None else best_measured(past, problem, maximise=maximise)
+    if best is None:
+        raise InvalidInput("baseline='history' is the best fixed action of the history, and there is none")
+    return best
+
+
+def _baseline(problem: Problem, given: Policy | int | str | None, maximise: bool) -> Policy:
+    """Return what would happen without us as a policy."""
+    if given is None:
+        return stationary(problem, maximise=maximise)
+    if isinstance(given, Policy):
+        return given
+    if isinstance(given, str):
+        raise InvalidInput(f"baseline {given!r} is not known; give an action, 'history', a Policy, or None for staying")
+    return fixed_at(problem, given, maximise=maximise)
+
+
+def _promise_in_words(without: Policy, given: Any, at_most: float, budget: float | None) -> str:
+    what = "staying where it begins" if given is None else without.name
+    advance = "" if budget is None else f", and {budget:.3g} in advance"
+    return (
+        f"It explores out of what it saves: by the model's calibrated bounds the bill, movement included, does not "
+        f"exceed that of {what} by more than {at_most:.3g} of it{advance}."
     )
 
 
@@ -148,8 +211,8 @@ def _fitted(problem: Problem, past: History | None, known: Learning, time: bool)
     count = 0 if past is None else len(past)
     words = [f"Given: {', '.join(['the problem', *_given(known, count, time)])}."]
     fits = isinstance(known.get("kernel", "auto"), str)
-    if fits and past is not None and count >= ENOUGH_TO_FIT:
-        guess = _process_in_time(problem, past) if time else None
+    if fits and past is not None and count >= ENOUGH_TO_FIT and time:
+        guess = _process_in_time(problem, past)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FitWarning)  # told in the explanation instead
             fit = fit_kernel(
@@ -171,8 +234,10 @@ def _fitted(problem: Problem, past: History | None, known: Learning, time: bool)
             f"time=True needs a kernel such as Kernel(RBF(1.0), Matern(10.0, nu=0.5)), or a history of at least "
             f"{ENOUGH_TO_FIT} measurements to fit one to; got {count}"
         )
+    elif fits and count >= FIRST_FIT:
+        words.append("The kernel was fitted to the history, and is fitted again as measurements come in.")
     elif fits:
-        words.append("Kernel, noise and prior mean are fitted as measurements come in, after 1, 2, 4, 8, ... of them.")
+        words.append("Kernel, noise and prior mean are fitted as measurements come in, again and again.")
     elif past is not None and count and known.get("prior_mean") is None:
         known["prior_mean"] = float(past.measurements.mean())
         words.append("The prior mean is that of the history.")

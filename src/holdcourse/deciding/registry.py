@@ -283,6 +283,7 @@ def _ours() -> Iterable[Entry]:
         "measurements",
         {"plants": f"{rivals}:table"},
         "#7a8b00",
+        dash=(3.0, 3.0),
     )
     yield Entry(
         "operators",

@@ -78,6 +78,9 @@ class View:
         Contexts expected in the next rounds, if anybody said so.
     model
         What can be asked about other contexts, for rules that plan; None where there is nothing to ask.
+    at
+        The action that was really played last, where it may be another one than the rule's: an expert of a hedge goes
+        its own way. None: the rule's.
     """
 
     costs: Array
@@ -85,6 +88,7 @@ class View:
     allowed: NDArray[np.bool_]
     forecast: Any = None
     model: Costs | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +121,14 @@ class RuleState:
 class Choice:
     """A decision: the state after it, and the probability that each action had, shape (n,).
 
-    A rule with more to say about it than these tell puts that into `words`, one or two sentences.
+    A rule with more to say about it than these tell puts that into `words`, one or two sentences. What it is expected
+    to cost more than the rule's plan, in order to find something out, is its `excess`.
     """
 
     state: RuleState
     probabilities: Array
     words: str = ""
+    excess: float = 0.0
 
     @property
     def action(self) -> int:

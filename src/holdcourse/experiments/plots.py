@@ -14,7 +14,8 @@ from holdcourse.deciding.registry import colour_of, label_of
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.results import Quantity, Results, standard_error
 from holdcourse.experiments.runs import CLAIRVOYANT
-from holdcourse.experiments.style import blank, drawing, in_order, line_of
+from holdcourse.experiments.style import blank, drawing, in_order, line_of, shared_legend
+from holdcourse.learning.checking import ModelCheck
 from holdcourse.learning.history import check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
@@ -35,6 +36,7 @@ TITLES = {
     "regret": "cost above the optimum",
 }
 UNITS = {"net": 1e-3}  # wind worlds count in kWh
+MOST_READINGS = 400  # drawn of a check
 
 
 def plot_costs(
@@ -219,6 +221,62 @@ def plot_probabilities(
         ax.set(xlabel="round", title=title or "")
         _name_actions(ax, problem)
     return figure
+
+
+def plot_model_check(check: ModelCheck, *, title: str | None = None) -> Figure:
+    """Draw what was predicted against what was measured, with bands of 95 %, and how much the bands held.
+
+    Of many readings some hundreds are drawn, evenly over the history; those that look wrong always.
+    """
+    if not check.enough:
+        raise InvalidInput(f"there is nothing to draw: {check.words[0]}")
+    wrong = np.isin(np.arange(len(check.fold)), check.wrong)
+    some = np.unique(np.linspace(0, len(wrong) - 1, MOST_READINGS).astype(int))
+    rows = some[~wrong[some]]
+    usual, odd = colour_of("gp-md"), colour_of("cgp-lcb")
+    with drawing():
+        figure, (ax, held) = blank(columns=2, size=(5.4, 4.4))
+        y, at = check.measured, check.predicted
+        ax.vlines(
+            at[rows], check.low[rows], check.high[rows], color=usual, alpha=0.18, linewidth=1.2, label="95 % band"
+        )
+        ax.plot(at[rows], y[rows], ".", color=usual, markersize=5, label="reading")
+        if wrong.any():
+            ax.plot(at[wrong], y[wrong], "x", color=odd, markersize=8, label="looks wrong")
+        every = np.concatenate([at[rows], y[rows], y[wrong]])
+        ends = np.array([every.min(), every.max()])
+        if ends[0] > 0 and ends[1] > 8 * ends[0]:
+            _logarithmic(ax)
+        ax.plot(ends, ends, color="#7d7d7d", linewidth=1.2, label="as predicted")
+        ax.set(xlabel="predicted", ylabel="measured", title=title or "predicted from other readings")
+        ax.set_xlim(*_around(at[rows]))
+        shares = list(check.coverage)
+        places = np.arange(len(shares))
+        held.bar(places, [100 * check.coverage[share] for share in shares], color=usual, width=0.6)
+        held.hlines([100 * share for share in shares], places - 0.4, places + 0.4, color="#000000", label="should hold")
+        held.set_xticks(places, [f"{100 * share:.0f} % band" for share in shares])
+        held.grid(False, axis="x")
+        held.set(ylim=(0, 105), ylabel="% of readings", title="held by the bands")
+        shared_legend(figure, [ax, held])
+    return figure
+
+
+def _around(values: Array) -> tuple[float, float]:
+    """Limits that leave some room around values, in proportion where they are positive."""
+    low, high = float(values.min()), float(values.max())
+    room = 0.1 * (high - low)
+    return (low - room if low <= 0 else max(low - room, low / 1.2)), high + room if high > low else high + 1.0
+
+
+def _logarithmic(ax: Axes) -> None:
+    """Give both axes logarithmic scales with plain numbers."""
+    from matplotlib.ticker import FixedLocator, NullFormatter
+
+    ax.set(xscale="log", yscale="log")
+    for axis, steps in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1, 3))):
+        axis.set_major_locator(FixedLocator([step * 10.0**power for power in range(-12, 16) for step in steps]))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
 
 
 def plot_tree(tree: Tree, problem: Problem | None = None, *, title: str | None = None) -> Figure:

@@ -15,6 +15,7 @@ protocol            method                               who asks
 `ExpertCosts`       ``of_expert(j)``                     `Hedged`, whose experts have models of their own
 `Gains`             ``maximise``                         whoever must know whether measurements are gains
 `Noise`             ``noise_variance``                   whoever judges how far off a measurement is
+`Judging`           ``calibration()``, ``doubted()``     whoever shows people what a model makes of measurements
 ==================  ===================================  ==============================================================
 
 Examples
@@ -52,12 +53,13 @@ from holdcourse.learning.history import (
     context_vector,
     require_squarable,
 )
-from holdcourse.learning.posteriors.protocol import Posterior
+from holdcourse.learning.posteriors.protocol import JudgingPosterior, Posterior, Told
 from holdcourse.movement.problem import Problem
 
 __all__ = [
     "REPORTED_OUTLIERS",
     "Arrays",
+    "Calibration",
     "CostModel",
     "Costs",
     "Estimate",
@@ -66,6 +68,7 @@ __all__ = [
     "ForecastCosts",
     "Gains",
     "IntervalMap",
+    "Judging",
     "KnownCosts",
     "LowerBound",
     "Mapped",
@@ -74,7 +77,9 @@ __all__ = [
     "OutlierGuard",
     "Outlook",
     "TheoryWidth",
+    "calibration_of",
     "costs_with_optimism",
+    "doubted_by",
     "maximises",
     "noise_variance_of",
 ]
@@ -194,6 +199,36 @@ class Noise(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """How a model stands to what it was told.
+
+    Attributes
+    ----------
+    widening
+        Factor by which its bands are wider than it would make them by itself, because measurements fell outside more
+        often than they should; 1: they did not.
+    set_aside
+        How many of the measurements kept are not believed.
+    """
+
+    widening: float
+    set_aside: int
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """A model that asks of every measurement how far it can be believed."""
+
+    def calibration(self) -> Calibration | None:
+        """How it stands to what it was told; None where it believes all."""
+        ...
+
+    def doubted(self) -> frozenset[Told] | None:
+        """Of the measurements kept, those not believed: action, context, measurement; None where it believes all."""
+        ...
+
+
 @runtime_checkable
 class CostModel(Costs, Protocol):
     """Turns context and data into costs. See `holdcourse.testing.check_cost_model`."""
@@ -245,6 +280,16 @@ def maximises(model: CostModel) -> bool:
 def noise_variance_of(model: CostModel) -> float | None:
     """How noisy a model believes measurements to be, as a variance; None where it does not say."""
     return model.noise_variance if isinstance(model, Noise) else None
+
+
+def calibration_of(model: CostModel) -> Calibration | None:
+    """How a model stands to what it was told; None where it does not say, or believes all."""
+    return model.calibration() if isinstance(model, Judging) else None
+
+
+def doubted_by(model: CostModel) -> frozenset[Told] | None:
+    """Measurements that a model does not believe: action, context, measurement; None where it does not say."""
+    return model.doubted() if isinstance(model, Judging) else None
 
 
 def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
@@ -406,7 +451,19 @@ class LowerBound:
     @property
     def noise_variance(self) -> float:
         """Variance of the noise of a measurement, as the posterior believes it to be now."""
-        return self.posterior.prior.noise_variance
+        posterior = self.posterior
+        return posterior.noise_variance if isinstance(posterior, JudgingPosterior) else posterior.prior.noise_variance
+
+    def calibration(self) -> Calibration | None:
+        """How the posterior stands to what it was told; None where it believes all."""
+        posterior = self.posterior
+        if not isinstance(posterior, JudgingPosterior):
+            return None
+        return Calibration(posterior.widening, len(posterior.doubted()))
+
+    def doubted(self) -> frozenset[Told] | None:
+        """Of the measurements kept, those that the posterior does not believe; None where it believes all."""
+        return self.posterior.doubted() if isinstance(self.posterior, JudgingPosterior) else None
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Lower bounds of every action's cost in this context."""
@@ -459,17 +516,23 @@ class LowerBound:
         if self.guard is not None or self.every == "episode":
             mean, std = self.posterior.predict(vector)  # checks the context
             if self.guard is not None:
-                spread = math.sqrt(float(std[action]) ** 2 + self.posterior.prior.noise_variance)
+                spread = math.sqrt(float(std[action]) ** 2 + self.noise_variance)
                 y, weight = self.guard.tamed(y, float(mean[action]), spread)
         require_squarable(y, "measurements")
         if self.every == "episode":
             self._waiting.append((int(action), vector, y))
         else:
-            self.posterior.condition(int(action), vector, y)
+            weight *= self._condition(int(action), vector, y)
         if weight < 1.0:
             self.outliers.append(Outlier(int(action), tuple(vector.tolist()), float(measurement), weight))
             del self.outliers[:-REPORTED_OUTLIERS]
         return weight
+
+    def _condition(self, action: int, context: Array, y: float) -> float:
+        if isinstance(self.posterior, JudgingPosterior):
+            return self.posterior.weigh(action, context, y)
+        self.posterior.condition(action, context, y)
+        return 1.0
 
     def new_episode(self) -> None:
         """Let the episode's data into the bounds."""

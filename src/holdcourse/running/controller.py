@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from holdcourse import archive
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.promise import Budget
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.learning.costs import CostModel, maximises
+from holdcourse.learning.costs import Calibration, CostModel, calibration_of, maximises
 from holdcourse.movement.problem import Problem
 from holdcourse.running import database
 from holdcourse.running.decision import Decision, Entry, Explanation, Order
@@ -134,6 +135,24 @@ class Controller:
     def pending(self) -> list[Decision]:
         """Return the decisions that are not told yet, oldest first."""
         return self._operation.pending
+
+    @property
+    def promise(self) -> Budget | None:
+        """Return how the promise of the policy against its baseline stands; None where it has made none.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> controller = hc.Controller(hc.recommended(hc.Problem([0.0, 0.5, 1.0]), at_most=0.02, budget=5.0))
+        >>> controller.promise.allowed, controller.promise.left
+        (5.0, 5.0)
+        """
+        return self._operation.promise
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Return how the model stands to what it was told; None where it believes all."""
+        return calibration_of(self.model)
 
     def ask(
         self,

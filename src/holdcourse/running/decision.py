@@ -228,9 +228,11 @@ class Order:
 class Entry:
     """A decision with all that explains it, as kept by a controller for its newest decisions.
 
-    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `retracted` is the
-    reason where that measurement was taken back; `said` is what the rule itself had to say; `order` is what the machine
-    was told to do where it was not to follow the decision, and `redirected` where it was sent later in the round.
+    `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `weight` is what the
+    model makes of that measurement: 1, less where it was far off, 0 where it is set aside, then `instead` is what the
+    model expects in its place; `retracted` is the reason where that measurement was taken back; `said` is what the rule
+    itself had to say; `order` is what the machine was told to do where it was not to follow the decision, and
+    `redirected` where it was sent later in the round.
     """
 
     request: Request
@@ -245,6 +247,8 @@ class Entry:
     order: Order | None = None
     redirected: Order | None = None
     retracted: str | None = None
+    weight: float | None = None
+    instead: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
@@ -257,6 +261,12 @@ class Entry:
         """The action that runs unless somebody says otherwise."""
         order = self.redirected or self.order
         return self.decision.action if order is None else order.action
+
+    @property
+    def taken(self) -> int:
+        """The action that ran, as far as anybody said."""
+        applied = None if self.told is None else self.told[1]
+        return self.meant if applied is None else applied
 
     def explain(self, problem: Problem, *, maximise: bool = False) -> Explanation:
         """Put it as data and in words; `maximise`: what is measured are gains, and the words speak of them."""
@@ -281,6 +291,8 @@ class Entry:
             "before": self.before,
             "told": self.told,
             "retracted": self.retracted,
+            "weight": self.weight,
+            "instead": self.instead,
             "said": self.said,
             "order": None if self.order is None else asdict(self.order),
             "redirected": None if self.redirected is None else asdict(self.redirected),
@@ -310,6 +322,8 @@ class Entry:
             std=arrays.get("std"),
             told=None if data["told"] is None else tuple(data["told"]),
             retracted=data["retracted"],
+            weight=data["weight"],
+            instead=data["instead"],
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),
@@ -321,6 +335,13 @@ class Entry:
         object.__setattr__(told, "told", (measurement, applied))
         object.__setattr__(told, "retracted", retracted)
         return told
+
+    def with_weight(self, weight: float | None, instead: float | None = None) -> Entry:
+        """Return the entry with what the model makes of the measurement."""
+        weighed = copy(self)
+        object.__setattr__(weighed, "weight", weight)
+        object.__setattr__(weighed, "instead", instead)
+        return weighed
 
 
 def _kept(array: Array) -> Array:
@@ -385,7 +406,24 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
         )
     if entry.said:
         sentences.append(entry.said)
+    if entry.told is not None and entry.told[0] is not None:
+        sentences += _reading_in_words(entry, entry.told[0])
     return " ".join(sentences)
+
+
+def _reading_in_words(entry: Entry, measurement: float) -> list[str]:
+    """What the model made of the measurement, where that is not to believe it."""
+    if entry.retracted is not None or entry.weight is None or entry.weight == 1:
+        return []
+    if entry.weight > 0:
+        return [f"The reading {written(measurement)} was far off and counts only in part."]
+    about = "" if entry.instead is None else f": about {written(entry.instead, 4)} was expected"
+    return [f"The reading {written(measurement)} was set aside{about}."]
+
+
+def written(value: float, digits: int = 6) -> str:
+    """A measurement as people write it: 1,000,000 and not 1e+06."""
+    return f"{value:,.0f}" if 10.0**digits <= abs(value) < 1e12 else f"{value:,.{digits}g}"
 
 
 def _ordered(begin: str, order: Order, name: Callable[[int], str]) -> str:

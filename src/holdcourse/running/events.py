@@ -159,8 +159,31 @@ class OpenAlarm:
 
 
 @dataclass(frozen=True)
+class Reweighed:
+    """What a model makes of an earlier measurement from here on.
+
+    Attributes
+    ----------
+    decision
+        Whose measurement it is.
+    weight
+        0 where it is set aside by now, 1 where it is believed after all.
+    change
+        What the sum of service costs changes by: where it is set aside, what the model expects takes its place.
+    """
+
+    decision: str
+    weight: float
+    change: float
+
+
+@dataclass(frozen=True)
 class TellDetails(Cause):
-    """What the service booked for a round: the action that ran, costs, comparisons and alarms."""
+    """What the service booked for a round: the action that ran, costs, comparisons and alarms.
+
+    `weight` is what the model made of the measurement, where that is not to believe it; where it is 0, `service` is
+    what the model expects in its place.
+    """
 
     taken: int
     applied_value: Any
@@ -174,6 +197,8 @@ class TellDetails(Cause):
     cumulative_movement: float
     deviations: float | None
     raised: tuple[AlarmText, ...]
+    weight: float | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    reweighed: tuple[Reweighed, ...] = field(default=(), kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -227,6 +252,12 @@ class Settings:
         return action
 
     @property
+    def baseline(self) -> int | None:
+        """The action that the policy is promised against, where that was given."""
+        baseline = self.options.get("baseline")
+        return baseline if isinstance(baseline, int) else None
+
+    @property
     def kernel(self) -> str | None:
         """The kernel given, as `Kernel.to_json` wrote it."""
         kernel: str | None = self.options.get("kernel")
@@ -235,6 +266,10 @@ class Settings:
     def with_kept_action(self, action: int) -> Settings:
         """Return the settings of a policy that keeps to another action."""
         return replace(self, options=self.options | {"action": action})
+
+    def with_baseline(self, action: int) -> Settings:
+        """Return the settings of a policy that is promised against another action."""
+        return replace(self, options=self.options | {"baseline": action})
 
     def options_for_another_policy(self) -> dict[str, Any]:
         """The options after a change of policy: another one takes others, but what is measured stays the same."""

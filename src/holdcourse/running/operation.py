@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from threading import RLock
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from holdcourse import archive
 from holdcourse.checks import whole_number
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.promise import Budget
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
 from holdcourse.learning.history import check_measurement
 from holdcourse.running.decision import Decision, Entry, Order, Request
@@ -48,7 +49,7 @@ from holdcourse.running.events import (
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Beginning, Log
 from holdcourse.running.retraction import Progress, Recent, relived, without
-from holdcourse.running.session import Difference, Origin, Session, Wish, asked, round_of
+from holdcourse.running.session import Difference, Learned, Origin, Session, Wish, asked, round_of
 from holdcourse.running.witness import Witness
 from holdcourse.threads import one_thread
 
@@ -56,6 +57,8 @@ logger = logging.getLogger("holdcourse.running.controller")
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+Book: TypeAlias = Callable[[Learned], tuple[TellDetails | None, Sequence[Note]]]
 
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
 
@@ -308,6 +311,12 @@ class Operation:
         """Return which actions were allowed at the newest question; all are before the first one."""
         return self.session.mask.copy()
 
+    @property
+    @_one_at_a_time
+    def promise(self) -> Budget | None:
+        """Return how the promise against the baseline stands; None where none was made."""
+        return self.session.promise
+
     @_one_at_a_time
     def ask(
         self,
@@ -355,13 +364,12 @@ class Operation:
         decision_id: str,
         measurement: float | None,
         applied: int | None = None,
-        details: TellDetails | None = None,
-        notes: Sequence[Note] = (),
+        book: Book | None = None,
     ) -> None:
         """Say what was measured; telling the same again is fine.
 
-        `details` are what else the record shall hold of it, and `notes` follow. The other parameters are those of
-        `Controller.tell`.
+        `book` gives what else the record shall hold of it, by what was learned, and notes that follow. The other
+        parameters are those of `Controller.tell`.
         """
         self._recording.catch_up()
         entry = self.session.entry(decision_id)
@@ -379,7 +387,8 @@ class Operation:
                 )
             return
         with self._recording.all_or_nothing():
-            self.session.learn(entry, y, applied)
+            learned = self.session.learn(entry, y, applied)
+            details, notes = (None, ()) if book is None else book(learned)
             self._recording.write(Tell(decision_id, y, applied, extra=details), notes)
         self._recording.snapshot_if_due()
 
@@ -446,18 +455,19 @@ class Operation:
         context: Any,
         measurement: float | None,
         place: int | None,
-        details: TellDetails | None = None,
-        notes: Sequence[Note] = (),
+        book: Book | None = None,
     ) -> None:
         """Take in what was told of a decision of the record before this one.
 
-        `action` is the one that ran, in this record's numbers; `place` is where the machine is, if that changed.
+        `action` is the one that ran, in this record's numbers; `place` is where the machine is, if that changed;
+        `book` is as in `tell`.
         """
         self.log  # noqa: B018 - an error where there is none, before anything has changed
         self._recording.catch_up()
         self.session.policy.problem.check_action(action)
         with self._recording.all_or_nothing():
-            self.session.learn_earlier(action, context, measurement, place)
+            learned = self.session.learn_earlier(action, context, measurement, place)
+            details, notes = (None, ()) if book is None else book(learned)
             self._recording.write(Learn(decision_id, action, context, measurement, place, extra=details), notes)
         self._recording.snapshot_if_due()
 

@@ -19,9 +19,12 @@ from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.checks import checked_seed, whole_number
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.promise import Budget, Promised
 from holdcourse.deciding.rules import Choice
 from holdcourse.errors import InvalidInput, NoActionLeft
-from holdcourse.learning.costs import maximises
+from holdcourse.learning.costs import doubted_by, maximises
+from holdcourse.learning.history import check_context
+from holdcourse.learning.posteriors.protocol import Told
 from holdcourse.running.decision import Decision, Entry, Order, Request
 from holdcourse.running.events import Ask, AskDetails, Body, Episode, Identity, Learn, Previous, Redirect, Tell, digest
 from holdcourse.running.limits import Guard, Limits, Mask, Position, nearest_permitted
@@ -46,6 +49,17 @@ class Origin:
     where: Position | None = None
     cool_until: int = 0
     allowed: tuple[int, ...] | None = None
+
+
+class Learned(NamedTuple):
+    """What a model made of a measurement, as in `Entry`, and the earlier decisions of whose it makes something else.
+
+    Of these, the entry before and the one from now on.
+    """
+
+    weight: float | None = None
+    instead: float | None = None
+    changed: tuple[tuple[Entry, Entry], ...] = ()
 
 
 class Wish(NamedTuple):
@@ -111,6 +125,8 @@ class Session:
         self.mask: Mask = np.full(self.policy.problem.n, self.origin.allowed is None)  # of the newest question
         self.mask[list(self.origin.allowed or ())] = True
         self.entries: dict[int, Entry] = {}  # by round: all pending ones and the newest others
+        self.learned = Learned()  # of the newest measurement
+        self._aside: frozenset[Told] | None = None  # what the model does not believe, when it was last looked at
 
     @classmethod
     def of_identity(cls, policy: Policy, identity: Identity) -> Session:
@@ -220,23 +236,28 @@ class Session:
         if len(self.entries) > KEPT_ENTRIES + self.max_pending:  # then at least one of them was told
             del self.entries[next(number for number, kept in self.entries.items() if kept.told is not None)]
 
-    def learn(self, entry: Entry, measurement: float | None, applied: int | None, retracted: str | None = None) -> None:
+    def learn(
+        self, entry: Entry, measurement: float | None, applied: int | None, retracted: str | None = None
+    ) -> Learned:
         """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not."""
         decision = entry.decision
         taken = entry.meant if applied is None else applied
-        self._measured(taken, entry.request.context, measurement if retracted is None else None)
+        learned = self._measured(taken, entry.request.context, measurement if retracted is None else None)
         if taken != entry.meant:
             newest = self.round - 1
             self.where = self.where.corrected(taken, decision.round, newest)
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(taken)
-        self.entries[decision.round] = entry.with_tell(measurement, applied, retracted)
+        told = entry.with_tell(measurement, applied, retracted)
+        self.entries[decision.round] = told.with_weight(learned.weight, learned.instead)
+        return learned
 
-    def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> None:
+    def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> Learned:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
-        self._measured(action, context, measurement)
+        learned = self._measured(action, context, measurement)
         if place is not None:
             self._place(place)
+        return learned
 
     def redirect(self, order: Order) -> None:
         """Send the machine elsewhere within the round in progress; a tell of that round then means this action."""
@@ -253,12 +274,48 @@ class Session:
         self.where = corrected if corrected.action == place else Position(((newest, place),))
         self.pilot.move_to(place)
 
-    def _measured(self, action: int, context: Any, measurement: float | None) -> None:
+    def _measured(self, action: int, context: Any, measurement: float | None) -> Learned:
         if measurement is None:
-            return
-        self.pilot.learn(action, context, measurement)
+            self.learned = Learned()
+            return self.learned
+        weight = self.pilot.learn(action, context, measurement)
         if self.guard is not None and self.guard.trips(measurement, maximise=maximises(self.pilot.model)):
             self.cool_until = self.round + self.guard.cool_down
+        aside = doubted_by(self.pilot.model)
+        if aside is not None:  # a fit within the tell may have changed its mind
+            weight = 0.0 if _told(action, context, measurement) in aside else weight or 1.0
+        instead = self._expected_reading(context, action) if weight == 0 else None
+        self.learned = Learned(weight, instead, self._weighed_again(aside))
+        return self.learned
+
+    def _expected_reading(self, context: Any, action: int) -> float | None:
+        """What the model expects to be measured."""
+        mean = self.pilot.model.estimate(context).mean
+        return None if mean is None or not math.isfinite(mean[action]) else float(mean[action])
+
+    def _weighed_again(self, aside: frozenset[Told] | None) -> tuple[tuple[Entry, Entry], ...]:
+        """Take over what the model makes of earlier measurements by now; returns what has changed, before and after.
+
+        `aside` is what it does not believe: a fit finds out wrong ones, and a measurement may confirm an earlier one.
+        """
+        if aside is None or aside == self._aside:
+            return ()
+        self._aside, changed = aside, []
+        for number, entry in self.entries.items():
+            if entry.told is None or entry.told[0] is None or entry.weight is None or entry.retracted is not None:
+                continue
+            wrong = _told(entry.taken, entry.request.context, entry.told[0]) in aside
+            if wrong != (entry.weight == 0):
+                instead = self._expected_reading(entry.request.context, entry.taken) if wrong else None
+                changed.append((number, entry, entry.with_weight(0.0 if wrong else 1.0, instead)))
+        self.entries |= {number: now for number, _, now in changed}
+        return tuple((before, now) for _, before, now in changed)
+
+    @property
+    def promise(self) -> Budget | None:
+        """How the promise against the baseline stands; None where the rule has made none."""
+        rule = self.pilot.rule
+        return rule.stands(self.pilot.state) if isinstance(rule, Promised) else None
 
     def start_episode(self, start: int) -> None:
         """End the episode and begin the next one at `start`."""
@@ -351,6 +408,7 @@ class Session:
             else entry.with_tell(*entry.told, retracted[entry.decision.id])
             for number, entry in entries.items()
         }
+        self._aside = None
 
     def repeat(self, event: Body, retracted: Mapping[str, str] = MappingProxyType({})) -> list[Difference]:
         """Live through a recorded event again; returns what came out differently this time.
@@ -422,6 +480,10 @@ def round_of(decision_id: Any) -> int:
     digits = decision_id[1:]
     number = int(digits) if digits.isdecimal() else -1
     return number if decision_id == f"r{number}" else -1
+
+
+def _told(action: int, context: Any, measurement: float) -> Told:
+    return action, tuple(check_context(context, None).tolist()), measurement
 
 
 def _close(one: float, other: float) -> bool:

@@ -25,7 +25,7 @@ is no closer than chance, so its trust falls to 0; a true one rises to 1. Old ro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -156,9 +156,8 @@ class Chain:
         visits[kept] += visits[freed]
         visits[freed], points[freed] = 0.0, context
         here = kept if self.here == freed else self.here
-        return Extended(
-            Chain(points, counts, visits, here)._moved_to(freed), kept if nearest == freed else nearest, True
-        )
+        moved = Chain(points, counts, visits, here)._moved_to(freed)
+        return Extended(moved, kept if nearest == freed else nearest, True, kept)
 
     def transitions(self, apart: Array, stay: float) -> Array:
         """Return the probabilities of what follows each representative, (k, k), given their distances `apart`."""
@@ -177,12 +176,13 @@ class Chain:
 @dataclass(frozen=True, eq=False)
 class Extended:
     """What one more context did to a chain: the chain after it, the nearest representative before it (-1: there was
-    none), and whether `chain.here` is a new one.
+    none), whether `chain.here` is a new one, and which took over what stood in its place (-1: nothing did).
     """  # noqa: D205 - one sentence
 
     chain: Chain
     nearest: int
     new: bool
+    heir: int = -1
 
 
 def correlation_lengths(kernel: AnyKernel) -> list[float] | None:
@@ -353,6 +353,80 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
+class Played:
+    """What was played where, and what trials have cost.
+
+    Attributes
+    ----------
+    counts
+        How often each action was played in each representative context, (k, n).
+    doubtful
+        1 where the newest reading made the cost no surer, or much lower, than it was; else 0. (k, n)
+    spent
+        What the trials so far were charged with.
+    newest
+        Of that, the charge of the newest round.
+    prevented
+        After how many rounds a trial was prevented last.
+    """
+
+    counts: Array
+    doubtful: Array
+    spent: float = 0.0
+    newest: float = 0.0
+    prevented: float = -np.inf
+
+    @property
+    def rounds(self) -> float:
+        """How many rounds were played."""
+        return float(self.counts.sum())
+
+    def with_row(self, seen: Extended) -> Played:
+        """Make room for a new representative, where nothing was played; what stood in its place goes to the heir."""
+        if not seen.new:
+            return self
+        here, counts, doubtful = seen.chain.here, self.counts.copy(), self.doubtful.copy()
+        if here == len(counts):
+            empty = np.zeros((1, counts.shape[1]))
+            return replace(self, counts=np.vstack([counts, empty]), doubtful=np.vstack([doubtful, empty]))
+        counts[seen.heir] += counts[here]
+        counts[here], doubtful[here] = 0.0, 0.0
+        return replace(self, counts=counts, doubtful=doubtful)
+
+    def heard(self, row: int, action: int, before: Table, after: Table) -> Played:
+        """Return it after what was measured there has changed what is expected, or has not."""
+        fallen = before.expected[row, action] - after.expected[row, action]
+        width = before.spread[row, action]
+        doubtful = self.doubtful.copy()
+        doubtful[row, action] = float(after.spread[row, action] >= width or fallen > width)
+        return replace(self, doubtful=doubtful)
+
+    def after(self, here: int, action: int, charge: float = 0.0) -> Played:
+        """Return it after one more round, which was a trial if it is charged."""
+        counts = self.counts.copy()
+        counts[here, action] += 1.0
+        return replace(self, counts=counts, spent=self.spent + charge, newest=charge)
+
+    def corrected(self, here: int, chosen: int, action: int) -> Played:
+        """Return it after somebody played another action than the chosen one, which is not charged then."""
+        counts = self.counts.copy()
+        counts[here, chosen] = max(counts[here, chosen] - 1.0, 0.0)
+        counts[here, action] += 1.0
+        prevented = self.rounds if self.newest > 0 else self.prevented
+        return Played(counts, self.doubtful, max(self.spent - self.newest, 0.0), 0.0, prevented)
+
+    @classmethod
+    def of(cls, arrays: dict[str, Array]) -> Played:
+        """Read from the arrays of a rule's state."""
+        return cls(arrays["played"], arrays["doubtful"], *arrays["trials"].tolist())
+
+    def arrays(self) -> dict[str, Array]:
+        """Give the arrays that a rule's state holds."""
+        numbers = np.array([self.spent, self.newest, self.prevented])
+        return {"played": self.counts, "doubtful": self.doubtful, "trials": numbers}
+
+
+@dataclass(frozen=True, eq=False)
 class Memory:
     """Everything that the planning rule remembers between rounds.
 
@@ -366,6 +440,7 @@ class Memory:
     table: Table
     available: Array
     scores: ForecastScores
+    played: Played
 
     @classmethod
     def of(cls, state: RuleState, view: View, n: int) -> Memory:
@@ -375,12 +450,14 @@ class Memory:
             dimension = len(check_context(view.context, None))
             none = np.zeros((0, n))
             table = Table(none, none, none, np.zeros(0))
-            return cls(Chain.empty(dimension), table, np.ones(n), ForecastScores.empty(dimension))
+            scores = ForecastScores.empty(dimension)
+            return cls(Chain.empty(dimension), table, np.ones(n), scores, Played(none, none))
         return cls(
             Chain(a["contexts"], a["counts"], a["visits"], int(a["here"][0])),
             Table(a["expected"], a["spread"], a["values"], a["refreshed"]),
             a["available"],
             ForecastScores(a["forecasts"], a["past"], a["closeness"]),
+            Played.of(a),
         )
 
     def arrays(self) -> dict[str, Array]:
@@ -399,6 +476,7 @@ class Memory:
             "forecasts": scores.forecasts,
             "past": scores.contexts,
             "closeness": scores.closeness,
+            **self.played.arrays(),
         }
 
 

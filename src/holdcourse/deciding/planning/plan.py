@@ -24,6 +24,10 @@ docs/theory/planning.md.
 the present context, those nearest to the one measured last, where most has changed, and those asked longest ago.
 Everything is in the state, so a run can be resumed to the last bit.
 
+**Trials.** A fitted model may be sure of an action that was never played in a context, and wrong. Where a context
+returns often, such an action is tried there, if it could pay and trying all of them is cheap; see `trials.py` beside
+this. A model whose kernel was given is believed.
+
 **Policies.** `planner` sees the lower bounds of the Gaussian process, `planner_known` the true costs, as shown so far;
 both plan on the learned chain of contexts.
 """
@@ -43,7 +47,9 @@ from holdcourse.deciding.planning.beliefs import (
     LEADS,
     Chain,
     Closeness,
+    Extended,
     Memory,
+    Played,
     Table,
     alikeness,
     available_after,
@@ -51,6 +57,7 @@ from holdcourse.deciding.planning.beliefs import (
     out_of_plan,
     read_forecast,
 )
+from holdcourse.deciding.planning.trials import Trials
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, RuleState, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
@@ -66,7 +73,7 @@ Forecasts: TypeAlias = Literal["robust", "trust", "ignore"]
 
 FORECASTS = ("robust", "trust", "ignore")
 FEWEST_ASKED = 5  # rows of the table asked anew each round, at least; fewer begin to cost
-ENTRIES_ASKED = 1000  # and about this many entries where there are few actions
+ENTRIES_ASKED = 160  # and about this many entries where there are few actions
 CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a representative is served by its row
 
 
@@ -89,8 +96,8 @@ class Steps:
 
     def best(self, here: int, total: Array, allowed: Mask) -> int:
         """Return the allowed action of least move and total cost, (n,); staying where it is as good."""
-        row = self.problem.move_costs(np.full(self.problem.n, here), np.arange(self.problem.n))
-        reachable = allowed if self.max_step is None else allowed & (row <= self.max_step)
+        row = self._ways(here)
+        reachable = self.possible(here, allowed)
         if not reachable.any():
             raise NoActionLeft(
                 f"no allowed action is within max_step={self.max_step:g} of action {here}; allow it, a nearer one, or "
@@ -98,6 +105,13 @@ class Steps:
             )
         costs = np.where(reachable, total, np.inf)
         return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
+
+    def possible(self, here: int, allowed: Mask) -> Mask:
+        """Return which allowed actions can be reached in one move, (n,)."""
+        return allowed if self.max_step is None else allowed & (self._ways(here) <= self.max_step)
+
+    def _ways(self, here: int) -> Array:
+        return self.problem.move_costs(np.full(self.problem.n, here), np.arange(self.problem.n))
 
     @cached_property
     def moves(self) -> offline.Moves:
@@ -147,6 +161,8 @@ class Plan:
         Largest movement cost of one move.
     asked
         Rows asked anew each round; by default 5, and more where there are few actions.
+    trials
+        When an action is tried in a context where it was never played; None: never.
     """
 
     problem: Problem
@@ -160,6 +176,7 @@ class Plan:
     forecasts: Forecasts = "robust"
     max_step: float | None = None
     asked: int | None = None
+    trials: Trials | None = None
 
     def __post_init__(self) -> None:
         for name in ("capacity", "sweeps") if self.asked is None else ("capacity", "sweeps", "asked"):
@@ -179,7 +196,11 @@ class Plan:
 
     def resume(self, state: RuleState, action: int) -> RuleState:
         """Go on elsewhere with everything learned of the contexts: somebody moved us, or an episode begins."""
-        return replace(state, action=int(action))
+        if self.trials is None or not state.arrays or action == state.action:
+            return replace(state, action=int(action))
+        a = state.arrays
+        played = Played.of(a).corrected(int(a["here"][0]), state.action, int(action))
+        return replace(state, action=int(action), arrays=a | played.arrays())
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let the context into the chain, plan on it, and choose the best action from here."""
@@ -219,10 +240,24 @@ class Plan:
         total = now[0] - part[chain.here] * now[1] + self.discount * onward
         action = self._steps.best(state.action, total, view.allowed)
 
-        arrays = Memory(chain, replace(table, values=values), available, scores.told(contexts)).arrays()
+        played, trial = known.played, None
+        if self.trials is not None:
+            played = self._played(known, state.action if view.at is None else view.at, state, table, seen)
+            if self._learns(view):
+                onward = self.discount * chances[chain.here]
+                possible = self._steps.possible(state.action, view.allowed)
+                trial = self.trials.choose(
+                    self.problem, played, chain, table, apart, onward, state.action, action, possible
+                )
+            action = action if trial is None else trial.action
+            played = played.after(chain.here, action, 0.0 if trial is None else trial.charge)
+        arrays = Memory(chain, replace(table, values=values), available, scores.told(contexts), played).arrays()
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
-        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities)
+        after = RuleState(action, state.round + 1, state.seed, arrays)
+        if trial is None:
+            return Choice(after, probabilities)
+        return Choice(after, probabilities, trial.in_words(self.problem), trial.excess)
 
     def describe(self) -> dict[str, Any]:
         """Return what the rule is, in JSON values."""
@@ -238,6 +273,7 @@ class Plan:
             "forecasts": self.forecasts,
             "max_step": None if self.max_step is None else float(self.max_step),
             "asked": self.asked,
+            "trials": None if self.trials is None else self.trials.describe(),
         }
 
     # -- what a round costs --------------------------------------------------------------------------------------------
@@ -249,10 +285,15 @@ class Plan:
         usable = np.isfinite(low)
         # A model may forbid actions.
         low = np.where(usable, low, low[usable].max(initial=0.0) + 10.0 * self._steps.reach)
-        if not (self.shared and isinstance(view.model, OptimisticCosts)):
+        if not self._learns(view):
             return low, np.zeros_like(low)
+        assert isinstance(view.model, OptimisticCosts)
         expected = np.where(usable, view.model.costs_at_optimism(context[None], 0.0)[0], low)
         return expected, expected - low
+
+    def _learns(self, view: View) -> bool:
+        """Return whether costs are learned, and bounds of them known."""
+        return self.shared and not self.shown and isinstance(view.model, OptimisticCosts)
 
     def _asked_anew(
         self, table: Table, chain: Chain, before: int, apart: Array, round_number: int, view: View
@@ -273,6 +314,16 @@ class Plan:
                 expected[row], spread[row] = self._row(view, chain.points[row])
         refreshed[rows] = round_number
         return replace(table, expected=expected, spread=spread, refreshed=refreshed)
+
+    def _played(self, known: Memory, at: int, state: RuleState, table: Table, seen: Extended) -> Played:
+        """Return what was played, with what came of the last round, where `at` was played."""
+        played, row = known.played, known.chain.here
+        if row >= 0 and at != state.action:
+            played = played.corrected(row, state.action, at)
+        if row >= 0 and not (seen.new and row == seen.chain.here):
+            played = played.with_row(seen)
+            return played.heard(row, at, known.table, table)
+        return played.with_row(seen)
 
     def _hope(self, table: Table, alike: Array, occupancy: Array) -> Array:
         """Return the part of its optimism that each context may use, (k, n): the correlation with the mean to come."""
@@ -410,6 +461,7 @@ def planner(
         discount=discount,
         forecasts=forecasts,
         max_step=max_step,
+        trials=Trials() if isinstance(kernel, str) else None,  # who gives a kernel knows what it says
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), **learning}
     learned: Learning = {"width": WIDTH, **learning}

@@ -21,6 +21,7 @@ PriorMean: TypeAlias = float | ArrayLike | Callable[[Array, Array], Any]
 
 ROUNDING = 8 * np.finfo(np.float64).eps  # measurements that differ by this share of their size are equal
 MAX_METRIC_ACTIONS = 2_000  # each length scale on the grid costs one eigendecomposition
+COMMON_SHARE = 0.7  # of the variance, expected to be the same for all actions in a context
 METRIC_RANGE, METRIC_SCALES = (0.25, 8.0), 10  # times the shortest and the longest move; how many in between
 
 
@@ -80,10 +81,11 @@ def _per_action(mean: Any, n: int) -> Array:
         ) from None
 
 
-def standardised(y: Array, centre: Array | None) -> tuple[Array, float, float, bool]:
+def standardised(y: Array, centre: Array | None, floor: float = 0.0) -> tuple[Array, float, float, bool]:
     """z, shift and scale with y = centre + shift + scale z, and whether z holds anything but zeros.
 
-    The shift is the mean where no centre is given. Equal measurements get their own size as scale, or 1.
+    The shift is the mean where no centre is given. Equal measurements get their own size as scale, or 1; others a scale
+    of `floor` at least.
     """
     size = max(float(np.abs(y).max()), 0.0 if centre is None else float(np.abs(centre).max()))
     rest = y - (float(y.mean()) if centre is None else centre)
@@ -91,27 +93,36 @@ def standardised(y: Array, centre: Array | None) -> tuple[Array, float, float, b
     peak = float(np.abs(rest).max())
     if peak <= max(ROUNDING * size, 1 / LARGEST):
         return np.zeros(len(y)), shift, size if size > 1 / LARGEST else 1.0, False
-    scale = peak * math.sqrt(float(np.mean((rest / peak) ** 2)))
+    scale = max(peak * math.sqrt(float(np.mean((rest / peak) ** 2))), floor)
     return rest / scale, shift, scale, True
 
 
-def first_guesses(problem: Problem, history: History, kernel: AnyKernel | None) -> list[tuple[AnyKernel, float | None]]:
+def first_guesses(
+    problem: Problem, history: History, kernel: AnyKernel | None, common: bool = False
+) -> list[tuple[AnyKernel, float | None]]:
     """The structures to choose from: the given one, RBF, or one for each length scale tried (which comes with it).
 
-    The last is for actions known by a metric only.
+    The last is for actions known by a metric only. `common`: with a part that all actions share in a context.
     """
     if kernel is not None:
         return [(kernel, None)]
-    from sklearn.gaussian_process.kernels import RBF
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
     contexts = history.contexts
     context = RBF(np.ones(contexts.shape[1]) if contexts.shape[1] > 1 else 1.0) if contexts.shape[1] else None
     # Length scales stay in the user's units. The shift keeps what offsets such as 1.7e9 seconds would round away.
     shift = np.where(np.ptp(contexts, axis=0) > 0, contexts.mean(axis=0), 0.0) if contexts.shape[1] else 0.0
+    axes = problem.actions.shape[1]
+    shared = COMMON_SHARE if common and context is not None else 0.0
     if has_coordinates(problem):
-        axes = problem.actions.shape[1]
-        return [(Kernel(RBF(np.ones(axes) if axes > 1 else 1.0), context, context_shift=shift), None)]
-    return [(Kernel(matrix, context, context_shift=shift), s) for matrix, s in metric_covariances(problem)]
+        action = RBF(np.ones(axes) if axes > 1 else 1.0)
+        if shared:
+            action = ConstantKernel(shared / (1.0 - shared)) + action
+        return [(Kernel(action, context, context_shift=shift), None)]
+    return [
+        (Kernel(shared + (1.0 - shared) * matrix, context, context_shift=shift), s)
+        for matrix, s in metric_covariances(problem)
+    ]
 
 
 def has_coordinates(problem: Problem) -> bool:

@@ -226,7 +226,11 @@ def fit_kernel(
 
 @dataclass(frozen=True)
 class Search:
-    """How to fit: the arguments of `fit_kernel`, and how many evaluations of the likelihood on all points to spend."""
+    """How to fit: the arguments of `fit_kernel`, and how many evaluations of the likelihood on all points to spend.
+
+    `common`: where no kernel is given, with a part that all actions share. `floor`: by how much the measurements are
+    expected to vary at least.
+    """
 
     problem: Problem
     kernel: AnyKernel | None
@@ -236,6 +240,8 @@ class Search:
     seed: int
     max_points: int
     evaluations: int
+    common: bool = False
+    floor: float = 0.0
 
     @one_thread()  # the same on every machine, and quicker where others compute beside it
     def run(self, history: History, last: Fit | None = None) -> tuple[Fit, list[str]]:
@@ -243,9 +249,9 @@ class Search:
         rng = np.random.default_rng(self.seed)
         used = subset(self.problem, history, self.max_points, rng)
         mean_at = prior_mean_at(self.prior_mean, self.problem, used)
-        z, shift, scale, informative = standardised(used.measurements, mean_at)
+        z, shift, scale, informative = standardised(used.measurements, mean_at, self.floor)
         noise = checked_noise(self.noise_std)
-        guesses = first_guesses(self.problem, history, self.kernel)
+        guesses = first_guesses(self.problem, history, self.kernel, self.common)
 
         def likelihood(guess: AnyKernel, points: History, targets: Array) -> Likelihood:
             entries = parameters(self.problem, history.contexts, guess, noise=noise is None)

@@ -19,10 +19,11 @@ from holdcourse.checks import flag
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, check_kernel
-from holdcourse.learning.posteriors.around import AdaptivePosterior, FittedPosterior
+from holdcourse.learning.posteriors.around import AdaptivePosterior
 from holdcourse.learning.posteriors.basis import Layout
 from holdcourse.learning.posteriors.capped import CappedPosterior
 from holdcourse.learning.posteriors.exact import ExactPosterior
+from holdcourse.learning.posteriors.fitted import FittedPosterior
 from holdcourse.learning.posteriors.flat import FlatPosterior
 from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean
 from holdcourse.learning.posteriors.temporal import TemporalPosterior, why_not_temporal
@@ -45,6 +46,7 @@ __all__ = [
 
 
 Method: TypeAlias = Literal["auto", "exact", "flat", "temporal"]
+FITTED_TOLERANCE = 1e-3  # where the kernel is fitted, it is known less well than this
 METHODS = ("auto", "exact", "flat", "temporal")
 
 
@@ -92,7 +94,8 @@ def posterior(
     regularisation
         The variance lambda on the diagonal, if it is not to be the noise variance.
     tolerance
-        Share of the prior variance that the flat method may discard; by default as little as 960 weights allow.
+        Share of the prior variance that the flat method may discard; by default as little as 960 weights allow, and
+        a thousandth with a kernel that is fitted.
 
     Returns
     -------
@@ -135,6 +138,7 @@ def posterior(
             raise InvalidInput(
                 "kernel='auto' fits kernel and noise; method='temporal' and regularisation need a Kernel"
             )
+        tolerance = FITTED_TOLERANCE if tolerance is None else tolerance
         post = FittedPosterior(problem, choose, noise_std, prior_mean)
     else:
         check_kernel(kernel)

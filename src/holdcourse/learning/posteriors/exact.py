@@ -183,7 +183,7 @@ class ExactPosterior:
 
     def _predict(self, context: Array) -> tuple[Array, Array]:
         e = context[None]
-        prior_variance = self.prior.kernel.variances(self.prior.problem, e)[0]
+        prior_variance = self.prior.variances(e)[0]
         mean = self.prior.mean(e[0])
         if not self.observations:
             return mean.copy(), np.sqrt(prior_variance)

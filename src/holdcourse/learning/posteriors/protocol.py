@@ -53,7 +53,11 @@ class Prior:
             raise InvalidInput(f"noise_std must be 0 or more, got {plain(noise_std)!r}")
         if regularisation is not None and not (is_finite(regularisation) and regularisation >= 0):
             raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {plain(regularisation)!r}")
-        self.action_covariances = [part.variance * part.action_covariance(problem) for part in kernel.parts]
+        among_actions = [part.action_covariance(problem) for part in kernel.parts]
+        self.action_covariances = [
+            part.variance * matrix for part, matrix in zip(kernel.parts, among_actions, strict=True)
+        ]
+        self._own = [np.diag(matrix).copy() for matrix in among_actions]
         self.scale = float(sum(np.diag(matrix).max() for matrix in self.action_covariances))
         if not np.isfinite(self.scale):
             raise InvalidInput(f"the kernel gives a prior variance of {self.scale}; lower its variance")
@@ -78,6 +82,13 @@ class Prior:
             action = int(np.flatnonzero(~np.isfinite(values))[0])
             raise InvalidInput(f"prior_mean gave {values[action]} for action {action} in context {context.tolist()}")
         return values
+
+    def variances(self, contexts: Array) -> Array:
+        """Prior variance of every action in each of the contexts (k, d); shape (k, n)."""
+        total = np.zeros((len(contexts), self.problem.n))
+        for part, own in zip(self.kernel.parts, self._own, strict=True):
+            total += part.variance * part.context_variances(contexts)[:, None] * own
+        return total
 
     def describe(self) -> dict[str, Any]:
         """Kernel, noise and prior mean in JSON values; equal priors give equal descriptions."""
@@ -210,6 +221,32 @@ class Posterior(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """What it was made with, in JSON values; equal posteriors give equal descriptions."""
+        ...
+
+
+Told: TypeAlias = tuple[int, tuple[float, ...], float]  # action, context, measurement
+
+
+@runtime_checkable
+class JudgingPosterior(Protocol):
+    """A posterior that asks of every measurement how far it can be believed."""
+
+    def weigh(self, action: int, context: Any, y: float) -> float:
+        """Learn one measurement; returns its weight: 1, less where it is far off, 0 where it is set aside."""
+        ...
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise of a measurement, in its own unit."""
+        ...
+
+    @property
+    def widening(self) -> float:
+        """Factor on the deviations that the measurements have shown to be needed, at least 1."""
+        ...
+
+    def doubted(self) -> frozenset[Told]:
+        """Of the measurements kept, those that are not believed."""
         ...
 
 

@@ -53,6 +53,8 @@ Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
 MAX_BYTES = 2**30
 MATRICES = 9  # (n, n) matrices that making a policy that learns holds at once at most, beside one for each kernel part
 
+NO_PROMISE = "none"
+
 EPOCH_SETTINGS = (  # a change of these begins a new epoch
     "actions",
     "labels",
@@ -223,6 +225,8 @@ def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) 
         fallback = places[fallback]
     if action is not None and "action" not in changes.get("options", {}):
         settings = settings.with_kept_action(places[action])
+    if settings.baseline is not None and "baseline" not in changes.get("options", {}):
+        settings = settings.with_baseline(places[settings.baseline])
     return replace(settings, guard=guard, fallback=fallback)
 
 
@@ -282,6 +286,8 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
     options = {key: value for key, value in settings.options.items() if value is not None}
     if "maximise" not in taken:  # it says what measurements mean, whoever decides
         options.pop("maximise", None)
+    if options.get("at_most") == NO_PROMISE:  # null means that it is not given
+        options["at_most"] = None
     wrong = sorted(set(options) - taken)
     if wrong:
         raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")
@@ -384,7 +390,7 @@ def _folded(store: DataFolder, controller: str, taken_back: Collection[str]) -> 
                 if isinstance(body, Tell | Learn) and body.id in gone:
                     body, misled = replace(body, measurement=None), True
                 if isinstance(body, Tell | Learn) and misled:
-                    body = _without_alternatives(ledger, body)
+                    body = _without_alternatives(ledger, body, gone)
                 ledger.take_in(replace(event, body=body))
                 if isinstance(body, Retract) or (isinstance(body, EpochBegun) and sums.asks):  # they say the old ones
                     ledger.sums, ledger.watched = sums, watched
@@ -393,12 +399,13 @@ def _folded(store: DataFolder, controller: str, taken_back: Collection[str]) -> 
     return ledger
 
 
-def _without_alternatives(ledger: Ledger, body: Tell | Learn) -> Tell | Learn:
+def _without_alternatives(ledger: Ledger, body: Tell | Learn, gone: Collection[str]) -> Tell | Learn:
     """What was told, with only those alternatives booked that really ran."""
     assert body.extra is not None  # the service writes it with every tell
     service = None if body.measurement is None else body.extra.service
+    reweighed = tuple(each for each in body.extra.reweighed if each.decision not in gone)
     staying, fixed = (service if body.extra.taken == action else None for action in (ledger.home, ledger.fixed))
-    return replace(body, extra=replace(body.extra, service=service, staying=staying, fixed=fixed))
+    return replace(body, extra=replace(body.extra, service=service, staying=staying, fixed=fixed, reweighed=reweighed))
 
 
 def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:

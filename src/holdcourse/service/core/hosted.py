@@ -30,14 +30,17 @@ from holdcourse.running.events import (
     Event,
     Learn,
     ModeSet,
+    Note,
     OverrideSet,
     Retract,
     RetractDetails,
     SettingsChanged,
     Tell,
+    TellDetails,
     plain,
 )
 from holdcourse.running.operation import Operation
+from holdcourse.running.session import Learned
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import DataFolder, number_of
@@ -332,14 +335,17 @@ class Hosted:
         entry = None if asked.earlier else controller.entry(decision)
         off = ledger.deviations(entry, controller.session.pilot.model, taken, measurement)
         problem = controller.session.policy.problem
-        details, notes = ledger.tell_details(book, problem, decision, measurement, applied, entry, off)
-        details = replace(details, key=key, by=self._author)
+
+        def booked(learned: Learned) -> tuple[TellDetails, list[Note]]:
+            details, notes = ledger.tell_details(book, problem, decision, measurement, applied, entry, off, learned)
+            return replace(details, key=key, by=self._author), notes
+
         if entry is None:
             place = taken if decision == book.newest and taken != controller.session.where.action else None
-            controller.learn_earlier(decision, taken, asked.context, measurement, place, details, notes)
+            controller.learn_earlier(decision, taken, asked.context, measurement, place, booked)
         else:
             other = None if taken == entry.meant else taken
-            controller.tell(decision, measurement, other, details, notes)
+            controller.tell(decision, measurement, other, booked)
 
     def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
         """Return the answer to a round that was decided, with the question that it must be the same as."""

@@ -31,7 +31,8 @@ def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
     asked = there.newest_asks(limit + 1) if after is None else there.asks_after(after, limit + 1)
     kept = asked[-limit:] if after is None else asked[:limit]
 
-    counted = list(_counted_until_retracted(there))
+    counted = [*_counted_until_retracted(there), *_counted_until_corrected(hosted)]
+    weights = {each.decision: each.weight for _, each in hosted.ledger.corrections}
 
     def one(located: LocatedEvent[Ask]) -> dict[str, Any]:
         name = located.event.body.id
@@ -43,6 +44,7 @@ def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
             None if tell is None else tell.event,
             None if retraction is None else retraction.event,
             sum(service for since, until, service in counted if told is not None and since <= told < until),
+            weights.get(name),
         )
 
     return {"decisions": [one(located) for located in kept], "more": len(asked) > limit}
@@ -55,6 +57,23 @@ def _counted_until_retracted(there: Records) -> Iterator[tuple[tuple[int, int], 
         if tell is not None and tell.event.body.extra is not None:
             until = (retraction.epoch, retraction.event.number)
             yield (tell.epoch, tell.event.number), until, tell.event.body.extra.service or 0.0
+
+
+def _counted_until_corrected(hosted: Hosted) -> Iterator[tuple[tuple[int, int], tuple[int, int], float]]:
+    """Costs of readings that were found out later: from which event to which they were in the sums, and how much.
+
+    One that was taken back later still was, from there on, in the sums with what was expected in its place.
+    """
+    there = hosted.records
+    for number, each in hosted.ledger.corrections:
+        tell, retraction = there.told(each.decision), there.retracted(each.decision)
+        if tell is None:
+            continue
+        found = (hosted.epoch, number)
+        if retraction is None:
+            yield (tell.epoch, tell.event.number), found, -each.change
+        else:
+            yield found, (retraction.epoch, retraction.event.number), each.change
 
 
 def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:

@@ -3,23 +3,29 @@
 The ledger is a fold over events and nothing else, so a controller that was killed and opened again knows what it knew
 before. It holds no more after a year than after a day: mode, override, what is pending, the sums, the alarms.
 
-Two alarms come from what is told: measurements that the model did not expect too often, and a sensor that stands still.
-Both look at a short window and nothing else, so they cost the same for ever. An alarm that is open is cleared by the
-same window once it looks well again, with some distance between the two, so that it does not flap.
+Three alarms come from what is told: measurements that the model did not expect too often, a sensor that stands still,
+and a single reading that the model has set aside as wrong. The first two look at a short window and nothing else, so
+they cost the same for ever. An alarm that is open is cleared by the same window once it looks well again, with some
+distance between the two, so that it does not flap. That of a wrong reading is over when the reading is taken back, is
+believed after all, or lies some rounds back.
+
+A reading that is set aside moves no sum: what the model expects in its place is booked. Where it is found out later,
+the sums are corrected then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from holdcourse.learning.costs import CostModel, noise_variance_of
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import Entry, Order
+from holdcourse.running.decision import Entry, Order, written
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -47,6 +53,7 @@ from holdcourse.running.events import (
     Redirect,
     Retract,
     RetractDetails,
+    Reweighed,
     Settings,
     SettingsChanged,
     Sums,
@@ -56,7 +63,7 @@ from holdcourse.running.events import (
     plain,
 )
 from holdcourse.running.log import Log
-from holdcourse.running.session import Session, Wish
+from holdcourse.running.session import Learned, Session, Wish
 
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
@@ -65,6 +72,8 @@ BAND = 2.0  # deviations; a well calibrated model is beyond them in 1 of 22 roun
 # Share of the window beyond the band; by chance 12 of 40 come once in 8 million times.
 RAISED_AT, CLEARED_AT = 0.3, 0.15
 STILL = 10  # equal measurements in a row that no noisy sensor gives
+REMINDED = 24  # tells for which the alarm of a reading that was set aside stays open
+CORRECTIONS = 100  # newest readings found out later whose sums are listed as if they had been found out at once
 
 
 @dataclass
@@ -95,6 +104,12 @@ class Ledger:
         Open ones by kind.
     explanation
         What the policy said of itself when it was made, with what was known then; empty if nothing.
+    doubted
+        The newest decision whose measurement was set aside; None: there is none, or it is believed by now.
+    tells_since
+        How many were told after it was found out.
+    corrections
+        Of measurements that were found out later, or believed later: in which event, and what was said there.
     seen
         Number of the last event.
     """
@@ -117,6 +132,9 @@ class Ledger:
     fresh_episode: int | None = None
     forced_start: str | None = None
     last_at: str | None = None
+    doubted: str | None = None
+    tells_since: int = 0
+    corrections: tuple[tuple[int, Reweighed], ...] = ()
     seen: int = 0
 
     @property
@@ -131,7 +149,7 @@ class Ledger:
             case Ask():
                 self._asked(event.at, event.body)
             case Tell() | Learn():
-                self._told(event.body)
+                self._told(event.number, event.body)
             case Retract():
                 self._taken_back(event.body)
             case Episode():
@@ -169,7 +187,7 @@ class Ledger:
         self.is_obeyed = self.override is not None
         self.sums = replace(self.sums, asks=self.sums.asks + 1)
 
-    def _told(self, body: Tell | Learn) -> None:
+    def _told(self, number: int, body: Tell | Learn) -> None:
         booked = body.extra
         assert booked is not None  # the service writes it with every tell
         self.pending.pop(body.id)
@@ -178,7 +196,7 @@ class Ledger:
             self.place, self.fallback = booked.taken, None
         self.sums = replace(
             self.sums,
-            service=self.sums.service + (booked.service or 0.0),
+            service=self.sums.service + (booked.service or 0.0) + sum(each.change for each in booked.reweighed),
             movement=self.sums.movement + booked.movement,
             against_staying=_saved(self.sums.against_staying, booked.staying, booked),
             against_fixed=_saved(self.sums.against_fixed, booked.fixed, booked),
@@ -187,6 +205,16 @@ class Ledger:
         )
         if body.measurement is not None:
             self.watched = window_after(self.watched, body.measurement, booked.deviations)
+        found = [each.decision for each in booked.reweighed if each.weight == 0]
+        found += [body.id] * (booked.weight == 0)
+        if found:
+            self.doubted, self.tells_since = found[-1], 0
+        else:
+            self.tells_since += 1
+            if self.doubted in [each.decision for each in booked.reweighed]:
+                self.doubted = None
+        more = tuple((number, each) for each in booked.reweighed)
+        self.corrections = (*self.corrections, *more)[-CORRECTIONS:]
 
     def _taken_back(self, body: Retract) -> None:
         if body.extra is not None and body.extra.sums is not None and body.extra.watched is not None:
@@ -291,21 +319,31 @@ def tell_details(
     applied: int | None,
     entry: Entry | None,
     off: float | None,
+    learned: Learned,
 ) -> tuple[TellDetails, list[Note]]:
     """Return the costs of a round, and the notes that follow from its tell.
 
     `entry` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
-    gave.
+    gave; `learned` is what the model made of the measurement.
     """
     question, meant = ledger.pending[decision], ledger.meant(decision)
     taken = meant if applied is None else applied
     movement = problem.distance(question.before, taken)
-    service = None
-    if measurement is not None:
-        service = -measurement if ledger.settings.maximise else measurement
+    maximise = ledger.settings.maximise
+    service = None if measurement is None else _counted(measurement, learned.weight, learned.instead, maximise)
+    reweighed = tuple(_reweighed(before, now, maximise) for before, now in learned.changed)
     notes: list[Note] = []
     if measurement is not None:
         notes += alarm_notes(window_after(ledger.watched, measurement, off), list(ledger.alarms))
+        said = [
+            _set_aside(now.decision.id, now.told[0], now.instead)
+            for _, now in learned.changed
+            if now.weight == 0 and now.told is not None and now.told[0] is not None
+        ]
+        if learned.weight == 0:
+            said.append(_set_aside(decision, measurement, learned.instead))
+        believed = ledger.doubted in [each.decision for each in reweighed if each.weight > 0]
+        notes += reading_notes(ledger, said, believed=believed)
     if decision in ledger.stale:
         notes.append(DecisionRecovered(decision))
         if len(ledger.stale) == 1:
@@ -319,12 +357,28 @@ def tell_details(
         movement=movement,
         staying=alternative(entry, service, taken, ledger.home),
         fixed=None if ledger.fixed is None else alternative(entry, service, taken, ledger.fixed),
-        cumulative_service=ledger.sums.service + (service or 0.0),
+        cumulative_service=ledger.sums.service + (service or 0.0) + sum(each.change for each in reweighed),
         cumulative_movement=ledger.sums.movement + movement,
         deviations=off,
         raised=tuple(AlarmText(note.kind, note.message) for note in notes if isinstance(note, AlarmRaised)),
+        weight=None if learned.weight == 1 else learned.weight,
+        reweighed=reweighed,
     )
     return details, notes
+
+
+def _counted(measurement: float, weight: float | None, instead: float | None, maximise: bool) -> float:
+    """Return the service cost that is booked: of a reading that is set aside, what is expected in its place."""
+    value = instead if weight == 0 and instead is not None else measurement
+    return -value if maximise else value
+
+
+def _reweighed(before: Entry, now: Entry, maximise: bool) -> Reweighed:
+    assert now.told is not None  # only what was measured is weighed
+    assert now.told[0] is not None
+    assert now.weight is not None
+    then, there = (_counted(now.told[0], each.weight, each.instead, maximise) for each in (before, now))
+    return Reweighed(now.decision.id, now.weight, there - then)
 
 
 class Rebooking:
@@ -347,9 +401,11 @@ class Rebooking:
         self._log, self._cause = log, cause
         self._gone = {decision, *(event.body.id for event in log.retractions())}
         self._book: Ledger | None = None
+        self._open: Callable[[], None] | None = None
 
     def look(self, event: Event[Body], session: Session) -> None:
-        """Take in an event as it would have been booked."""
+        """Take in an event as it would have been booked; a tell when it has been lived through."""
+        self._settle()
         if self._book is None:
             self._book = Ledger()
             for before in self._log.events():
@@ -361,17 +417,34 @@ class Rebooking:
             measurement, taken = None if body.id in self._gone else body.measurement, body.extra.taken
             entry = session.entry(body.id) if isinstance(body, Tell) else None
             off = deviations(entry, session.pilot.model, taken, measurement)
-            problem = session.policy.problem
-            booked, _ = tell_details(self._book, problem, body.id, measurement, taken, entry, off)
-            body = replace(body, measurement=measurement, extra=booked)
-        if not isinstance(body, Retract):  # else what it took back is gone already
-            self._book.take_in(Event(event.number, event.at, body))
+            self._open = partial(self._tell, event, replace(body, measurement=measurement), session, entry, off)
+        elif not isinstance(body, Retract):  # else what it took back is gone already
+            self._book.take_in(event)
+
+    def _settle(self) -> None:
+        """Book the tell that was looked at last: by now it is known what the model made of it."""
+        if self._open is not None:
+            self._open()
+            self._open = None
+
+    def _tell(
+        self, event: Event[Body], body: Tell | Learn, session: Session, entry: Entry | None, off: float | None
+    ) -> None:
+        assert self._book is not None  # the event was looked at
+        assert body.extra is not None
+        learned = session.learned
+        problem, taken = session.policy.problem, body.extra.taken
+        booked, _ = tell_details(self._book, problem, body.id, body.measurement, taken, entry, off, learned)
+        self._book.take_in(Event(event.number, event.at, replace(body, extra=booked)))
 
     def booked(self) -> tuple[RetractDetails, list[Note]]:
         """The sums without the measurement, and which alarms are over."""
+        self._settle()
         book = self._book
         assert book is not None  # at least the tell was looked at
         notes = [note for note in alarm_notes(book.watched, list(book.alarms)) if isinstance(note, AlarmCleared)]
+        if "reading" in book.alarms and (book.doubted is None or book.tells_since >= REMINDED):
+            notes.append(AlarmCleared("reading"))
         return RetractDetails(key=self._cause.key, by=self._cause.by, sums=book.sums, watched=book.watched), [*notes]
 
 
@@ -429,3 +502,23 @@ def alarm_notes(window: AlarmWindow, open_kinds: Sequence[str]) -> list[AlarmRai
     if "sensor" in open_kinds and window.repeats < STILL:
         notes.append(AlarmCleared("sensor"))
     return notes
+
+
+def reading_notes(ledger: Ledger, said: Sequence[str], *, believed: bool) -> list[AlarmRaised | AlarmCleared]:
+    """Return what the record shall say of readings that were found out by a tell; `said` names them.
+
+    `believed`: the one found out last is believed after all.
+    """
+    is_open = "reading" in ledger.alarms
+    cleared: list[AlarmRaised | AlarmCleared] = [AlarmCleared("reading")] if is_open else []
+    if said:
+        remedy = "It is not learned and counts in no sum. If it was wrong, take it back (retract)."
+        if len(said) > 1:
+            remedy = "They are not learned and count in no sum. Take back (retract) what was wrong."
+        return [*cleared, AlarmRaised("reading", f"{'; '.join(said)}. {remedy}")]
+    return cleared if believed or ledger.tells_since + 1 >= REMINDED else []
+
+
+def _set_aside(decision: str, measurement: float, instead: float | None) -> str:
+    about = "" if instead is None else f", where about {written(instead, 4)} was expected"
+    return f"the reading {written(measurement)} of {decision} was set aside{about}"

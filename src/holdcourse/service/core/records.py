@@ -398,8 +398,12 @@ def row(
     told: Event[Tell | Learn] | None,
     retracted: Event[Retract] | None,
     excess: float,
+    weight: float | None = None,
 ) -> dict[str, Any]:
-    """Return a round as it is listed; `excess` is what was counted in its sum and has been taken back since."""
+    """Return a round as it is listed; `excess` is what was counted in its sum and has been taken back since.
+
+    `weight` is what the model makes of the measurement, where that has changed since it was told.
+    """
     answer = decision_answer(epoch, asked, None)
     for field in ("probabilities", "act", "reason"):
         del answer[field]
@@ -415,12 +419,21 @@ def row(
         "cumulative_service": None if booked is None else _less(booked.cumulative_service, excess),
         "cumulative_movement": None if booked is None else booked.cumulative_movement,
         "measurement": None if retracted is not None else measurement,
+        "weight": None if retracted is not None else _weight(told, weight),
         "retracted": None if retracted is None else {"measurement": measurement, **_said_of(retracted)},
         "told_at": None if told is None else told.at,
         "key": question.key,
         "asked_by": None if question.by is None else plain(question.by),
         "told_by": None if booked is None or booked.by is None else plain(booked.by),
     }
+
+
+def _weight(told: Event[Tell | Learn] | None, now: float | None) -> float | None:
+    """What the model makes of a measurement; None where there is none."""
+    if told is None or told.body.measurement is None or now is not None:
+        return now
+    then = None if told.body.extra is None else told.body.extra.weight
+    return 1.0 if then is None else then
 
 
 def _less(total: float, excess: float) -> float | None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from holdcourse.checks import whole_as_int
 from holdcourse.deciding import registry
+from holdcourse.learning.confidence import OutlierGuard
 from holdcourse.running.limits import Guard
 
 MAX_ACTIONS = 5000
@@ -77,6 +78,12 @@ class UnitsGiven(Request):
     measurement: Words = ""
 
 
+class OutlierGuardGiven(Request):
+    """A measurement further off than so many predicted deviations counts as if it were that far off."""
+
+    deviations: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = OutlierGuard.deviations
+
+
 class Options(Request):
     """Options of the policy; which of them it takes depends on the policy. See the reference of each."""
 
@@ -104,6 +111,20 @@ class Options(Request):
     time: bool | None = None
     interval: Positive | None = None
     action: Action | None = Field(None, description="Of `fixed-at`.")
+    baseline: Action | Literal["history"] | None = Field(
+        None,
+        description="What would happen without it: an action for ever, or the best fixed one of the history; null: "
+        "staying where it begins.",
+    )
+    at_most: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | Literal["none"] | None = Field(
+        None,
+        description="Share of the baseline's bill by which the bill, movement included, may exceed it; null: 0.02; "
+        "`none`: nothing is promised.",
+    )
+    budget: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = Field(
+        None, description="What may be spent in advance; null: the share of a few hundred rounds."
+    )
+    guard: OutlierGuardGiven | None = None
 
 
 class SettingsGiven(Request):

@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.promise import Promised
+from holdcourse.learning.costs import calibration_of
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -39,7 +41,7 @@ from holdcourse.running.events import (
     plain,
 )
 from holdcourse.running.operation import Operation
-from holdcourse.service.core.ledger import FOLLOWED, Ledger, is_by_machine, plain_value
+from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value
 
 STEP_S = 5.0  # by so much the wall clock goes another way than the monotonic one only if somebody sets it
 STEADY_S = 60.0  # after so long without a step, all is well again
@@ -307,6 +309,8 @@ class View:
             "against_staying": sums.against_staying,
             "against_fixed": sums.against_fixed,
             "rounds_told": sums.told,
+            "promise": _promise(controller, settings),
+            "calibration": _calibration(controller),
         }
         counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
         return cls(
@@ -375,6 +379,12 @@ class View:
         """Say how many seconds ago the last decision or tell was."""
         return self.timing.seconds_since()
 
+    def model_figures(self) -> dict[str, Any]:
+        """Return how the promise and the model stand, by the names of the metrics; none where there are none."""
+        promise, calibration = self.fixed_part["promise"] or {}, self.fixed_part["calibration"] or {}
+        figures = {f"promise_{name}": promise.get(name) for name in ("saved", "doubt", "allowed", "left")}
+        return figures | {"readings_set_aside": calibration.get("set_aside"), "widening": calibration.get("widening")}
+
     def summary(self) -> dict[str, Any]:
         """Return the controller's line of the overview."""
         figures = ("units", "maximise", "measured", "service", "movement", "against_staying", "against_fixed")
@@ -422,6 +432,21 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
         return Instruction(ledger.place)
     order = controller.permitted(wanted)
     return Instruction(order.action, order.limited_by)
+
+
+def _promise(controller: Operation, settings: Settings) -> dict[str, Any] | None:
+    """How the promise against the baseline stands."""
+    stands, rule = controller.promise, controller.session.pilot.rule
+    if stands is None or not isinstance(rule, Promised):
+        return None
+    figures = {name: finite(number) or 0.0 for name, number in {**vars(stands), "left": stands.left}.items()}
+    baseline = settings.baseline
+    return {"at_most": rule.at_most, "budget": rule.budget, "baseline": baseline, **figures}
+
+
+def _calibration(controller: Operation) -> dict[str, Any] | None:
+    found = calibration_of(controller.session.pilot.model)
+    return None if found is None else {"widening": finite(found.widening), "set_aside": found.set_aside}
 
 
 def _explained(ledger: Ledger, policy: str) -> str:

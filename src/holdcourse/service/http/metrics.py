@@ -21,7 +21,9 @@ def page(fleet: Fleet, sees: Callable[[str], bool]) -> str:
                 view = slot.hosted.view
                 counted = {"decisions": view.counts["decisions"], "tells": view.counts["tells"]}
                 counted["alarms_raised"] = view.counts["alarms"]
-                row |= view.summary() | counted | {"stale": view.is_stale, "silent": view.is_silent}
+                row |= (
+                    view.summary() | view.model_figures() | counted | {"stale": view.is_stale, "silent": view.is_silent}
+                )
             rows.append(row)
     return as_text(rows, fleet.latencies)
 
@@ -60,6 +62,13 @@ def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str
         "service",
     )
     family("movement_cost", "gauge", "Movement cost so far, in units of what is measured.", "movement")
+    unit = "in units of what is measured"
+    family("promise_saved", "gauge", f"Saved against the baseline, as the model estimates it, {unit}.", "promise_saved")
+    family("promise_doubt", "gauge", f"By how much that may be wrong, {unit}.", "promise_doubt")
+    family("promise_allowed", "gauge", f"What may be spent more than the baseline would, {unit}.", "promise_allowed")
+    family("promise_left", "gauge", f"What of it, and of what was saved, is left to be risked, {unit}.", "promise_left")
+    family("readings_set_aside", "gauge", "Readings that the model keeps and does not believe.", "readings_set_aside")
+    family("band_widening", "gauge", "Factor by which the model's bands are widened, at least 1.", "widening")
     name = "holdcourse_request_seconds"
     lines += [f"# HELP {name} Time to answer, commit included.", f"# TYPE {name} histogram"]
     seen = {row["id"] for row in rows}

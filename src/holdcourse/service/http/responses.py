@@ -91,7 +91,7 @@ class Alarm(Answer):
     """Something that somebody should look at."""
 
     at: At
-    kind: Literal["stale", "silent", "clock", "calibration", "sensor"]
+    kind: Literal["stale", "silent", "clock", "calibration", "sensor", "reading"]
     message: str
     cleared_at: At | None
 
@@ -152,6 +152,29 @@ class UnitsAnswer(Answer):
     measurement: str
 
 
+class Promise(Answer):
+    """How the promise against the baseline stands, in units of what is measured; all by the model's estimates."""
+
+    at_most: float = Field(description="Share of the baseline's bill by which it may be exceeded.")
+    budget: float | None = Field(description="What may be spent in advance besides; null: the share of some rounds.")
+    baseline: int | None = Field(description="The action that the baseline keeps to; null: where it began, or a rule.")
+    saved: float = Field(description="Against the baseline, movement included; negative where more was spent.")
+    doubt: float = Field(description="By how much that may be wrong.")
+    allowed: float = Field(description="What may be spent more than the baseline would.")
+    left: float = Field(description="What is left to be risked: saved, less the doubt, and allowed.")
+    baseline_bill: float = Field(description="What the baseline would have cost so far.")
+
+
+class Calibration(Answer):
+    """How the model stands to what it was told."""
+
+    widening: float = Field(
+        description="By this factor its bands are wider than it would make them by itself, because readings fell "
+        "outside more often than they should; 1: they did not."
+    )
+    set_aside: int = Field(description="Readings that are kept and not believed.")
+
+
 class State(Answer):
     """Everything about a controller at this moment."""
 
@@ -184,6 +207,8 @@ class State(Answer):
     against_staying: Estimated
     against_fixed: Estimated
     rounds_told: int
+    promise: Promise | None = Field(description="Null: the policy has made none.")
+    calibration: Calibration | None = Field(description="Null: the policy believes all it is told, or learns nothing.")
 
 
 class Summary(Answer):
@@ -241,11 +266,17 @@ class Row(Answer):
     applied_value: Value | None
     measurement: float | None = Field(description="What was measured; null also where that was taken back.")
     retracted: Retracted | None = Field(description="What was measured and taken back; null: nothing was.")
+    weight: float | None = Field(
+        description="What the model makes of the measurement: 1, less where it was far off, 0 where it is set aside; "
+        "null where there is none."
+    )
     expected_cost: float | None
     expected_measurement: float | None
     limited_by: Limited
     forced: Forced
-    service: float | None
+    service: float | None = Field(
+        description="Of a measurement that is set aside, what the model expects in its place."
+    )
     movement: float | None
     cumulative_service: float | None = Field(
         description="Sum of the service costs up to here, without what was taken back since; null also where that was "

@@ -11,7 +11,7 @@ import { explanation } from "./explain.js";
 import { Feed } from "./feed.js";
 import { fieldChart } from "./field_chart.js";
 import { instruct, instructionPanel } from "./instruction.js";
-import { ABOUT_GAINS, alarmList, alarmStrip, facts, tiles } from "./panels.js";
+import { ABOUT_GAINS, alarmList, alarmStrip, facts, promise, tiles } from "./panels.js";
 import { pendingPanel } from "./pending.js";
 import { recordPanel } from "./record.js";
 import { keyOf } from "./rows.js";
@@ -35,6 +35,7 @@ export function controllerView(main, id) {
     instruction: instructionPanel(),
     controls: controls(() => feed.refresh()),
     tiles: tiles(),
+    promise: promise(),
     field: fieldChart({ pick: (k) => pick(keyOf(shown()[k])) }),
     costs: costChart(),
     why: explanation(id, {
@@ -105,6 +106,7 @@ export function controllerView(main, id) {
     parts.instruction.update({ state, rows });
     parts.controls.update(state);
     parts.tiles.update(state);
+    parts.promise.update(state);
     parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state });
     say(paid, state.maximise ? "Made and paid so far" : "Paid so far");
     parts.costs.update({ rows: shown(), state });
@@ -126,6 +128,7 @@ export function controllerView(main, id) {
     parts.strip.node,
     h("div", { class: "command" }, parts.instruction.node, parts.controls.node),
     parts.tiles.node,
+    parts.promise.node,
     h(
       "section",
       { "aria-labelledby": "did" },

@@ -18,14 +18,19 @@ function order(row) {
   return row.limited_by && h("span", { class: "small", title: `Kept back by ${limitOf(row.limited_by)}.` }, " limited");
 }
 
-/** What was measured; struck out, with the reason, where it was taken back. */
+/** What was measured; struck out, with the reason, where it was taken back, and marked where the model does not believe it. */
 function reading(row, decimals) {
   const { retracted } = row;
   if (retracted) {
     const who = `Taken back by ${authorOf(retracted.by)}, ${localTime(retracted.at)}.`;
     return [h("s", {}, number(retracted.measurement)), h("span", { class: "small taken-back", title: who }, `taken back: ${retracted.reason}`)];
   }
-  return row.measurement === null ? h("i", {}, row.told_at ? "skipped" : "awaited") : number(row.measurement, decimals);
+  if (row.measurement === null) return h("i", {}, row.told_at ? "skipped" : "awaited");
+  if (row.weight === 0) {
+    const why = "The model cannot explain it: it is not learned and counts in no sum. Take it back if it was wrong.";
+    return [number(row.measurement), h("span", { class: "small taken-back", title: why }, "set aside")];
+  }
+  return number(row.measurement, decimals);
 }
 
 export function decisionTable({ pick, earlier, takeBack }) {
@@ -86,7 +91,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
   function draw() {
     const { rows, state } = data;
     const recent = rows.slice(-shown).reverse();
-    const decimals = decimalsFor(recent.flatMap((row) => [row.expected_cost, row.measurement]).filter((v) => v !== null));
+    const decimals = decimalsFor(recent.flatMap((row) => [row.expected_cost, row.weight === 0 ? null : row.measurement]).filter((v) => v !== null));
     drawHead(state.units);
     caption.textContent = rows.length ? `Round ${recent.at(-1).round} to ${recent[0].round}; choose one to see why.` : "No decision yet.";
     const nodes = recent.map((row) => {

@@ -1,7 +1,7 @@
 // The smaller boxes of a controller's view: what it earned, its alarms, its limits, what it is.
 
 import { agoOf, symbol, timeOf } from "./badges.js";
-import { drawn, h } from "./dom.js";
+import { drawn, h, s } from "./dom.js";
 import { decimalsFor, lasting, number, plural, setting, signed, withUnit, worth } from "./words.js";
 
 const MOST_ALARMS = 20; // newest
@@ -15,7 +15,7 @@ export const tone = (gain) => (gain > 0 ? "good" : gain < 0 ? "bad" : "");
 export const ABOUT_GAINS =
   "Gains against staying (at the start for ever) and against fixed (at the best single setting of the history) are estimated: " +
   "what was measured, and the difference that the learned model expected between the two settings in that round. " +
-  "They are as good as the model, and not a measurement.";
+  "They are as good as the model, and not a measurement. What the promise counts as saved is estimated anew as the model learns, so the two differ.";
 
 export function tiles() {
   const node = h("dl", { class: "tiles" });
@@ -35,6 +35,49 @@ export function tiles() {
     update: ({ units, maximise, against_staying, against_fixed, service, movement, rounds_told }) =>
       draw({ units, maximise, against_staying, against_fixed, service, movement, rounds_told }),
   };
+}
+
+const percent = (part) => `${Number((100 * part).toPrecision(3))}\u00a0%`;
+
+/** How much of the allowance is left, in words; it may be used up, or not touched. */
+function allowance({ allowed, left }, of) {
+  if (left <= 0) return "The allowance is used up: it keeps to the baseline until it has saved more.";
+  if (left >= allowed) return `All of the allowance of ${of(allowed)} is left.`;
+  return `${number(left, decimalsFor([allowed]))} of ${of(allowed)} of the allowance are left.`;
+}
+
+/** The promise, how it stands, and how far the model's word can be taken. */
+export function promise() {
+  const node = h("div", { class: "promise" });
+  const draw = drawn(node, ({ promise: stands, calibration, actions, units }) => {
+    const of = (v) => withUnit(number(v, decimalsFor([v])), units?.measurement);
+    const lines = [];
+    if (stands) {
+      const staying = stands.baseline === null ? "staying" : `${setting(actions[stands.baseline], units?.action)} for ever`;
+      const advance = stands.budget === null ? "" : `, and ${of(stands.budget)} in advance`;
+      const { saved, doubt } = stands;
+      const digits = decimalsFor([saved, doubt]);
+      const about = withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, units?.measurement);
+      const so = `${saved < 0 ? "Spent" : "Saved"} ${about} ${saved < 0 ? "more" : "so far"}; `;
+      const rest = allowance(stands, of);
+      const share = stands.allowed > 0 ? Math.min(Math.max(stands.left / stands.allowed, 0), 1) : 0;
+      const gauge = s(
+        "svg",
+        { class: "gauge", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": `${percent(Number(share.toFixed(2)))} of the allowance is left` },
+        s("rect", { class: "whole", width: 100, height: 10 }),
+        s("rect", { class: share > 0.1 ? "left" : "low", width: 100 * share, height: 10 }),
+      );
+      lines.push(h("p", {}, h("b", {}, "Promise:"), ` at most ${percent(stands.at_most)} above ${staying}${advance}. `, so, rest[0].toLowerCase() + rest.slice(1)), gauge);
+    }
+    if (calibration?.widening > 1.05) {
+      lines.push(h("p", { class: "small" }, `The model's bands are widened by ${calibration.widening.toFixed(1)}, because readings fell outside more often than they should.`));
+    }
+    if (calibration?.set_aside) {
+      lines.push(h("p", { class: "small" }, `${plural(calibration.set_aside, "reading")} set aside as wrong: not learned, and in no sum.`));
+    }
+    return lines;
+  });
+  return { node, update: ({ promise: stands, calibration, actions, units }) => draw({ promise: stands, calibration, actions, units }) };
 }
 
 const words = ({ kind, message }) => [h("b", {}, `${kind.replaceAll("_", " ")}:`), ` ${message} `];

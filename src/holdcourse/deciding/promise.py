@@ -1,0 +1,402 @@
+"""A promise against a baseline: a rule is followed as far as what it may lose has been saved, or is allowed for.
+
+The baseline is what would happen without us: staying, another fixed action, or any policy such as the operators' own
+rule. Both rules decide side by side, and an account compares them.
+
+=========  ==================================================================================  ========
+symbol     meaning
+=========  ==================================================================================  ========
+E, S       what an action costs in a context by the model, and how far below that the bound lies
+x, b       what is played in a round, and what the baseline would play
+saved      sum over rounds of E(b) - E(x), less the movement beyond the baseline's
+doubt      by how much `saved` may be wrong
+allowed    half of `at_most` times the baseline's bill (the other half is kept for what the model does not see); at the
+           beginning that of some rounds more, which are paid in advance
+=========  ==================================================================================  ========
+
+**By what is known now.** A round's E are asked again after it was measured: E(x) is then close to what was measured,
+and E(b) is as well known as the baseline was measured in such contexts. Doubts about rounds in alike contexts err
+together, others partly so.
+
+**What may be played.** An action, if saved - doubt + allowed still covers what it may cost more than the baseline, at
+the upper bound of the difference, the way there, and the way back to the baseline. The action at hand without all that,
+if it is better than the baseline even at its upper bound. And the baseline itself. Where the rule wants something else,
+the action of least expected cost is played among those that may be; ways count as if the rule stayed for some rounds.
+
+What is promised holds with the confidence of the bounds (see `holdcourse.learning.posteriors.fitted` for how they are
+calibrated), and as far as the model's kernel can follow the plant. Measured overspending is in docs/plants.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.archive import prefixed, under
+from holdcourse.checks import is_finite
+from holdcourse.deciding.hedge import Panel, expert_view
+from holdcourse.deciding.planning.beliefs import Closeness, alikeness
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.learning.costs import ExpertCosts, OptimisticCosts
+from holdcourse.learning.history import check_context
+from holdcourse.movement.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+
+SPENT = 0.5  # of the share: the rest is kept for what the model does not see
+ADVANCE_START, ADVANCE_PACE, ADVANCE_MOST = 300.0, 4.0, 1000.0  # rounds paid in advance, growing by the round
+PERSISTENCE = 8.0  # rounds over which a way is counted where the rule's own wish is too dear
+OPEN_ROUNDS = 128  # newest rounds away from the baseline whose costs are asked again
+ASKED = 4  # of them, each round, those asked longest ago
+TOGETHER = 0.2  # correlation of doubts about rounds in unlike contexts
+SEED_STEP = 0x5851F42D4C957F2D  # the baseline draws from a stream of its own
+
+
+def promised(
+    policy: Policy,
+    baseline: Policy,
+    at_most: float,
+    *,
+    budget: float | None = None,
+    closeness: Closeness | None = None,
+    asks_again: bool = True,
+    max_step: float | None = None,
+) -> tuple[PromisedMaker, Panel]:
+    """The rule and the cost model of a policy that is followed under a promise; see the module's docstring.
+
+    Parameters
+    ----------
+    policy, baseline
+        What is followed, and what would happen without it. The policy's model judges both.
+    at_most
+        Share of the baseline's bill by which it may be exceeded.
+    budget
+        What may be spent in advance, in the unit of costs; by default the share of the baseline's bill of 300 rounds at
+        once, growing to that of 1,000.
+    closeness
+        How alike contexts are.
+    asks_again
+        Whether the model can be asked about rounds that have passed; one of a process in time cannot.
+    max_step
+        The policy's largest step, which the way back to the baseline respects too.
+    """
+    if not (is_finite(at_most) and at_most >= 0):
+        raise InvalidInput(f"at_most must be a share such as 0.02, or None for no promise, got {plain(at_most)!r}")
+    if budget is not None and not (is_finite(budget) and budget >= 0):
+        raise InvalidInput(f"budget must be 0 or more, in the unit of costs, or None, got {plain(budget)!r}")
+    if baseline.problem.fingerprint != policy.problem.fingerprint:
+        raise InvalidInput(
+            f"the baseline {baseline.name} is about another problem than {policy.name}; make both for the same one"
+        )
+    if baseline.costs.needs_costs:
+        raise InvalidInput(f"the baseline {baseline.name} must be shown the true costs; give one that needs none")
+    advance = None if budget is None else float(budget)
+    maker = PromisedMaker(policy, baseline, float(at_most), advance, closeness, asks_again, max_step)
+    return maker, Panel([policy.costs, baseline.costs])
+
+
+@dataclass(frozen=True, eq=False)
+class PromisedMaker:
+    """Makes the rule of a run from the run's seed."""
+
+    policy: Policy
+    baseline: Policy
+    at_most: float
+    budget: float | None = None
+    closeness: Closeness | None = None
+    asks_again: bool = True
+    max_step: float | None = None
+
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """The cost model must know the policy's and the baseline's own."""
+        return (ExpertCosts, OptimisticCosts)
+
+    def rule_for(self, seed: int) -> Promised:
+        """Return the rule of the run with this seed."""
+        return Promised(
+            self.policy.problem,
+            self.policy.rule_for(seed),
+            self.baseline.rule_for(_other_seed(seed)),
+            self.at_most,
+            self.budget,
+            self.closeness or Closeness(),
+            self.asks_again,
+            self.max_step,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Say what it makes, in JSON values."""
+        rules = {"policy": self.policy.rule.describe(), "baseline": self.baseline.rule.describe()}
+        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, **rules}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How a promise stands, in the unit of costs.
+
+    Attributes
+    ----------
+    saved
+        Against the baseline, movement included, as the model estimates it now; negative where more was spent.
+    doubt
+        By how much that may be wrong.
+    allowed
+        What may be spent more than the baseline would.
+    baseline_bill
+        What the baseline would have cost so far.
+    """
+
+    saved: float
+    doubt: float
+    allowed: float
+    baseline_bill: float
+
+    @property
+    def left(self) -> float:
+        """What is left to be risked."""
+        return self.saved - self.doubt + self.allowed
+
+    def __str__(self) -> str:
+        what = f"saved {self.saved:.3g}" if self.saved >= 0 else f"spent {-self.saved:.3g} more"
+        return f"against the baseline {what} +- {self.doubt:.2g}; {self.allowed:.3g} more may be spent"
+
+
+@dataclass(frozen=True, eq=False)
+class Promised:
+    """Follows a rule under a promise against another one, the baseline.
+
+    The cost model is `ExpertCosts`: the first expert is the rule, the second the baseline.
+    """
+
+    problem: Problem
+    followed: Rule
+    baseline: Rule
+    at_most: float
+    budget: float | None = None
+    closeness: Closeness = Closeness()  # noqa: RUF009 - frozen
+    asks_again: bool = True
+    max_step: float | None = None
+
+    @property
+    def asks(self) -> tuple[type, ...]:
+        """The cost model must know the rule's and the baseline's own."""
+        return (ExpertCosts, OptimisticCosts)
+
+    def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
+        """Start both rules at the action, with an empty account."""
+        states = self.followed.begin(action, seed, round), self.baseline.begin(action, _other_seed(seed), round)
+        return RuleState(int(action), round, seed, self._arrays(states, Account.empty()))
+
+    def resume(self, state: RuleState, action: int) -> RuleState:
+        """Go on elsewhere: somebody moved the machine, and would have moved it from the baseline's place too."""
+        followed, base = self._states(state)
+        states = resumed(self.followed, followed, action), replace(base, action=int(action))
+        account = Account.of(state.arrays).without_newest(state.round)
+        return replace(state, action=int(action), arrays=self._arrays(states, account))
+
+    def step(self, state: RuleState, view: View) -> Choice:
+        """Let both rules decide, and follow the first as far as the account allows."""
+        followed, base = self._states(state)
+        wish = self.followed.step(followed, expert_view(view, 0))
+        other = self.baseline.step(base, expert_view(view, 1))
+        if not isinstance(view.model, OptimisticCosts):
+            return self._chosen(state, wish, wish.action, other, Account.of(state.arrays), "")
+        context = check_context(view.context, None)
+        account = Account.of(state.arrays)
+        if self.asks_again:
+            account = account.asked_again(view.model, state.round)
+        expected, spread = _row(view.model, context)
+        n, b = self.problem.n, other.action
+        everywhere = np.arange(n)
+        ways = self.problem.move_costs(np.full(n, state.action), everywhere)
+        back = self.problem.move_costs(everywhere, np.full(n, b))
+        base_way = float(self.problem.move_costs(np.array([base.action]), np.array([b]))[0])
+        stands = account.stands(self.at_most, self.budget, self.closeness, (context, expected[b]))
+        upper = expected + _doubts(spread, b)
+        permitted = stands.left + base_way - (upper - expected[b]) - ways - back >= 0
+        permitted[state.action] |= upper[state.action] <= expected[b]
+        permitted[b] = True
+        permitted &= view.allowed
+        if self.max_step is not None:
+            within = view.allowed & (ways <= self.max_step)
+            permitted &= within
+            if within.any() and not permitted.any():  # the baseline is out of reach: a step towards it
+                permitted[np.argmin(np.where(within, back, np.inf))] = True
+        action, words = wish.action, ""
+        if permitted.any() and not permitted[action]:
+            action = int(np.argmin(np.where(permitted, expected + ways / PERSISTENCE, np.inf)))
+            words = f"The rule's own wish, {self.problem.value(wish.action)}, is too dear for the promise: {stands}."
+        account = account.with_round(
+            state.round,
+            context,
+            (action, b),
+            (float(expected[action] - expected[b]), float(_doubts(spread, b)[action])),
+            float(expected[b]),
+            float(ways[action]) - base_way,
+        )
+        return self._chosen(state, wish, action, other, account, words)
+
+    def stands(self, state: RuleState) -> Budget:
+        """How the promise stands after the newest round."""
+        return Account.of(state.arrays).stands(self.at_most, self.budget, self.closeness)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the rule is, in JSON values."""
+        rules = {"policy": self.followed.describe(), "baseline": self.baseline.describe()}
+        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, **rules}
+
+    def _chosen(
+        self, state: RuleState, wish: Choice, action: int, other: Choice, account: Account, words: str
+    ) -> Choice:
+        after, probabilities = wish.state, wish.probabilities
+        if action != wish.action:
+            after = replace(resumed(self.followed, wish.state, action), round=wish.state.round)
+            probabilities = np.zeros(self.problem.n)
+            probabilities[action] = 1.0
+        arrays = self._arrays((after, other.state), account)
+        said = " ".join(part for part in (words, wish.words) if part)
+        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, said)
+
+    def _states(self, state: RuleState) -> list[RuleState]:
+        seeds = state.seed, _other_seed(state.seed)
+        places = state.arrays["positions"]
+        return [RuleState(int(places[j]), state.round, seeds[j], under(f"{j}.", state.arrays)) for j in range(2)]
+
+    def _arrays(self, states: Sequence[RuleState], account: Account) -> dict[str, Array]:
+        arrays = {"positions": np.array([float(state.action) for state in states])}
+        for j, state in enumerate(states):
+            arrays |= prefixed(f"{j}.", state.arrays)
+        return arrays | prefixed("account.", account.arrays())
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What was played against what the baseline would have played.
+
+    Attributes
+    ----------
+    contexts
+        Of the newest rounds away from the baseline, (m, d).
+    rounds
+        Their number, action and baseline's action, and the round in which their costs were last asked; (m, 4).
+    costs
+        E(x) - E(b), and the doubt about that; (m, 2).
+    sums
+        Of older rounds away: E(x) - E(b), and the square of their doubt; movement beyond the baseline's; the
+        baseline's bill; how many rounds that was for; movement of the newest round alone; (6,).
+    """
+
+    contexts: Array
+    rounds: Array
+    costs: Array
+    sums: Array
+
+    @classmethod
+    def empty(cls) -> Account:
+        """Return the account before the first round."""
+        return cls(np.zeros((0, 0)), np.zeros((0, 4)), np.zeros((0, 2)), np.zeros(6))
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> Account:
+        """Read from a rule's state."""
+        own = under("account.", arrays)
+        return cls(own["contexts"], own["rounds"], own["costs"], own["sums"])
+
+    def arrays(self) -> dict[str, Array]:
+        """Give the arrays that a rule's state holds."""
+        return {"contexts": self.contexts, "rounds": self.rounds, "costs": self.costs, "sums": self.sums}
+
+    def asked_again(self, model: OptimisticCosts, round_number: int) -> Account:
+        """Ask anew what some of the rounds cost: those asked longest ago, and the newest, measured meanwhile."""
+        if not len(self.rounds):
+            return self
+        rows = np.unique(np.append(np.argsort(self.rounds[:, 3], kind="stable")[:ASKED], len(self.rounds) - 1))
+        rounds, costs = self.rounds.copy(), self.costs.copy()
+        for row in rows:
+            expected, spread = _row(model, self.contexts[row])
+            x, b = (int(action) for action in rounds[row, 1:3])
+            costs[row] = expected[x] - expected[b], _doubts(spread, b)[x]
+        rounds[rows, 3] = round_number
+        return replace(self, rounds=rounds, costs=costs)
+
+    def with_round(
+        self,
+        round_number: int,
+        context: Array,
+        actions: tuple[int, int],
+        costs: tuple[float, float],
+        bill: float,
+        movement: float,
+    ) -> Account:
+        """Return the account after one more round."""
+        sums = self.sums + np.array([0.0, 0.0, movement, bill, 1.0, 0.0])
+        sums[5] = movement
+        if actions[0] == actions[1]:
+            return replace(self, sums=sums)
+        full = len(self.rounds) >= OPEN_ROUNDS
+        keep = slice(1 if full else 0, None)
+        if full:  # the oldest is asked no more; its doubt goes with that of those like it
+            sums[0] += self.costs[0, 0]
+            sums[1] += self.costs[0, 1] ** 2 * (1.0 + TOGETHER * OPEN_ROUNDS)
+        row = np.array([[float(round_number), float(actions[0]), float(actions[1]), float(round_number)]])
+        contexts = np.vstack([self.contexts[keep], context]) if len(self.rounds) else context[None]
+        rounds, open_costs = np.vstack([self.rounds[keep], row]), np.vstack([self.costs[keep], costs])
+        return Account(contexts, rounds, open_costs, sums)
+
+    def without_newest(self, round_number: int) -> Account:
+        """Take back the round before `round_number`, in which somebody else decided."""
+        sums = self.sums.copy()
+        sums[[2, 5]] = sums[2] - sums[5], 0.0  # the way that was not gone
+        if not len(self.rounds) or self.rounds[-1, 0] != round_number - 1:
+            return replace(self, sums=sums)
+        return Account(self.contexts[:-1], self.rounds[:-1], self.costs[:-1], sums)
+
+    def stands(
+        self,
+        at_most: float,
+        budget: float | None,
+        closeness: Closeness,
+        now: tuple[Array, float] | None = None,
+    ) -> Budget:
+        """How the promise stands; `now`: context and baseline's cost of a round that is being decided."""
+        spent, old_doubt, movement, bill, rounds = self.sums[:5].tolist()
+        if now is not None:
+            bill, rounds = bill + now[1], rounds + 1.0
+        share = SPENT * at_most * abs(bill)
+        if budget is not None:
+            allowed = share + budget
+        else:
+            advance = min(ADVANCE_START + ADVANCE_PACE * rounds, ADVANCE_MOST)
+            allowed = share * max(1.0, advance / rounds) if rounds else 0.0
+        square = old_doubt
+        if len(self.rounds):
+            apart = closeness.distances(self.contexts, self.contexts, self.contexts)
+            alike = TOGETHER + (1.0 - TOGETHER) * alikeness(apart, 1.0)
+            square += float(self.costs[:, 1] @ alike @ self.costs[:, 1])
+            spent += float(self.costs[:, 0].sum())
+        return Budget(0.0 - spent - movement, float(np.sqrt(square)), allowed, bill)
+
+
+def _row(model: OptimisticCosts, context: Array) -> tuple[Array, Array]:
+    """Expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
+    expected = model.costs_at_optimism(context[None], 0.0)[0]
+    return expected, expected - model.costs_at_optimism(context[None], 1.0)[0]
+
+
+def _doubts(spread: Array, b: int) -> Array:
+    """How far the cost of each action less that of `b` may be off: what all actions share, at most the least, cancels.
+
+    It is counted once in place of twice.
+    """
+    return np.asarray(np.sqrt(np.maximum(spread**2 + spread[b] ** 2 - spread.min() ** 2, 0.0)))
+
+
+def _other_seed(seed: int) -> int:
+    return (seed + SEED_STEP) % 2**64

@@ -1,0 +1,637 @@
+"""A posterior that finds its own kernel, noise and prior mean, and is not fooled by a wrong reading.
+
+**Fits beside the rounds.** A fit begins at counts of readings that grow by half, in a thread, on all readings that are
+kept (on some of them where there are many). What it found is taken over a fixed number of readings later. So a run
+comes out the same however long a fit took, and one that was stopped goes on to the last bit. With few readings a fit
+takes milliseconds, and is made at once.
+
+**What the kernel is.** What is common to all actions in a context, plus what an action adds to that: operators who hold
+a setting for weeks have measured the first part, so that only the second is left to be explored.
+
+**What is learned of a reading.** It is compared with what was expected. Where the place is known, a reading that is off
+by more than `CLIPPED` deviations counts as if it were that far off, and one off by more than `REJECTED` is set aside:
+it is not learned, unless the next one at the same action is off to the same side. Where nothing is known yet only
+orders of magnitude are suspicious: the first reading beyond a cliff must count. Every fit looks again at all readings
+kept: those that the others cannot explain are set aside, and those that were clipped count in full where they are
+explained by now.
+
+**In which unit.** Costs that are positive and vary in proportion are learned as logarithms, where that makes the
+readings more likely. What is predicted is in the unit of the readings all the same.
+
+**How wide.** The deviations predicted are multiplied by what the readings have shown to be needed, 1 at least.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.archive import prefixed, require_arrays, under
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.fitting.search import Fit, Search, fit_from_json, fit_to_json
+from holdcourse.learning.history import History, check_context, check_measurement, require_squarable
+from holdcourse.learning.kernels import AnyKernel, Kernel
+from holdcourse.learning.posteriors.around import DelegatingPosterior
+from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean, Told, describe_mean
+from holdcourse.movement.problem import Problem
+from holdcourse.threads import one_thread
+
+Array: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+FIRST_FIT = 3  # readings; before, all actions look alike. One wrong reading among three is found out.
+FEWEST_NEW, FEWEST_AFTER_HISTORY = 2, 8  # readings between two fits, without and with a history
+LONGEST = 512  # readings between two fits
+AT_ONCE = 64  # readings up to which a fit is made within the tell
+LAG = 8  # readings after which a fit made in a thread is taken over
+CAPACITY = 4096  # readings kept
+FIT_POINTS = 200  # readings that a fit looks at
+EVALUATIONS = 25
+RESTARTS = 2  # of the first fit; every later one starts from the last alone
+WORTHWHILE = 1.1  # a fit is taken over when some parameter changes by this factor
+FEW_ASIDE, EVERY_ASIDE = 3, 16  # readings set aside that are usual: some, and one in so many
+FIRST_NOISE = 0.1  # until there is something to fit
+
+CLIPPED, REJECTED = 4.0, 12.0  # deviations; twice the first where little is known
+KNOWN = 0.25  # share of the prior variance: where less is left, the place was measured, or one like it
+LEFT_OUT, FEWEST_LEFT_OUT, MOST_LEFT_OUT = 5.0, 12, 0.2  # deviations; readings; share of them
+BULK_DEVIATION, BULK_FLOOR = 1.4826, 0.1  # of the median, as of a normal deviation; least that is believed
+BULK_MASKED = 0.5  # below, wrong readings have raised the noise for all
+MOST_AT_ACTION = 0.25  # share of the readings at one action
+PASSES = 3
+LEFT_OUT_GROUP = 400  # readings that are compared with each other
+ABSURD_DEVIATIONS, ABSURD_FACTOR = 25.0, 20.0  # median deviations off, and times the usual size
+LOG_GAIN = 3.0  # in log likelihood: by so much the other unit must be better
+LOG_RATIO, LOG_FEWEST = 2.0, 8  # of the largest and the smallest reading; readings
+LOG_LARGEST = 300.0  # exponents beyond have no meaning as costs
+LOWER_WIDTH = 1.25  # deviations at which the lower bound of a cost learned as logarithm is exact
+SCALE_FLOOR = 0.25  # of the usual size of a reading: costs are expected to vary by this, until it is known better
+REMEMBERED, FIRST_WEIGHT = 100.0, 10.0  # readings over which the widening looks back, and that it begins with
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """The readings kept, oldest first: what was told, what was learned of each, and which are set aside; all (t,)."""
+
+    actions: NDArray[np.int64]
+    contexts: Array
+    told: Array
+    learned: Array
+    aside: Flags
+
+    @classmethod
+    def none(cls) -> Readings:
+        """Return no readings."""
+        return cls(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], problem: Problem) -> Readings:
+        """Read what `arrays` gave."""
+        require_arrays(arrays, READINGS, "a fitted posterior")
+        readings = cls(*(np.array(arrays[name]) for name in READINGS))
+        History(readings.actions, readings.contexts, readings.told).check(problem, None)
+        if not len(readings.learned) == len(readings.aside) == len(readings):
+            raise InvalidInput("this state belongs to another problem, or is damaged")
+        return readings
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Give copies of all columns by name."""
+        return {name: getattr(self, name).copy() for name in READINGS}
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def dimension(self) -> int | None:
+        """How many numbers a context has; None before the first."""
+        return self.contexts.shape[1] if len(self) else None
+
+    def with_more(self, history: History, learned: Array, aside: Flags) -> Readings:
+        """Append readings."""
+        return Readings(
+            np.append(self.actions, history.actions),
+            np.vstack([self.contexts, history.contexts]) if len(self) else np.array(history.contexts),
+            np.append(self.told, history.measurements),
+            np.append(self.learned, learned),
+            np.append(self.aside, aside),
+        )
+
+    def rows(self, which: Any) -> Readings:
+        """Pick some of them."""
+        return Readings(*(getattr(self, name)[which] for name in READINGS))
+
+    def thinned(self) -> Readings:
+        """Keep at most `CAPACITY`: where there are more, every second one of the older half is given up."""
+        if len(self) <= CAPACITY:
+            return self
+        rows = np.arange(len(self))
+        return self.rows(rows[(rows >= len(self) // 2) | (rows % 2 == 0)])
+
+    def trusted(self) -> History:
+        """Give what is to be learned: all that is not set aside."""
+        keep = ~self.aside
+        return History(self.actions[keep], self.contexts[keep], self.learned[keep])
+
+
+READINGS = tuple(Readings.__dataclass_fields__)
+
+
+class Judgement(NamedTuple):
+    """What is learned of a reading, its weight, and the row of an earlier one, set aside, that it confirms."""
+
+    learned: float
+    weight: float
+    confirmed: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a fit found: parameters, whether of logarithms, and what it makes of the readings it was shown.
+
+    `inner` is the posterior that has learned the rest; None where so little has changed that the old one may stay.
+    """
+
+    fit: Fit
+    log: bool
+    readings: Readings
+    inner: Posterior | None
+
+
+class FittedPosterior(DelegatingPosterior):
+    """Fits kernel, noise and prior mean as readings come in. See `Posterior`.
+
+    Parameters
+    ----------
+    choose
+        Makes a posterior from a prior: the choice of method.
+    noise_std, prior_mean
+        Held fixed where given; then costs are not learned as logarithms.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        choose: Callable[[Prior], Posterior],
+        noise_std: float | None = None,
+        prior_mean: PriorMean | None = None,
+    ) -> None:
+        require_squarable(problem.actions, "actions")
+        self._problem, self._choose = problem, choose
+        self._noise_std, self._prior_mean = noise_std, prior_mean
+        self._fit: Fit | None = None
+        self._log = False
+        self._readings = Readings.none()
+        self._observations = 0
+        self._given = 0  # of these, how many came all at once
+        self._next = FIRST_FIT
+        self._compared = 0  # readings when both units were last compared
+        self._began = -1  # readings kept when the fit under way began; -1: there is none
+        self._since = 0  # readings told since then
+        self._surprise = (FIRST_WEIGHT, 1.0)  # weight, and mean square of the standardised residuals
+        self._job: Job | None = None
+        self._inner = choose(self._prior(None))
+        self._first_method = self._inner.describe()["method"]
+
+    # -- what it says --------------------------------------------------------------------------------------------------
+
+    @property
+    def fit(self) -> Fit | None:
+        """The fit in use, of logarithms where `log` says so; None before the first."""
+        return self._fit
+
+    @property
+    def log(self) -> bool:
+        """Whether the logarithm of the cost is learned."""
+        return self._log
+
+    @property
+    def prior(self) -> Prior:
+        """Kernel, noise and prior mean in use; of the logarithm where that is what is learned."""
+        return self._inner.prior
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of a reading's noise, in its own unit; of one of usual size where the noise is in proportion."""
+        noise = self._inner.prior.noise_variance
+        return noise * float(np.median(self._readings.trusted().measurements)) ** 2 if self._log else noise
+
+    @property
+    def widening(self) -> float:
+        """Factor on the deviations that the readings have shown to be needed, at least 1."""
+        return max(1.0, math.sqrt(self._surprise[1]))
+
+    def doubted(self) -> frozenset[Told]:
+        """Of the readings kept, those that are not believed: action, context and what was told."""
+        rows = self._readings.rows(self._readings.aside)
+        return frozenset(
+            zip(rows.actions.tolist(), map(tuple, rows.contexts.tolist()), rows.told.tolist(), strict=True)
+        )
+
+    @property
+    def reason(self) -> str:
+        """Why it computes in that way."""
+        return f"{self._inner.reason}; kernel fitted to {self._fit.points_used if self._fit else 0} measurements"
+
+    @property
+    def observations(self) -> int:
+        """How many measurements have been told."""
+        return self._observations
+
+    def predict(self, context: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
+        return self._in_unit(*self._inner.predict(context))
+
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        return self._in_unit(*self._inner.predict_at(contexts))
+
+    def _in_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        """Turn what the posterior inside predicts into costs.
+
+        A cost whose logarithm is normal is skewed. Its deviation is given such that `LOWER_WIDTH` of it below the mean
+        lies the true bound, which is the one that decisions look at; noise in proportion raises the mean.
+        """
+        std = self.widening * std
+        if not self._log:
+            return mean, std
+        middle = np.exp(np.minimum(mean + 0.5 * self._inner.prior.noise_variance, LOG_LARGEST))
+        expected = middle * np.exp(np.minimum(0.5 * std**2, 1.0))
+        return expected, (expected - middle * np.exp(-LOWER_WIDTH * std)) / LOWER_WIDTH
+
+    # -- what it learns ------------------------------------------------------------------------------------------------
+
+    def condition(self, action: int, context: Any, y: float) -> Self:
+        """Learn one measurement, as far as it can be believed, and fit again when it is time; returns itself."""
+        self.weigh(action, context, y)
+        return self
+
+    def weigh(self, action: int, context: Any, y: float) -> float:
+        """Learn one measurement; returns its weight: 1, less where it is far off, 0 where it is set aside."""
+        self._problem.check_action(action)
+        vector, y = check_context(context, self._readings.dimension), check_measurement(y)
+        require_squarable(vector, "contexts")
+        require_squarable(y, "measurements")
+        one = History([action], vector[None], [y])
+        if self._fit is None:
+            self._keep(one, np.array([y]), np.array([False]))
+            if int((~_absurd(self._readings.told)).sum()) >= self._next:
+                self._take_over(self._search(self._readings, self._fit, self._log, self._compares()))
+            return 1.0 - float(self._readings.aside[-1])
+        judged = self._judged(int(action), vector, y)
+        if judged.confirmed is not None:
+            self._believe(judged.confirmed)
+        if judged.weight > 0:
+            self._learn(History([action], vector[None], [judged.learned]))
+        self._keep(one, np.array([judged.learned]), np.array([judged.weight == 0.0]))
+        if judged.confirmed is not None:  # a surprise that lasts: the kernel no longer fits
+            self._next = min(self._next, self._counted())
+        self._go_on()
+        return judged.weight
+
+    def condition_on(self, history: History) -> Self:
+        """Learn many measurements; fits once, at the end."""
+        history.check(self._problem, self._readings.dimension)
+        require_squarable(history.measurements, "measurements")
+        require_squarable(history.contexts, "contexts")
+        if not len(history):
+            return self
+        self._keep(history, history.measurements, np.zeros(len(history), dtype=np.bool_))
+        self._readings = self._readings.thinned()
+        self._given += len(history)
+        if self._observations >= FIRST_FIT:
+            self._take_over(self._search(self._readings, self._fit, self._log, self._compares()))
+        return self
+
+    def _keep(self, history: History, learned: Array, aside: Flags) -> None:
+        self._readings = self._readings.with_more(history, learned, aside)
+        self._observations += len(history)
+
+    def _learn(self, history: History) -> None:
+        """Pass readings on to the posterior inside, in its unit."""
+        history = _logarithms(history) if self._log else history
+        if len(history) == 1:
+            self._inner.condition(int(history.actions[0]), history.contexts[0], float(history.measurements[0]))
+        elif len(history):
+            self._inner.condition_on(history)
+
+    def _judged(self, action: int, context: Array, y: float) -> Judgement:
+        """Compare a reading with what was expected of it, and take note of how far off it was."""
+        mean, std = self._inner.predict(context)
+        expected, left = float(mean[action]), float(std[action]) ** 2
+        spread = self.widening * math.sqrt(left + self._inner.prior.noise_variance)
+        off = (self._scaled(y) - expected) / spread
+        known = left < KNOWN * float(self._inner.prior.variances(context[None])[0, action])
+        clipped = CLIPPED if known else 2 * CLIPPED
+        before, weight = self._surprise, min(self._surprise[0] + 1.0, REMEMBERED)
+        self._surprise = weight, self._surprise[1] + (min(abs(off), CLIPPED) ** 2 - self._surprise[1]) / weight
+        if abs(off) <= clipped:
+            return Judgement(y, 1.0)
+        absurd = not math.isfinite(off) or self._absurd(y)
+        confirmed = None if absurd else self._doubted_before(action, expected, off > 0)
+        if confirmed is not None:
+            return Judgement(y, 1.0, confirmed)
+        if absurd or (known and abs(off) > REJECTED):
+            self._surprise = before  # what is not believed does not widen the bands
+            return Judgement(y, 0.0)
+        edge = expected + math.copysign(clipped * spread, off)
+        return Judgement(math.exp(edge) if self._log else edge, clipped / abs(off))
+
+    def _scaled(self, y: float) -> float:
+        """A reading in the unit of the posterior inside."""
+        return y if not self._log else math.log(y) if y > 0 else -math.inf
+
+    def _doubted_before(self, action: int, expected: float, above: bool) -> int | None:
+        """The row of the last reading at this action, if that was not believed and was off to the same side."""
+        before = np.flatnonzero(self._readings.actions == action)
+        if not len(before):
+            return None
+        last = int(before[-1])
+        told = float(self._readings.told[last])
+        doubted = bool(self._readings.aside[last]) or self._readings.learned[last] != told
+        if not doubted or (self._scaled(told) > expected) != above or self._absurd(told):
+            return None
+        return last
+
+    def _believe(self, row: int) -> None:
+        """Learn after all what was told in a row that was not believed."""
+        self._readings.learned[row] = self._readings.told[row]
+        if self._readings.aside[row]:  # kept once more: a fit under way was shown it as set aside
+            earlier = self._readings.rows([row])
+            again = History(earlier.actions, earlier.contexts, earlier.told)
+            self._learn(again)
+            self._readings = self._readings.with_more(again, earlier.told, np.array([False]))
+
+    def _absurd(self, y: float) -> bool:
+        return bool(_absurd(np.append(self._readings.trusted().measurements, y))[-1])
+
+    # -- fits ----------------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Begin a fit, or take over what one has found, where it is time for that."""
+        if self._job is not None:
+            self._since += 1
+            if self._since >= LAG:
+                self._take_over(self._job.result())
+        elif self._counted() >= self._next:
+            self._readings = self._readings.thinned()
+            if self._observations <= AT_ONCE:
+                self._take_over(self._search(self._readings, self._fit, self._log, self._compares()))
+            else:
+                self._began, self._since = len(self._readings), 0
+                self._job = self._begun()
+
+    def _counted(self) -> int:
+        """Readings by which fits are made: a few that are set aside change nothing, many are looked at again."""
+        few = FEW_ASIDE + self._observations // EVERY_ASIDE
+        return self._observations - min(int(self._readings.aside.sum()), few)
+
+    def _begun(self) -> Job:
+        """Begin the fit of the readings that were kept when it was time for it."""
+        readings = self._readings.rows(slice(self._began))
+        return Job(partial(self._search, readings, self._fit, self._log, self._compares()))
+
+    def _compares(self) -> bool:
+        """Whether the unit is to be chosen again: with twice as many readings as last time."""
+        return self._observations - self._since >= 2 * self._compared
+
+    @one_thread()
+    def _search(self, readings: Readings, last: Fit | None, was_log: bool, compare: bool) -> Found:
+        """Fit to readings, and learn them under the fit. Changes nothing: it may run in a thread."""
+        aside = readings.aside | _absurd(readings.told)
+        negative = readings.told <= 0
+        if was_log and (aside & negative).sum() > 1:  # costs of both signs, after all
+            aside &= ~negative
+        shown = readings if aside.all() else replace(readings, aside=aside)
+        fit, log, judged = self._fitted(shown, last, was_log, compare)
+        same = (judged.aside == readings.aside).all() and (judged.learned == readings.learned).all()
+        if last is not None and log == was_log and same and not _worthwhile(last, fit):
+            return Found(fit, log, judged, None)
+        history = judged.trusted()
+        inner = self._choose(self._prior(fit))
+        inner.condition_on(_logarithms(history) if log else history)
+        return Found(fit, log, judged, inner)
+
+    def _fitted(self, readings: Readings, last: Fit | None, was_log: bool, compare: bool) -> tuple[Fit, bool, Readings]:
+        """Fit in the unit that makes the readings more likely, then once more without those that nothing explains."""
+        history = readings.trusted()
+        y = history.measurements
+        log = self._may_be_logarithms(y) and (was_log or compare)
+        scaled = _logarithms(history) if log else history
+        usual = float(np.median(np.abs(y)))
+        fit = self._one_fit(scaled, last if log == was_log else None, SCALE_FLOOR * (1.0 if log else usual))
+        if log and compare:
+            plain = self._one_fit(history, None if was_log else last, SCALE_FLOOR * usual)
+            # Per reading, as fits may look at different ones; less what the change of unit does to a density.
+            gain = fit.log_marginal_likelihood / fit.points_used - float(scaled.measurements.mean())
+            gain -= plain.log_marginal_likelihood / plain.points_used
+            if gain * min(len(y), FIT_POINTS) < (-LOG_GAIN if was_log else LOG_GAIN):
+                fit, log, scaled = plain, False, history
+        for _ in range(PASSES):
+            judged = self._judged_again(readings, scaled, fit, log)
+            if judged is readings:
+                break
+            readings, kept = judged, judged.trusted()
+            scaled = _logarithms(kept) if log else kept
+            fit = self._one_fit(scaled, fit, SCALE_FLOOR * (1.0 if log else usual))
+        return fit, log, readings
+
+    def _may_be_logarithms(self, y: Array) -> bool:
+        if self._noise_std is not None or self._prior_mean is not None or len(y) < LOG_FEWEST:
+            return False
+        return bool(y.min() > 0 and y.max() > LOG_RATIO * y.min())
+
+    def _one_fit(self, history: History, last: Fit | None, floor: float) -> Fit:
+        restarts = RESTARTS if last is None else 0
+        search = Search(
+            self._problem,
+            None,
+            self._noise_std,
+            self._prior_mean,
+            restarts,
+            0,
+            FIT_POINTS,
+            EVALUATIONS,
+            common=True,
+            floor=floor,
+        )
+        return search.run(history, last)[0]
+
+    def _judged_again(self, readings: Readings, history: History, fit: Fit, log: bool) -> Readings:
+        """Set readings aside that are far from what the others make of them, at places that the others know.
+
+        Those that were clipped count in full where the others explain them. `history`: what is learned, in the fit's
+        unit.
+        """
+        t = len(history)
+        if t < FEWEST_LEFT_OUT or not isinstance(fit.prior_mean, float):
+            return readings
+        trusted = np.flatnonzero(~readings.aside)
+        told = readings.told[trusted]
+        clipped = (told != readings.learned[trusted]) & ((told > 0) | (not log))
+        in_unit = np.log(told, out=np.zeros(t), where=told > 0) if log else told
+        wrong, explained = np.zeros(t, dtype=np.bool_), np.zeros(t, dtype=np.bool_)
+        usual = BULK_DEVIATION * float(np.median(np.abs(history.measurements - np.median(history.measurements))))
+        groups = -(-t // LEFT_OUT_GROUP)
+        for first in range(groups):  # every so many-th reading: all groups are spread over the whole time
+            rows = np.arange(first, t, groups)
+            cov = fit.kernel.covariance(self._problem, history.actions[rows], history.contexts[rows])
+            own = np.diag(cov).copy()
+            noise = max(fit.noise_std**2, 1e-8 * float(own.mean()))
+            inverse = np.linalg.inv(cov + noise * np.eye(len(rows)))
+            spread = 1.0 / np.diag(inverse)  # variance of each reading, given the others
+            rest = (inverse @ (history.measurements[rows] - fit.prior_mean)) * spread  # what is left unexplained
+            off = np.abs(rest) / np.sqrt(spread)
+            # Wrong readings raise the noise behind which they hide; the bulk of the others is what they are far from.
+            bulk = min(1.0, max(BULK_DEVIATION * float(np.median(off)), BULK_FLOOR))
+            known = spread - noise < KNOWN * own
+            gross = np.abs(rest) > usual
+            wrong[rows] = known & (off > LEFT_OUT)
+            wrong[rows] |= gross & (off > LEFT_OUT * bulk) & (known | (bulk < BULK_MASKED))
+            in_full = np.abs(in_unit[rows] - (history.measurements[rows] - rest)) <= CLIPPED * np.sqrt(spread)
+            explained[rows] = clipped[rows] & known & in_full
+        for action in np.unique(history.actions[wrong]):  # several of the few at one action: that is what it costs
+            there = np.flatnonzero(history.actions == action)
+            if wrong[there].sum() > 1 and wrong[there].mean() > MOST_AT_ACTION:
+                wrong[there] = False
+            elif wrong[there[-2:]].sum() > 1:  # nor is what has changed for good: the newest agree
+                wrong[there[np.flatnonzero(np.append(True, ~wrong[there]))[-1] :]] = False
+        if wrong.mean() >= MOST_LEFT_OUT:
+            wrong[:] = False
+        if not (wrong.any() or explained.any()):
+            return readings
+        aside, learned = readings.aside.copy(), readings.learned.copy()
+        aside[trusted[wrong & ~explained]] = True
+        learned[trusted[explained]] = told[explained]
+        return replace(readings, aside=aside, learned=learned)
+
+    def _take_over(self, found: Found) -> None:
+        """Go on with what a fit found, and with what was told since it began."""
+        shown = len(found.readings)
+        self._readings.aside[:shown] = found.readings.aside
+        self._readings.learned[:shown] = found.readings.learned
+        if self._compares():
+            self._compared = self._observations - self._since
+        self._began, self._since, self._job = -1, 0, None
+        fewest = FEWEST_AFTER_HISTORY if self._given else FEWEST_NEW
+        counted = self._counted()
+        self._next = counted + min(max((counted - self._given) // 2, fewest), LONGEST)
+        if found.inner is None:
+            return
+        self._fit, self._log, self._inner = found.fit, found.log, found.inner
+        since = self._readings.rows(slice(shown, None))
+        if self._log:
+            since = replace(since, aside=since.aside | (since.learned <= 0))
+        self._learn(since.trusted())
+
+    def _prior(self, fit: Fit | None) -> Prior:
+        if fit is not None:
+            return Prior(self._problem, fit.kernel, fit.noise_std, fit.prior_mean)
+        noise_std = FIRST_NOISE if self._noise_std is None else self._noise_std
+        mean = 0.0 if self._prior_mean is None else self._prior_mean
+        return Prior(self._problem, _first_kernel(self._problem), noise_std, mean)
+
+    # -- what it is ----------------------------------------------------------------------------------------------------
+
+    def copy(self) -> FittedPosterior:
+        """Make an independent twin."""
+        twin = FittedPosterior(self._problem, self._choose, self._noise_std, self._prior_mean)
+        return twin.restore(self.state())
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything learned, as arrays. A fit under way is begun again from them."""
+        counts = [self._observations, self._given, self._next, self._compared, self._began, self._since, self._log]
+        return self._readings.arrays() | {
+            "counts": np.array(counts, dtype=np.int64),
+            "surprise": np.array(self._surprise),
+            "fit": np.frombuffer(fit_to_json(self._fit).encode(), dtype=np.uint8),
+            **prefixed("inner.", self._inner.state()),
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
+        require_arrays(arrays, ("counts", "surprise", "fit"), "a fitted posterior")
+        readings = Readings.from_arrays(arrays, self._problem)
+        fit = fit_from_json(np.asarray(arrays["fit"], dtype=np.uint8).tobytes().decode(), self._prior_mean)
+        self._inner = self._choose(self._prior(fit)).restore(under("inner.", arrays))
+        self._readings, self._fit = readings, fit
+        self._observations, self._given, self._next, self._compared, self._began, self._since, log = (
+            int(count) for count in arrays["counts"]
+        )
+        self._log = bool(log)
+        self._surprise = float(arrays["surprise"][0]), float(arrays["surprise"][1])
+        self._job = self._begun() if self._began >= 0 else None
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """What it was made with, in JSON values."""
+        mean = None if self._prior_mean is None else describe_mean(self._prior_mean)
+        return {"kernel": "auto", "noise_std": self._noise_std, "prior_mean": mean, "inner": self._first_method}
+
+    def __repr__(self) -> str:
+        return f"FittedPosterior({self._fit!r}, now {self._inner!r})"
+
+
+class Job:
+    """A fit in a thread of its own; a program that ends waits for it."""
+
+    def __init__(self, search: Callable[[], Found]) -> None:
+        self._search = search
+        self._found: Found | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="holdcourse fit")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._found = self._search()
+        except Exception as error:
+            self._error = error
+
+    def result(self) -> Found:
+        """Wait for the fit, and give what it found."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._found is not None
+        return self._found
+
+
+def _logarithms(history: History) -> History:
+    return History(history.actions, history.contexts, np.log(history.measurements))
+
+
+def _absurd(y: Array) -> Flags:
+    """Which readings are off from the others by orders of magnitude, of costs or of their logarithms."""
+    usual = float(np.median(np.abs(y)))
+    far = _far(y, ABSURD_FACTOR * usual)
+    positive = y > 0
+    if positive.mean() > 0.5 and usual > 0:
+        far[positive] |= _far(np.log(y[positive]), math.log(ABSURD_FACTOR))
+    return far if far.mean() < 0.5 else np.zeros(len(y), dtype=np.bool_)
+
+
+def _far(values: Array, least: float) -> Flags:
+    off = np.abs(values - np.median(values))
+    return np.asarray(off > max(ABSURD_DEVIATIONS * float(np.median(off)), least))
+
+
+def _worthwhile(old: Fit, new: Fit) -> bool:
+    if old.parameters.keys() != new.parameters.keys():
+        return True
+    factors = [new.parameters[name] / old.parameters[name] for name in old.parameters if old.parameters[name] > 0]
+    return any(not 1 / WORTHWHILE < factor < WORTHWHILE for factor in factors)
+
+
+def _first_kernel(problem: Problem) -> AnyKernel:
+    """The kernel before the first fit: neighbours are alike, contexts make no difference yet."""
+    from sklearn.gaussian_process.kernels import RBF
+
+    extent = np.ptp(problem.actions, axis=0)
+    return Kernel(RBF(np.where(extent > 0, extent, 1.0) / 4))
