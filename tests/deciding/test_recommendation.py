@@ -105,7 +105,7 @@ def test_little_history_is_learned_and_the_kernel_goes_on_being_fitted():
     policy = recommended(LINE, past(ENOUGH_TO_FIT - 1))
     assert "kernel" not in policy.made_by[1]
     assert model_of(policy).posterior.observations == ENOUGH_TO_FIT - 1
-    assert "fitted as measurements come in" in policy.explanation
+    assert "fitted again as measurements come in" in policy.explanation
 
 
 def test_what_is_given_is_used():
@@ -183,7 +183,7 @@ def test_time_takes_no_forecast_and_says_so():
 
 def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
     words = recommended(LINE, past(60)).explanation
-    for part in ("60 past measurements", "fitted as measurements come in", "Nothing is promised about true"):
+    for part in ("60 past measurements", "fitted again as measurements come in", "Nothing is promised about true"):
         assert part in words
     assert "does not exceed that of staying where it begins by more than 0.02 of it." in words
     assert "exceed" not in recommended(LINE, past(60), at_most=None).explanation
