@@ -6,13 +6,12 @@ The peer that `benchmarks.learning` measures against.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
 
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.fitting.likelihood import (
@@ -20,6 +19,7 @@ from holdcourse.learning.fitting.likelihood import (
     MEAN_WIDTH,
     NOISE_FLOOR,
     PRIOR_WIDTH,
+    Factor,
     Parameter,
     kernel_with,
     parameters,
@@ -79,13 +79,13 @@ class DenseLikelihood:
         self._parts = []
         for part in kernel.parts:
             if isinstance(part.action, np.ndarray):
-                action = _Factor.constant(part.action, history.actions)
+                action = Factor.constant(part.action, history.actions)
             else:
-                action = _Factor.over(part.action_inputs(problem.actions[history.actions]))
+                action = Factor.over(part.action_inputs(problem.actions[history.actions]))
             if part.context is None:
-                context = _Factor.constant(np.ones((1, 1)), np.zeros(len(history), dtype=np.int64))
+                context = Factor.constant(np.ones((1, 1)), np.zeros(len(history), dtype=np.int64))
             else:
-                context = _Factor.over(part.context_inputs(history.contexts))
+                context = Factor.over(part.context_inputs(history.contexts))
             self._parts.append((action, context))
 
     def noise(self, theta: Array) -> float:
@@ -157,41 +157,3 @@ class DenseLikelihood:
         """A draw from the prior, within the bounds."""
         lower, upper = np.array(self.bounds).T
         return np.clip(self.centre + PRIOR_WIDTH * rng.standard_normal(len(self.centre)), lower, upper)
-
-
-class _Factor:
-    """One factor of a product kernel at the inputs of t measurements, of which u are distinct."""
-
-    def __init__(self, points: Array, which: Indices, matrix: Array | None) -> None:
-        self.points, self.which, self.matrix = points, which, matrix
-        size = (len(points), len(which))
-        self._incidence = csr_array((np.ones(len(which)), (which, np.arange(len(which)))), shape=size)
-
-    @classmethod
-    def over(cls, inputs: Array) -> _Factor:
-        """The factor of a scikit-learn kernel that sees these inputs, (t, d)."""
-        distinct, which = np.unique(inputs, axis=0, return_inverse=True)
-        return cls(distinct, which.reshape(-1), None)
-
-    @classmethod
-    def constant(cls, matrix: Array, rows: Indices) -> _Factor:
-        """The factor of a matrix that is not fitted, whose rows the measurements belong to, (t,)."""
-        distinct, which = np.unique(rows, return_inverse=True)
-        return cls(distinct[:, None].astype(np.float64), which.reshape(-1), matrix[np.ix_(distinct, distinct)])
-
-    def evaluate(self, kernel: Any) -> tuple[Array, Array]:
-        """Covariance (u, u) between the distinct inputs, and its derivatives (u, u, p)."""
-        if self.matrix is not None:
-            return self.matrix, np.zeros((*self.matrix.shape, 0))
-        values, slopes = kernel(self.points, eval_gradient=True)
-        return values, slopes
-
-    def spread(self, values: Array) -> Array:
-        """Spread a matrix over distinct inputs to one over measurements: (u, u) -> (t, t)."""
-        return values[np.ix_(self.which, self.which)]
-
-    def gather(self, values: Array) -> Array:
-        """Sums over measurements with equal inputs: (t, t) -> (u, u)."""
-        half = self._incidence @ values
-        gathered: Array = (self._incidence @ half.T).T
-        return gathered

@@ -22,7 +22,9 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     """From an empty namespace, in an empty folder; `tests/slow/test_pages.py` gives each page a process of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(hc.registry, "TABLE", dict(hc.registry.TABLE))  # a page may add to it
-    exec(compile(code_of(page), page.name, "exec"), {"__name__": "__main__"})
+    names = {"__name__": "__main__"}
+    exec(compile(code_of(page), page.name, "exec"), names)
+    assert len(names) > 2, "the page has no code that does anything"  # its own name, and what Python builds in
 
 
 def test_there_are_pages():

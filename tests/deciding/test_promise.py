@@ -320,17 +320,17 @@ def test_a_baseline_from_the_history_is_an_action_in_the_recipe():
     policy = known(costs, baseline="history")
     assert policy.made_by[1]["baseline"] == 1
     assert recipe.describe(policy)["options"]["baseline"] == 1
-    assert "does not exceed that of fixed at 0.25 by more than 0.02 of it." in policy.explanation
+    assert "does not exceed that of fixed at 0.25 by more than 2 %." in policy.explanation
     best = known(-costs, baseline="history", maximise=True).made_by[1]["baseline"]
     assert best == 1
 
 
 def test_words():
-    assert str(Budget(3.0, 0.5, 2.0, 100.0)) == "against the baseline saved 3 +- 0.5; 2 more may be spent"
-    assert str(Budget(-3.0, 0.5, 2.0, 100.0)) == "against the baseline spent 3 more +- 0.5; 2 more may be spent"
+    assert str(Budget(3.0, 0.5, 2.0, 100.0)) == "3 (+- 0.5) less than the baseline; 2 more would be allowed"
+    assert str(Budget(-3.0, 0.5, 2.0, 100.0)) == "3 (+- 0.5) more than the baseline, of the 2 that may be"
     assert Budget(3.0, 0.5, 2.0, 100.0).left == 4.5
     words = hc.recommended(LINE, at_most=0.05, budget=20.0, baseline=1).explanation
-    assert "that of fixed at 0.25 by more than 0.05 of it, and 20 in advance." in words
+    assert "that of fixed at 0.25 by more than 5 %, and 20 in advance." in words
 
 
 def test_before_the_first_round_nothing_is_owed():

@@ -12,8 +12,9 @@ from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import LowerBound
 from holdcourse.learning.history import History
 from holdcourse.learning.posteriors import fitted, posterior
-from holdcourse.learning.posteriors.fitted import AT_ONCE, CAPACITY, FIRST_FIT, LAG, Readings
+from holdcourse.learning.posteriors.fitted import AT_ONCE, FIRST_FIT, LAG
 from holdcourse.learning.posteriors.protocol import JudgingPosterior
+from holdcourse.learning.posteriors.readings import CAPACITY, FEWEST_LEFT_OUT, Readings
 
 PROBLEM = hc.Problem(np.linspace(0.0, 1.0, 12))
 PLACES = np.linspace(0.0, 1.0, 5)  # contexts at which predictions are compared
@@ -237,7 +238,7 @@ def test_at_most_so_many_readings_are_kept_and_the_newest_are_among_them():
 
 
 def test_memory_is_bounded_in_a_long_run(monkeypatch):
-    monkeypatch.setattr(fitted, "CAPACITY", 96)
+    monkeypatch.setattr("holdcourse.learning.posteriors.readings.CAPACITY", 96)
     monkeypatch.setattr(fitted, "LONGEST", 24)
     post = posterior(PROBLEM, "auto")
     for t in range(400):
@@ -287,7 +288,7 @@ def test_one_wrong_reading_changes_next_to_nothing(place, factor):
     post = told(readings[:place])
     weight = post.weigh(*readings[place])
     told(readings[place + 1 :], post)
-    early = place < fitted.FEWEST_LEFT_OUT
+    early = place < FEWEST_LEFT_OUT
     gross = abs(factor) > 1
     if place >= FIRST_FIT and (gross or not early):
         assert weight < (0.2 if gross else 0.5)  # before the first fit nothing can be said of a reading yet

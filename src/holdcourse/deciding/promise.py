@@ -3,16 +3,16 @@
 The baseline is what would happen without us: staying, another fixed action, or any policy such as the operators' own
 rule. Both rules decide side by side, and an account compares them.
 
-=========  ==================================================================================  ========
+=========  =============================================================================================================
 symbol     meaning
-=========  ==================================================================================  ========
+=========  =============================================================================================================
 E, S       what an action costs in a context by the model, and how far below that the bound lies
 x, b       what is played in a round, and what the baseline would play
 saved      sum over rounds of E(b) - E(x), less the movement beyond the baseline's
 doubt      by how much `saved` may be wrong
 allowed    half of `at_most` times the baseline's bill (the other half is kept for what the model does not see); at the
            beginning that of some rounds more, which are paid in advance
-=========  ==================================================================================  ========
+=========  =============================================================================================================
 
 **By what is known now.** A round's E are asked again after it was measured: E(x) is then close to what was measured,
 and E(b) is as well known as the baseline was measured in such contexts. Doubts about rounds in alike contexts err
@@ -164,8 +164,10 @@ class Budget:
         return self.saved - self.doubt + self.allowed
 
     def __str__(self) -> str:
-        what = f"saved {self.saved:.3g}" if self.saved >= 0 else f"spent {-self.saved:.3g} more"
-        return f"against the baseline {what} +- {self.doubt:.2g}; {self.allowed:.3g} more may be spent"
+        amount = f"{abs(self.saved):.3g} (+- {self.doubt:.2g})"
+        if self.saved < 0:
+            return f"{amount} more than the baseline, of the {self.allowed:.3g} that may be"
+        return f"{amount} less than the baseline; {self.allowed:.3g} more would be allowed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +220,7 @@ class Promised:
         ways = self.problem.move_costs(np.full(n, state.action), everywhere)
         back = self.problem.move_costs(everywhere, np.full(n, b))
         base_way = float(self.problem.move_costs(np.array([base.action]), np.array([b]))[0])
-        stands = account.stands(self.at_most, self.budget, self.closeness, (context, expected[b]))
+        stands = account.stands(self.at_most, self.budget, self.closeness, float(expected[b]))
         upper = expected + _doubts(spread, b)
         permitted = stands.left + base_way - (upper - expected[b]) - ways - back >= 0
         permitted[state.action] |= upper[state.action] <= expected[b]
@@ -232,7 +234,8 @@ class Promised:
         action, words = wish.action, ""
         if permitted.any() and not permitted[action]:
             action = int(np.argmin(np.where(permitted, expected + ways / PERSISTENCE, np.inf)))
-            words = f"The rule's own wish, {self.problem.value(wish.action)}, is too dear for the promise: {stands}."
+            wanted = self.problem.value(wish.action)
+            words = f"The rule's own wish, {wanted}, is too dear for the promise. Spent so far: {stands}."
         account = account.with_round(
             state.round,
             context,
@@ -363,12 +366,12 @@ class Account:
         at_most: float,
         budget: float | None,
         closeness: Closeness,
-        now: tuple[Array, float] | None = None,
+        now: float | None = None,
     ) -> Budget:
-        """How the promise stands; `now`: context and baseline's cost of a round that is being decided."""
+        """How the promise stands; `now`: the baseline's cost in a round that is being decided."""
         spent, old_doubt, movement, bill, rounds = self.sums[:5].tolist()
         if now is not None:
-            bill, rounds = bill + now[1], rounds + 1.0
+            bill, rounds = bill + now, rounds + 1.0
         share = SPENT * at_most * abs(bill)
         if budget is not None:
             allowed = share + budget

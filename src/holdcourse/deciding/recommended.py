@@ -5,14 +5,15 @@ given                           chosen
 ==============================  ======================================================================================
 the problem alone               the planner; kernel, noise and prior mean are fitted as measurements come in
 kernel, noise, prior mean       the planner with these
-history                         what is not given is fitted to it, all of it is learned, and the best fixed action in
-                                it stands by as an expert
+history                         what is not given is fitted to it, and again as measurements come in; all of it is
+                                learned, and the best fixed action in it stands by as an expert
 ``time=True``                   contexts are times: plan over what the model predicts for the next rounds
 ==============================  ======================================================================================
 
 The planner (or the plan over time) is the first expert of a hedge, GP-MD with width 1 the second; both look at one
 model, so that nothing is learned twice. Where `max_step` is given the plan is alone, since a change of experts might be
-a larger step.
+a larger step. All of them are followed under a promise against a baseline, unless ``at_most=None``; see
+`holdcourse.deciding.promise`.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ def _promise_in_words(without: Policy, given: Any, at_most: float, budget: float
     advance = "" if budget is None else f", and {budget:.3g} in advance"
     return (
         f"It explores out of what it saves: by the model's calibrated bounds the bill, movement included, does not "
-        f"exceed that of {what} by more than {at_most:.3g} of it{advance}."
+        f"exceed that of {what} by more than {100 * at_most:.3g} %{advance}."
     )
 
 

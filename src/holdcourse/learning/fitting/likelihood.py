@@ -442,13 +442,13 @@ class _Product:
 
     def __init__(self, part: Kernel, problem: Problem, actions: Indices, contexts: Array) -> None:
         if isinstance(part.action, np.ndarray):
-            self._action = _Factor.constant(part.action, actions)
+            self._action = Factor.constant(part.action, actions)
         else:
-            self._action = _Factor.over(part.action_inputs(problem.actions[actions]))
+            self._action = Factor.over(part.action_inputs(problem.actions[actions]))
         if part.context is None:
-            self._context = _Factor.constant(np.ones((1, 1)), np.zeros(len(actions), dtype=np.int64))
+            self._context = Factor.constant(np.ones((1, 1)), np.zeros(len(actions), dtype=np.int64))
         else:
-            self._context = _Factor.over(part.context_inputs(contexts))
+            self._context = Factor.over(part.context_inputs(contexts))
 
     def covariance(self, part: Kernel) -> Array:
         """The covariance (t, t)."""
@@ -470,7 +470,7 @@ class _Product:
         return 0.5 * np.concatenate(slopes)
 
 
-class _Factor:
+class Factor:
     """One factor of a product kernel at the inputs of t measurements, of which u are distinct."""
 
     def __init__(self, points: Array, which: Indices, matrix: Array | None) -> None:
@@ -481,13 +481,13 @@ class _Factor:
         self._incidence = csr_array((np.ones(len(which)), (which, np.arange(len(which)))), shape=size)
 
     @classmethod
-    def over(cls, inputs: Array) -> _Factor:
+    def over(cls, inputs: Array) -> Factor:
         """The factor of a scikit-learn kernel that sees these inputs, (t, d)."""
         distinct, which = np.unique(inputs, axis=0, return_inverse=True)
         return cls(distinct, which.reshape(-1), None)
 
     @classmethod
-    def constant(cls, matrix: Array, rows: Indices) -> _Factor:
+    def constant(cls, matrix: Array, rows: Indices) -> Factor:
         """The factor of a matrix that is not fitted, whose rows the measurements belong to, (t,)."""
         distinct, which = np.unique(rows, return_inverse=True)
         return cls(distinct[:, None].astype(np.float64), which.reshape(-1), matrix[np.ix_(distinct, distinct)])

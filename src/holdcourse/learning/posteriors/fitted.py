@@ -34,24 +34,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import prefixed, require_arrays, under
-from holdcourse.errors import InvalidInput
 from holdcourse.learning.fitting.search import Fit, Search, fit_from_json, fit_to_json
 from holdcourse.learning.history import History, check_context, check_measurement, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel
 from holdcourse.learning.posteriors.around import DelegatingPosterior
 from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean, Told, describe_mean
+from holdcourse.learning.posteriors.readings import (
+    CLIPPED,
+    KNOWN,
+    Flags,
+    Readings,
+    absurd,
+    judged_again,
+    logarithms,
+)
 from holdcourse.movement.problem import Problem
 from holdcourse.threads import one_thread
 
 Array: TypeAlias = NDArray[np.float64]
-Flags: TypeAlias = NDArray[np.bool_]
 
 FIRST_FIT = 3  # readings; before, all actions look alike. One wrong reading among three is found out.
 FEWEST_NEW, FEWEST_AFTER_HISTORY = 2, 8  # readings between two fits, without and with a history
 LONGEST = 512  # readings between two fits
 AT_ONCE = 64  # readings up to which a fit is made within the tell
 LAG = 8  # readings after which a fit made in a thread is taken over
-CAPACITY = 4096  # readings kept
 FIT_POINTS = 200  # readings that a fit looks at
 EVALUATIONS = 25
 RESTARTS = 2  # of the first fit; every later one starts from the last alone
@@ -59,88 +65,14 @@ WORTHWHILE = 1.1  # a fit is taken over when some parameter changes by this fact
 FEW_ASIDE, EVERY_ASIDE = 3, 16  # readings set aside that are usual: some, and one in so many
 FIRST_NOISE = 0.1  # until there is something to fit
 
-CLIPPED, REJECTED = 4.0, 12.0  # deviations; twice the first where little is known
-KNOWN = 0.25  # share of the prior variance: where less is left, the place was measured, or one like it
-LEFT_OUT, FEWEST_LEFT_OUT, MOST_LEFT_OUT = 5.0, 12, 0.2  # deviations; readings; share of them
-BULK_DEVIATION, BULK_FLOOR = 1.4826, 0.1  # of the median, as of a normal deviation; least that is believed
-BULK_MASKED = 0.5  # below, wrong readings have raised the noise for all
-MOST_AT_ACTION = 0.25  # share of the readings at one action
 PASSES = 3
-LEFT_OUT_GROUP = 400  # readings that are compared with each other
-ABSURD_DEVIATIONS, ABSURD_FACTOR = 25.0, 20.0  # median deviations off, and times the usual size
 LOG_GAIN = 3.0  # in log likelihood: by so much the other unit must be better
 LOG_RATIO, LOG_FEWEST = 2.0, 8  # of the largest and the smallest reading; readings
 LOG_LARGEST = 300.0  # exponents beyond have no meaning as costs
 LOWER_WIDTH = 1.25  # deviations at which the lower bound of a cost learned as logarithm is exact
+REJECTED = 12.0  # deviations
 SCALE_FLOOR = 0.25  # of the usual size of a reading: costs are expected to vary by this, until it is known better
 REMEMBERED, FIRST_WEIGHT = 100.0, 10.0  # readings over which the widening looks back, and that it begins with
-
-
-@dataclass(frozen=True, eq=False)
-class Readings:
-    """The readings kept, oldest first: what was told, what was learned of each, and which are set aside; all (t,)."""
-
-    actions: NDArray[np.int64]
-    contexts: Array
-    told: Array
-    learned: Array
-    aside: Flags
-
-    @classmethod
-    def none(cls) -> Readings:
-        """Return no readings."""
-        return cls(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], problem: Problem) -> Readings:
-        """Read what `arrays` gave."""
-        require_arrays(arrays, READINGS, "a fitted posterior")
-        readings = cls(*(np.array(arrays[name]) for name in READINGS))
-        History(readings.actions, readings.contexts, readings.told).check(problem, None)
-        if not len(readings.learned) == len(readings.aside) == len(readings):
-            raise InvalidInput("this state belongs to another problem, or is damaged")
-        return readings
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Give copies of all columns by name."""
-        return {name: getattr(self, name).copy() for name in READINGS}
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-    @property
-    def dimension(self) -> int | None:
-        """How many numbers a context has; None before the first."""
-        return self.contexts.shape[1] if len(self) else None
-
-    def with_more(self, history: History, learned: Array, aside: Flags) -> Readings:
-        """Append readings."""
-        return Readings(
-            np.append(self.actions, history.actions),
-            np.vstack([self.contexts, history.contexts]) if len(self) else np.array(history.contexts),
-            np.append(self.told, history.measurements),
-            np.append(self.learned, learned),
-            np.append(self.aside, aside),
-        )
-
-    def rows(self, which: Any) -> Readings:
-        """Pick some of them."""
-        return Readings(*(getattr(self, name)[which] for name in READINGS))
-
-    def thinned(self) -> Readings:
-        """Keep at most `CAPACITY`: where there are more, every second one of the older half is given up."""
-        if len(self) <= CAPACITY:
-            return self
-        rows = np.arange(len(self))
-        return self.rows(rows[(rows >= len(self) // 2) | (rows % 2 == 0)])
-
-    def trusted(self) -> History:
-        """Give what is to be learned: all that is not set aside."""
-        keep = ~self.aside
-        return History(self.actions[keep], self.contexts[keep], self.learned[keep])
-
-
-READINGS = tuple(Readings.__dataclass_fields__)
 
 
 class Judgement(NamedTuple):
@@ -281,7 +213,7 @@ class FittedPosterior(DelegatingPosterior):
         one = History([action], vector[None], [y])
         if self._fit is None:
             self._keep(one, np.array([y]), np.array([False]))
-            if int((~_absurd(self._readings.told)).sum()) >= self._next:
+            if int((~absurd(self._readings.told)).sum()) >= self._next:
                 self._take_over(self._search(self._readings, self._fit, self._log, self._compares()))
             return 1.0 - float(self._readings.aside[-1])
         judged = self._judged(int(action), vector, y)
@@ -315,7 +247,7 @@ class FittedPosterior(DelegatingPosterior):
 
     def _learn(self, history: History) -> None:
         """Pass readings on to the posterior inside, in its unit."""
-        history = _logarithms(history) if self._log else history
+        history = logarithms(history) if self._log else history
         if len(history) == 1:
             self._inner.condition(int(history.actions[0]), history.contexts[0], float(history.measurements[0]))
         elif len(history):
@@ -369,7 +301,7 @@ class FittedPosterior(DelegatingPosterior):
             self._readings = self._readings.with_more(again, earlier.told, np.array([False]))
 
     def _absurd(self, y: float) -> bool:
-        return bool(_absurd(np.append(self._readings.trusted().measurements, y))[-1])
+        return bool(absurd(np.append(self._readings.trusted().measurements, y))[-1])
 
     # -- fits ----------------------------------------------------------------------------------------------------------
 
@@ -404,7 +336,7 @@ class FittedPosterior(DelegatingPosterior):
     @one_thread()
     def _search(self, readings: Readings, last: Fit | None, was_log: bool, compare: bool) -> Found:
         """Fit to readings, and learn them under the fit. Changes nothing: it may run in a thread."""
-        aside = readings.aside | _absurd(readings.told)
+        aside = readings.aside | absurd(readings.told)
         negative = readings.told <= 0
         if was_log and (aside & negative).sum() > 1:  # costs of both signs, after all
             aside &= ~negative
@@ -415,15 +347,15 @@ class FittedPosterior(DelegatingPosterior):
             return Found(fit, log, judged, None)
         history = judged.trusted()
         inner = self._choose(self._prior(fit))
-        inner.condition_on(_logarithms(history) if log else history)
+        inner.condition_on(logarithms(history) if log else history)
         return Found(fit, log, judged, inner)
 
     def _fitted(self, readings: Readings, last: Fit | None, was_log: bool, compare: bool) -> tuple[Fit, bool, Readings]:
         """Fit in the unit that makes the readings more likely, then once more without those that nothing explains."""
         history = readings.trusted()
         y = history.measurements
-        log = self._may_be_logarithms(y) and (was_log or compare)
-        scaled = _logarithms(history) if log else history
+        log = self._may_belogarithms(y) and (was_log or compare)
+        scaled = logarithms(history) if log else history
         usual = float(np.median(np.abs(y)))
         fit = self._one_fit(scaled, last if log == was_log else None, SCALE_FLOOR * (1.0 if log else usual))
         if log and compare:
@@ -434,15 +366,15 @@ class FittedPosterior(DelegatingPosterior):
             if gain * min(len(y), FIT_POINTS) < (-LOG_GAIN if was_log else LOG_GAIN):
                 fit, log, scaled = plain, False, history
         for _ in range(PASSES):
-            judged = self._judged_again(readings, scaled, fit, log)
+            judged = judged_again(self._problem, readings, scaled, fit, log)
             if judged is readings:
                 break
             readings, kept = judged, judged.trusted()
-            scaled = _logarithms(kept) if log else kept
+            scaled = logarithms(kept) if log else kept
             fit = self._one_fit(scaled, fit, SCALE_FLOOR * (1.0 if log else usual))
         return fit, log, readings
 
-    def _may_be_logarithms(self, y: Array) -> bool:
+    def _may_belogarithms(self, y: Array) -> bool:
         if self._noise_std is not None or self._prior_mean is not None or len(y) < LOG_FEWEST:
             return False
         return bool(y.min() > 0 and y.max() > LOG_RATIO * y.min())
@@ -462,54 +394,6 @@ class FittedPosterior(DelegatingPosterior):
             floor=floor,
         )
         return search.run(history, last)[0]
-
-    def _judged_again(self, readings: Readings, history: History, fit: Fit, log: bool) -> Readings:
-        """Set readings aside that are far from what the others make of them, at places that the others know.
-
-        Those that were clipped count in full where the others explain them. `history`: what is learned, in the fit's
-        unit.
-        """
-        t = len(history)
-        if t < FEWEST_LEFT_OUT or not isinstance(fit.prior_mean, float):
-            return readings
-        trusted = np.flatnonzero(~readings.aside)
-        told = readings.told[trusted]
-        clipped = (told != readings.learned[trusted]) & ((told > 0) | (not log))
-        in_unit = np.log(told, out=np.zeros(t), where=told > 0) if log else told
-        wrong, explained = np.zeros(t, dtype=np.bool_), np.zeros(t, dtype=np.bool_)
-        usual = BULK_DEVIATION * float(np.median(np.abs(history.measurements - np.median(history.measurements))))
-        groups = -(-t // LEFT_OUT_GROUP)
-        for first in range(groups):  # every so many-th reading: all groups are spread over the whole time
-            rows = np.arange(first, t, groups)
-            cov = fit.kernel.covariance(self._problem, history.actions[rows], history.contexts[rows])
-            own = np.diag(cov).copy()
-            noise = max(fit.noise_std**2, 1e-8 * float(own.mean()))
-            inverse = np.linalg.inv(cov + noise * np.eye(len(rows)))
-            spread = 1.0 / np.diag(inverse)  # variance of each reading, given the others
-            rest = (inverse @ (history.measurements[rows] - fit.prior_mean)) * spread  # what is left unexplained
-            off = np.abs(rest) / np.sqrt(spread)
-            # Wrong readings raise the noise behind which they hide; the bulk of the others is what they are far from.
-            bulk = min(1.0, max(BULK_DEVIATION * float(np.median(off)), BULK_FLOOR))
-            known = spread - noise < KNOWN * own
-            gross = np.abs(rest) > usual
-            wrong[rows] = known & (off > LEFT_OUT)
-            wrong[rows] |= gross & (off > LEFT_OUT * bulk) & (known | (bulk < BULK_MASKED))
-            in_full = np.abs(in_unit[rows] - (history.measurements[rows] - rest)) <= CLIPPED * np.sqrt(spread)
-            explained[rows] = clipped[rows] & known & in_full
-        for action in np.unique(history.actions[wrong]):  # several of the few at one action: that is what it costs
-            there = np.flatnonzero(history.actions == action)
-            if wrong[there].sum() > 1 and wrong[there].mean() > MOST_AT_ACTION:
-                wrong[there] = False
-            elif wrong[there[-2:]].sum() > 1:  # nor is what has changed for good: the newest agree
-                wrong[there[np.flatnonzero(np.append(True, ~wrong[there]))[-1] :]] = False
-        if wrong.mean() >= MOST_LEFT_OUT:
-            wrong[:] = False
-        if not (wrong.any() or explained.any()):
-            return readings
-        aside, learned = readings.aside.copy(), readings.learned.copy()
-        aside[trusted[wrong & ~explained]] = True
-        learned[trusted[explained]] = told[explained]
-        return replace(readings, aside=aside, learned=learned)
 
     def _take_over(self, found: Found) -> None:
         """Go on with what a fit found, and with what was told since it began."""
@@ -601,25 +485,6 @@ class Job:
             raise self._error
         assert self._found is not None
         return self._found
-
-
-def _logarithms(history: History) -> History:
-    return History(history.actions, history.contexts, np.log(history.measurements))
-
-
-def _absurd(y: Array) -> Flags:
-    """Which readings are off from the others by orders of magnitude, of costs or of their logarithms."""
-    usual = float(np.median(np.abs(y)))
-    far = _far(y, ABSURD_FACTOR * usual)
-    positive = y > 0
-    if positive.mean() > 0.5 and usual > 0:
-        far[positive] |= _far(np.log(y[positive]), math.log(ABSURD_FACTOR))
-    return far if far.mean() < 0.5 else np.zeros(len(y), dtype=np.bool_)
-
-
-def _far(values: Array, least: float) -> Flags:
-    off = np.abs(values - np.median(values))
-    return np.asarray(off > max(ABSURD_DEVIATIONS * float(np.median(off)), least))
 
 
 def _worthwhile(old: Fit, new: Fit) -> bool:

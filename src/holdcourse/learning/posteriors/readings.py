@@ -1,0 +1,171 @@
+"""Readings as a fitted posterior keeps them, and which of them can be believed.
+
+What one reading is worth when it comes is for the posterior to say, which knows what was expected. Here they are looked
+at together: those off by orders of magnitude (`absurd`), and those that are far from what the others make of them once
+there is a fit (`judged_again`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.archive import require_arrays
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.fitting.search import Fit
+from holdcourse.learning.history import History
+from holdcourse.movement.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+CAPACITY = 4096  # readings kept
+CLIPPED = 4.0  # deviations; twice as many where little is known
+KNOWN = 0.25  # share of the prior variance: where less is left, the place was measured, or one like it
+LEFT_OUT, FEWEST_LEFT_OUT, MOST_LEFT_OUT = 5.0, 12, 0.2  # deviations; readings; share of them
+LEFT_OUT_GROUP = 400  # readings that are compared with each other
+BULK_DEVIATION, BULK_FLOOR = 1.4826, 0.1  # of the median, as of a normal deviation; least that is believed
+BULK_MASKED = 0.5  # below, wrong readings have raised the noise for all
+MOST_AT_ACTION = 0.25  # share of the readings at one action
+ABSURD_DEVIATIONS, ABSURD_FACTOR = 25.0, 20.0  # median deviations off, and times the usual size
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """The readings kept, oldest first: what was told, what was learned of each, and which are set aside; all (t,)."""
+
+    actions: NDArray[np.int64]
+    contexts: Array
+    told: Array
+    learned: Array
+    aside: Flags
+
+    @classmethod
+    def none(cls) -> Readings:
+        """Return no readings."""
+        return cls(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], problem: Problem) -> Readings:
+        """Read what `arrays` gave."""
+        require_arrays(arrays, READINGS, "a fitted posterior")
+        readings = cls(*(np.array(arrays[name]) for name in READINGS))
+        History(readings.actions, readings.contexts, readings.told).check(problem, None)
+        if not len(readings.learned) == len(readings.aside) == len(readings):
+            raise InvalidInput("this state belongs to another problem, or is damaged")
+        return readings
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Give copies of all columns by name."""
+        return {name: getattr(self, name).copy() for name in READINGS}
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @property
+    def dimension(self) -> int | None:
+        """How many numbers a context has; None before the first."""
+        return self.contexts.shape[1] if len(self) else None
+
+    def with_more(self, history: History, learned: Array, aside: Flags) -> Readings:
+        """Append readings."""
+        return Readings(
+            np.append(self.actions, history.actions),
+            np.vstack([self.contexts, history.contexts]) if len(self) else np.array(history.contexts),
+            np.append(self.told, history.measurements),
+            np.append(self.learned, learned),
+            np.append(self.aside, aside),
+        )
+
+    def rows(self, which: Any) -> Readings:
+        """Pick some of them."""
+        return Readings(*(getattr(self, name)[which] for name in READINGS))
+
+    def thinned(self) -> Readings:
+        """Keep at most `CAPACITY`: where there are more, every second one of the older half is given up."""
+        if len(self) <= CAPACITY:
+            return self
+        rows = np.arange(len(self))
+        return self.rows(rows[(rows >= len(self) // 2) | (rows % 2 == 0)])
+
+    def trusted(self) -> History:
+        """Give what is to be learned: all that is not set aside."""
+        keep = ~self.aside
+        return History(self.actions[keep], self.contexts[keep], self.learned[keep])
+
+
+READINGS = tuple(Readings.__dataclass_fields__)
+
+
+def logarithms(history: History) -> History:
+    """Turn what was measured into logarithms."""
+    return History(history.actions, history.contexts, np.log(history.measurements))
+
+
+def absurd(y: Array) -> Flags:
+    """Which readings are off from the others by orders of magnitude, of costs or of their logarithms."""
+    usual = float(np.median(np.abs(y)))
+    far = _far(y, ABSURD_FACTOR * usual)
+    positive = y > 0
+    if positive.mean() > 0.5 and usual > 0:
+        far[positive] |= _far(np.log(y[positive]), math.log(ABSURD_FACTOR))
+    return far if far.mean() < 0.5 else np.zeros(len(y), dtype=np.bool_)
+
+
+def _far(values: Array, least: float) -> Flags:
+    off = np.abs(values - np.median(values))
+    return np.asarray(off > max(ABSURD_DEVIATIONS * float(np.median(off)), least))
+
+
+def judged_again(problem: Problem, readings: Readings, history: History, fit: Fit, log: bool) -> Readings:
+    """Set readings aside that are far from what the others make of them, at places that the others know.
+
+    Those that were clipped count in full where the others explain them. `history`: what is learned, in the fit's
+    unit.
+    """
+    t = len(history)
+    if t < FEWEST_LEFT_OUT or not isinstance(fit.prior_mean, float):
+        return readings
+    trusted = np.flatnonzero(~readings.aside)
+    told = readings.told[trusted]
+    clipped = (told != readings.learned[trusted]) & ((told > 0) | (not log))
+    in_unit = np.log(told, out=np.zeros(t), where=told > 0) if log else told
+    wrong, explained = np.zeros(t, dtype=np.bool_), np.zeros(t, dtype=np.bool_)
+    usual = BULK_DEVIATION * float(np.median(np.abs(history.measurements - np.median(history.measurements))))
+    groups = -(-t // LEFT_OUT_GROUP)
+    for first in range(groups):  # every so many-th reading: all groups are spread over the whole time
+        rows = np.arange(first, t, groups)
+        cov = fit.kernel.covariance(problem, history.actions[rows], history.contexts[rows])
+        own = np.diag(cov).copy()
+        noise = max(fit.noise_std**2, 1e-8 * float(own.mean()))
+        inverse = np.linalg.inv(cov + noise * np.eye(len(rows)))
+        spread = 1.0 / np.diag(inverse)  # variance of each reading, given the others
+        rest = (inverse @ (history.measurements[rows] - fit.prior_mean)) * spread  # what is left unexplained
+        off = np.abs(rest) / np.sqrt(spread)
+        # Wrong readings raise the noise behind which they hide; the bulk of the others is what they are far from.
+        bulk = min(1.0, max(BULK_DEVIATION * float(np.median(off)), BULK_FLOOR))
+        known = spread - noise < KNOWN * own
+        gross = np.abs(rest) > usual
+        wrong[rows] = known & (off > LEFT_OUT)
+        wrong[rows] |= gross & (off > LEFT_OUT * bulk) & (known | (bulk < BULK_MASKED))
+        in_full = np.abs(in_unit[rows] - (history.measurements[rows] - rest)) <= CLIPPED * np.sqrt(spread)
+        explained[rows] = clipped[rows] & known & in_full
+    for action in np.unique(history.actions[wrong]):  # several of the few at one action: that is what it costs
+        there = np.flatnonzero(history.actions == action)
+        if wrong[there].sum() > 1 and wrong[there].mean() > MOST_AT_ACTION:
+            wrong[there] = False
+        elif wrong[there[-2:]].sum() > 1:  # nor is what has changed for good: the newest agree
+            wrong[there[np.flatnonzero(np.append(True, ~wrong[there]))[-1] :]] = False
+    if wrong.mean() >= MOST_LEFT_OUT:
+        wrong[:] = False
+    if not (wrong.any() or explained.any()):
+        return readings
+    aside, learned = readings.aside.copy(), readings.learned.copy()
+    aside[trusted[wrong & ~explained]] = True
+    learned[trusted[explained]] = told[explained]
+    return replace(readings, aside=aside, learned=learned)
