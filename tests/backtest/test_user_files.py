@@ -16,7 +16,7 @@ from holdcourse.wind.physics import read_curve
 
 LOG = ["backtest", "--context", "load", "--action", "setting", "--cost", "kwh", "--log"]
 READERS: dict[str, Callable[[Path], object]] = {
-    "a CSV": Csv.read,
+    "a CSV": lambda path: Csv.read(path).numbers(),
     "a power curve": read_curve,
     "wind": load,
     "backtest --log": lambda path: invoke(*LOG, str(path)),
