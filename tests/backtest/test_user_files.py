@@ -23,7 +23,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "backtest": lambda path: invoke("backtest", str(path)),
     "tree": lambda path: invoke("tree", str(path)),
     "tree --matrix": lambda path: invoke("tree", str(actions_beside(path)), "--matrix", str(path)),
-    "info": lambda path: invoke("wind", "info", str(path)),
+    "info": lambda path: invoke("data", "info", "--kind", "wind", str(path)),
 }
 
 

@@ -278,8 +278,15 @@ def read_moments(
             f"{table.label}: no row has a time in column {name!r}; name another column, or leave time= out"
         )
     seconds = np.full(len(table.lines), np.nan)
-    first = str(texts[0]).strip()
-    if len(columns) == 1 and time_format is None and _is_plain(first):
+    plain = [isinstance(text, str) and _is_plain(text) for text in texts]
+    if len(columns) == 1 and time_format is None and any(plain):
+        if not all(plain):
+            row = plain.index(2 * sum(plain) < len(plain))
+            other = texts[plain.index(not plain[row])]
+            raise InvalidInput(
+                f"{table.at(rows[row])}: {str(texts[row])[:40]!r} in column {name!r} is no time as {str(other)[:40]!r} "
+                "is; correct it, or say how times are written with time_format="
+            )
         seconds[:] = read_numbers(table, columns, signs, missing)[0]
         return Moments(seconds, None, note=f"times in {name!r} are plain numbers: rows are sorted by them")
     read, note = read_times(

@@ -165,13 +165,14 @@ def _split(lines: list[tuple[int, str]], separator: str, label: str, comments: t
         except csv.Error as second:
             return Rows(separator, [], lines[0][0], [], [], comments, _unreadable(label, lines, second))
     header_line, header = records[0]
+    whole = len(header)
     rows = [row for _, row in records[1:]]
     numbers = [number for number, _ in records[1:]]
     while (
         len(header) > 1 and not header[-1].strip() and not any("".join(row[len(header) - 1 :]).strip() for row in rows)
     ):
         header = header[:-1]
-    wrong = _misfit(label, separator, (header_line, header), rows, numbers)
+    wrong = _misfit(label, separator, (header_line, header), whole, rows, numbers)
     width = len(header)
     names = [original(name.strip()) for name in header]
     cut = [[original(cell.strip()) for cell in row[:width]] for row in rows]
@@ -188,7 +189,13 @@ def _records(lines: list[tuple[int, str]], separator: str) -> Iterator[tuple[int
         (f"{line}\n" for _, line in lines), delimiter=separator, strict=True, skipinitialspace=separator != "\t"
     )
     begin = 0
-    for row in reader:
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise csv.Error(f"{error}, in line {lines[min(reader.line_num, len(lines)) - 1][0]}") from None
         number, length = lines[begin][0], reader.line_num - begin
         begin = reader.line_num
         if length > LONGEST_CELL:
@@ -215,19 +222,21 @@ def _unreadable(label: str, lines: Sequence[tuple[int, str]], error: csv.Error) 
 
 
 def _misfit(
-    label: str, separator: str, header: tuple[int, list[str]], rows: list[list[str]], numbers: list[int]
+    label: str, separator: str, header: tuple[int, list[str]], whole: int, rows: list[list[str]], numbers: list[int]
 ) -> DamagedFile | InvalidInput | None:
     """Return what is wrong with the first row that does not fit the header."""
     header_line, names = header
     width = len(names)
+    lengths = [len(row) for row in rows]
+    usual = max(set(lengths), key=lambda length: (lengths.count(length), length == whole)) if lengths else width
+    # Separators at the end of lines hold nothing; but where a line has fewer of them, one may be missing elsewhere.
+    allowed = {width, max(width, whole), max(width, usual)}
     for number, row in zip(numbers, rows, strict=True):
-        if len(row) == width or (len(row) > width and not any(cell.strip() for cell in row[width:])):
+        if len(row) in allowed and not any(cell.strip() for cell in row[width:]):
             continue
         told = f"{label}, line {number}: {_count(len(row), 'cell')}, but the header (line {header_line}) names "
         told += _count(width, "column")
-        if len(row) > width and width <= 2:
-            lengths = [len(other) for other in rows]
-            usual = max(set(lengths), key=lengths.count)
+        if len(row) > width and (width == 1 or (width == 2 and separator != ",")):
             first = numbers[lengths.index(usual)]
             return InvalidInput(f"{told}; if the names stand in another line, say header_line={first}")
         if len(row) > width and separator == ",":

@@ -40,7 +40,7 @@ def read_file(
         with path.open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from None
     if not head:
         raise DamagedFile(f"{path} is empty; export it again")
     if head.startswith(EXCEL):

@@ -153,4 +153,4 @@ def _bytes(path: Path, label: str) -> bytes:
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DamagedFile(f"{label} cannot be read ({error}); fetch it again") from None
     except OSError as error:
-        raise DamagedFile(f"{label} cannot be read ({error.strerror or error}); fetch it again") from None
+        raise InvalidInput(f"cannot read {label}: {error.strerror or error}; check the path") from None

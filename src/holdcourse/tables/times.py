@@ -108,7 +108,7 @@ def _parsed(
         pass
     compact = _COMPACT_FORMATS.get(len(cells[0]), "")
     # 2020063012 would be 2034 in seconds since 1970: read as digits of a date, which times of the past are.
-    if re.fullmatch(r"(19|20)\d+", cells[0]) and all(_fits(cell, compact) for cell in cells):
+    if re.fullmatch(r"(19|20)\d+", cells[0]) and _fits(cells[0], compact):
         return _by_format(cells, compact, place)
     if is_unix(cells[0]):
         return _unix(cells, place)
@@ -161,12 +161,12 @@ def is_time(cell: str) -> bool:
 def _unix(cells: Sequence[str], place: Callable[[int], str]) -> list[datetime]:
     scale, moments = 1000.0 if float(cells[0]) > 1e11 else 1.0, []
     for row, cell in enumerate(cells):
-        try:
-            moments.append(datetime.fromtimestamp(float(cell) / scale, UTC))
-        except (ValueError, OverflowError, OSError) as error:
+        if not is_unix(cell) or len(cell.partition(".")[0]) != len(cells[0].partition(".")[0]):
             raise InvalidInput(
-                f"{place(row)}: the times look like seconds since 1970, but {error}; correct it"
-            ) from None
+                f"{place(row)}: the times look like seconds since 1970 ({cells[0]}), but {cell[:40]!r} does not; "
+                "correct it"
+            )
+        moments.append(datetime.fromtimestamp(float(cell) / scale, UTC))
     return moments
 
 
@@ -186,6 +186,8 @@ def _by_format(cells: Sequence[str], form: str, place: Callable[[int], str], *, 
     moments = []
     for row, cell in enumerate(cells):
         try:
+            if form in _COMPACT_FORMATS.values() and len(cell) != len(cells[0]):  # a digit more or less is no date
+                raise ValueError(f"{cell!r} has {len(cell)} digits")
             moments.append(datetime.strptime(cell, form))
         except (ValueError, re.error) as error:
             if given:
@@ -251,17 +253,22 @@ def _folds(
     for rows in nights.values():
         order = rows[::-1] if falling else rows
         here = [moments[row] for row in order]
-        if not (rising or falling) and len(set(here)) < len(here):
-            raise InvalidInput(
-                f"{place(order[0])}: {here[0]} comes twice in {timezone}, and the rows are in no order of time to tell "
-                "which is which; sort them, or write times with their zone (2020-10-25T02:00+01:00)"
-            )
         fold = 0
         for k, row in enumerate(order):
-            fold = 1 if k and here[k] <= here[k - 1] and (rising or falling) else fold
+            fold = 1 if k and here[k] <= here[k - 1] else fold
             folds[row] = fold
         unsure += len(here) if not fold else 0
-    return folds, unsure
+    utc = [m.replace(tzinfo=zone, fold=fold).astimezone(UTC) for m, fold in zip(moments, folds, strict=True)]
+    if all(one <= other for one, other in itertools.pairwise(utc[::-1] if falling else utc)):
+        return folds, unsure
+    for rows in nights.values():  # in no order: which hour is meant can only be told where each time stands once
+        here = [moments[row] for row in rows]
+        if len(set(here)) < len(here):
+            raise InvalidInput(
+                f"{place(rows[0])}: {here[0]} comes twice in {timezone}, and the rows are in no order of time to tell "
+                "which is which; sort them, or write times with their zone (2020-10-25T02:00+01:00)"
+            )
+    return [0] * len(moments), len(twice)
 
 
 def _comes_twice(moment: datetime, zone: tzinfo) -> bool:
