@@ -47,7 +47,8 @@ from holdcourse.movement.problem import Problem
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
 ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
-AT_MOST, AT_MOST_COLD = 0.02, 0.03  # of the baseline's bill, where something is known and where nothing is
+AT_MOST = 0.02  # of the baseline's bill
+TRIALS = 25.0  # mean ways that may be gone in advance, whatever the share
 JUDGED_CONTEXTS = 200  # of the history, in which the fixed action is chosen
 
 
@@ -87,9 +88,9 @@ def recommended(
         What would happen without us: an action for ever, "history" for the best fixed one of the history, a policy such
         as the operators' own rule; None: staying where the run begins.
     at_most
-        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02 where a
-        baseline or a history is given, and 0.03 where nothing is known; None: no promise. See
-        `holdcourse.deciding.promise` for how it is kept.
+        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and
+        in advance at least what 25 moves cost in the mean; None: no promise. See `holdcourse.deciding.promise` for
+        how it is kept.
     budget
         What may be spent in advance, in the unit of costs; by default the share of a few hundred rounds.
     learning
@@ -136,11 +137,12 @@ def recommended(
     options |= {"max_step": max_step, "fixed_action": fixed_action, **known}
     if baseline == "history":
         baseline = _best_measured(problem, past, model.maximise)
+    options |= {"baseline": baseline, "at_most": at_most, "budget": budget}
+    trials = 0.0
     if isinstance(at_most, str):
         if at_most != "auto":
             raise InvalidInput(f"at_most must be a share such as 0.02, 'auto', or None for no promise, got {at_most!r}")
-        at_most = AT_MOST if baseline is not None or past is not None else AT_MOST_COLD
-    options |= {"baseline": baseline, "at_most": at_most, "budget": budget}
+        at_most, trials = AT_MOST, TRIALS * _mean_way(problem)
     hedge: tuple[Any, Any] = (
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
         Panel([model], [(0, expert.share) for expert in experts]),
@@ -156,11 +158,12 @@ def recommended(
             without,
             at_most,
             budget=budget,
+            trials=trials,
             closeness=alike,
             asks_again=past_can_be_asked,
             max_step=max_step,
         )
-        words = f"{words} {_promise_in_words(without, baseline, at_most, budget)}"
+        words = f"{words} {_promise_in_words(without, baseline, at_most, budget, trials)}"
     return named("recommended", *hedge, problem, options, words)
 
 
@@ -182,9 +185,19 @@ def _baseline(problem: Problem, given: Policy | int | str | None, maximise: bool
     return fixed_at(problem, given, maximise=maximise)
 
 
-def _promise_in_words(without: Policy, given: Any, at_most: float, budget: float | None) -> str:
+def _mean_way(problem: Problem) -> float:
+    """Return what a move costs in the mean over pairs of some actions, spread over all of them."""
+    some = np.unique(np.linspace(0, problem.n - 1, 64).astype(int))
+    return float(problem.move_costs(np.repeat(some, len(some)), np.tile(some, len(some))).mean())
+
+
+def _promise_in_words(without: Policy, given: Any, at_most: float, budget: float | None, trials: float) -> str:
     what = "staying where it begins" if given is None else without.name
-    advance = "" if budget is None else f", and {budget:.3g} in advance"
+    advance = ""
+    if budget is not None:
+        advance = f", and {budget:.3g} in advance"
+    elif trials:
+        advance = f"; in the beginning what {TRIALS:.0f} moves cost, {trials:.3g}, may be spent in any case"
     return (
         f"It explores out of what it saves: by the model's calibrated bounds the bill, movement included, does not "
         f"exceed that of {what} by more than {100 * at_most:.3g} %{advance}."

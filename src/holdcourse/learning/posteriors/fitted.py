@@ -354,7 +354,7 @@ class FittedPosterior(DelegatingPosterior):
         """Fit in the unit that makes the readings more likely, then once more without those that nothing explains."""
         history = readings.trusted()
         y = history.measurements
-        log = self._may_belogarithms(y) and (was_log or compare)
+        log = self._may_be_logarithms(y) and (was_log or compare)
         scaled = logarithms(history) if log else history
         usual = float(np.median(np.abs(y)))
         fit = self._one_fit(scaled, last if log == was_log else None, SCALE_FLOOR * (1.0 if log else usual))
@@ -374,7 +374,7 @@ class FittedPosterior(DelegatingPosterior):
             fit = self._one_fit(scaled, fit, SCALE_FLOOR * (1.0 if log else usual))
         return fit, log, readings
 
-    def _may_belogarithms(self, y: Array) -> bool:
+    def _may_be_logarithms(self, y: Array) -> bool:
         if self._noise_std is not None or self._prior_mean is not None or len(y) < LOG_FEWEST:
             return False
         return bool(y.min() > 0 and y.max() > LOG_RATIO * y.min())
