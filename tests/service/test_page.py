@@ -411,7 +411,7 @@ def test_a_service_with_tokens_asks_for_one(server, browser):
 def test_text_of_an_operator_stays_text(server, browser):
     evil = "<img src=x onerror=alert(1)>"
     server.client.create(id="evil", name=evil)
-    server.client.do("evil", "override", action=0, reason=evil)
+    server.client.do("evil", "override", setting_index=0, reason=evil)
     with page_of(browser, server.token) as page:
         page.on("dialog", lambda _: pytest.fail("a script ran"))
         controller_page(page, server, "evil")
