@@ -289,6 +289,8 @@ class FittedPosterior(DelegatingPosterior):
         doubted = bool(self._readings.aside[last]) or self._readings.learned[last] != told
         if not doubted or (self._scaled(told) > expected) != above or self._absurd(told):
             return None
+        if self._log and told <= 0:  # it has no logarithm; whether costs are of both signs is for the next fit to say
+            return None
         return last
 
     def _believe(self, row: int) -> None:
