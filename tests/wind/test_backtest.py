@@ -157,7 +157,7 @@ def test_reasons_are_what_the_policy_believed(north_sea):
 
 
 def test_the_registry_is_open(monkeypatch):
-    makers = {"wind": lambda setting: hc.fixed_at(setting.world.problem, 0)}
+    makers = {"wind": lambda setting: hc.fixed_at(setting.world.problem, setting_index=0)}
     monkeypatch.setitem(registry.TABLE, "lowest", registry.Entry("lowest", "lowest", "", makers=makers))
     world = small_world()
     found = backtest(Setting(world, past_of(world)))
@@ -338,7 +338,7 @@ def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
     assert policy.explanation == flown.explanation
     assert "There is no history" not in policy.explanation
     world, path = found.backtest.world, tmp_path / "turbine.log"
-    with hc.Controller(policy, start=found.backtest.start, log=path) as controller:
+    with hc.Controller(policy, start_index=found.backtest.start, log=path) as controller:
         for t in range(24):
             decision = controller.ask(float(world.moments[t]), forecast=world.speed[t + 1 : t + 13])
             controller.tell(decision.id, float(world.speed[t, decision.action]))
@@ -414,7 +414,7 @@ def test_what_if_moving_were_cheaper():
 
 
 def test_what_if_leaves_out_what_knows_too_much_also_if_added_later(monkeypatch):
-    makers = {"wind": lambda setting: hc.fixed_at(setting.world.problem, 0)}
+    makers = {"wind": lambda setting: hc.fixed_at(setting.world.problem, setting_index=0)}
     monkeypatch.setitem(registry.TABLE, "seer", registry.Entry("seer", "Seer", "", "costs", makers=makers))
     found = run_backtest(wind_data(), plan=replace(QUICK, policies=("fixed", "seer"), what_if=(4.0,)))
     assert "seer" in found.backtest.flights

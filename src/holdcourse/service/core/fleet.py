@@ -224,7 +224,9 @@ class Fleet:
         try:
             if not self.store.epochs(config.id):
                 with computing():
-                    epochs.begin(self.store, settings, epochs.history_of(config), author)
+                    epochs.begin(
+                        self.store, settings, epochs.history_of(config, lambda: epochs.problem_of(settings)), author
+                    )
         except HoldcourseError:
             raise
         except OSError as error:
@@ -267,6 +269,8 @@ def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
     recorded, given = hosted.view.config, plain(settings)
     different = [name for name in given if given[name] != recorded[name]]
     if different:
+        recorded = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
+        given = epochs.in_words(settings, epochs.problem_of(settings))
         raise Conflict(
             f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
             {name: recorded[name] for name in different},
