@@ -175,7 +175,7 @@ class PlantBacktest:
                 "nothing to conclude. Add the contexts that decide what it costs."
             )
         sentence = f"By a model of these readings, {best.policy} would have cost {_less(best)} than what was done"
-        sentence += f" (95 % interval: {_range(best.low, best.high)})"
+        sentence += f" (95 % interval, for such a period: {_range(best.low, best.high)})"
         if best.guessed > MOST_GUESSED:
             guessed = f"{100 * best.guessed:.0f} % of its rounds"
             return f"{sentence}; but in {guessed} the model is guessing: the readings decide nothing."

@@ -98,7 +98,7 @@ def _against(found: PlantBacktest) -> str:
         worth = found.value.words(interval.low, interval.saved, interval.high)
         rows.append(
             f"<tr><td>{escape(RIVALS[rival])}</td><td>{percent:+.1f} %</td><td>{low:+.1f} to {high:+.1f} %</td>"
-            f"<td>{escape(worth)}</td></tr>"
+            f"<td class='words'>{escape(worth)}</td></tr>"
         )
     name = escape(registry.label_of(found.judged.policy))
     return f"<section><h2>What {name} saves</h2><div class='scroll'><table>{''.join(rows)}</table></div></section>"
@@ -106,18 +106,20 @@ def _against(found: PlantBacktest) -> str:
 
 def _table(found: PlantBacktest) -> str:
     heads = ("policy", "cost", "of it moving", "saved", "95 % interval", "guessed")
+    scale = found.value.kwh or 1.0
     rows = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
     for line in found.lines:
         saved = [f"{line.saved:+.1f} %", "" if line.policy == AS_RUN else f"{line.low:+.1f} to {line.high:+.1f} %"]
         if not _tells(found):
             saved = ["?", "?"]
-        cells = [amount(line.total), amount(line.movement), *saved, f"{100 * line.guessed:.0f} %"]
+        cells = [amount(scale * line.total), amount(scale * line.movement), *saved, f"{100 * line.guessed:.0f} %"]
         best = " class='best'" if found.judged is not None and line.policy == found.judged.policy else ""
         knowing = " *" if registry.is_knowing(line.policy) else ""
         swatch = f"<span class='swatch' style='border-top-color:{registry.colour_of(line.policy)}'></span>"
         name = f"{swatch}{escape(registry.label_of(line.policy))}{knowing}"
         rows.append(f"<tr{best}><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-    unit = f" in {escape(found.value.unit)}, summed over the readings" if found.value.unit else ""
+    unit = "kWh" if found.value.kwh is not None else found.value.unit
+    unit = f" in {escape(unit)}, summed over the readings" if unit else ""
     return (
         f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>Costs"
         f"{unit}, by the judge: a model of the half of the readings that no policy saw. Saved: against what was done. "
@@ -155,7 +157,9 @@ def _blocks(found: PlantBacktest, readings: Readings) -> str:
     if times is not None:
         for k in np.unique(np.linspace(0, len(sums) - 1, 5).astype(int)).tolist():
             first = int(np.flatnonzero(found.blocks == k)[0])
-            marks.append(f"<text x='{80 + k * width:.1f}' y='{HIGH - 8}'>{str(times[first])[:10]}</text>")
+            end = " text-anchor='end'" if k == len(sums) - 1 else ""
+            x = WIDE - 8 if end else 80 + k * width
+            marks.append(f"<text x='{x:.1f}' y='{HIGH - 8}'{end}>{str(times[first])[:10]}</text>")
     unit = "kWh" if found.value.kwh is not None else found.value.unit or "the unit of the costs"
     drawn = f"<path class='ink' d='M80 {zero:.1f}H{WIDE - 8}'/>"
     return (
