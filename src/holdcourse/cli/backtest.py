@@ -199,7 +199,7 @@ def backtest_log(
             saved = "?", "?"  # no number where the readings cannot tell
         table.add_row(label_of(line.policy), *numbers, *saved)
     Console().print(table)
-    for note in (*(f"data: {note}" for note in found_readings.notes), *found.notes):
+    for note in (*(f"data: {note}" for note in _in_options(found_readings.notes, PLANT_COMMAND)), *found.notes):
         typer.echo(note)
     typer.echo("\nCan these readings be learned from?")
     for sentence in check.words:
@@ -520,9 +520,9 @@ def _show(results: Sequence[SiteResult]) -> None:
             console.print(note, style="dim", highlight=False, markup=False)
 
 
-def _in_options(texts: Iterable[str]) -> list[str]:
+def _in_options(texts: Iterable[str], command: Any = None) -> list[str]:
     """Return what the library says about a backtest, in the words of this command."""
-    options = options_of(typer.main.get_command(app))
+    options = options_of(command or typer.main.get_command(app))
     return [with_options(text, options) for text in texts]
 
 
