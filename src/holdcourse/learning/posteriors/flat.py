@@ -119,7 +119,7 @@ def unpacked(values: Array) -> Array:
 
 
 BATCH = 256  # history is learned in blocks of this many
-CACHED_CONTEXTS = 256
+CACHED_CONTEXTS = 1024
 ARRAYS = ("weights", "covariance", "observations", "log_likelihood", "gain")
 
 
