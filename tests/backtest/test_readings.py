@@ -339,3 +339,40 @@ def test_preview_says_what_is_wrong_with_a_column_and_shows_the_others(tmp_path)
     found = preview(plant(tmp_path, text))
     assert any("line 5: '1O' in column 'load' is not a number" in remark for remark in found.remarks)
     assert next(column for column in found.columns if column.name == "kW").high == 19.5
+
+
+def test_data_info_tells_wind_from_a_plant(tmp_path):
+    from typer.testing import CliRunner
+
+    from holdcourse.cli.root import app
+
+    wind = plant(
+        tmp_path, "time,ws_10m,ws_100m\n" + "".join(f"2024-06-01T{k:02}:00Z,5,6\n" for k in range(20)), "w.csv"
+    )
+    rows = "".join(f"2024-06-01T{k:02}:00Z,{5 + k},{6 + k // 5},{10 + k}\n" for k in range(20))
+    own = plant(tmp_path, "time,ws_10m,pitch,power [kW]\n" + rows, "p.csv")  # one wind speed makes no profile
+    shown = {path: CliRunner().invoke(app, ["data", "info", str(path)]) for path in (wind, own)}
+    assert all(done.exit_code == 0 for done in shown.values())
+    assert "one column per height" in shown[wind].output
+    assert "p.csv: 20 rows, 4 columns" in shown[own].output
+    assert "may be the setting: pitch" in shown[own].output
+    found = json.loads(CliRunner().invoke(app, ["data", "info", str(own), "--json"]).output)
+    assert found["costs"] == ["power [kW]"]
+    forced = CliRunner().invoke(app, ["data", "info", str(wind), "--kind", "readings"])
+    assert "w.csv: 20 rows, 3 columns" in forced.output
+
+
+def test_options_of_the_command_are_named_in_its_errors(tmp_path, monkeypatch, capsys):
+    from holdcourse.cli.root import main
+
+    rows = "".join(f'{k},{6 + k % 2},"1,{234 + k}"\n' for k in range(30))
+    path = plant(tmp_path, "load,setting,kW\n" + rows)
+    words = ["holdcourse", "backtest", "--log", str(path), "--action", "setting", "--cost", "kW", "--context", "load"]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit):
+        main()
+    told = capsys.readouterr().err
+    assert (
+        "plant.csv, line 2: '1,234' in column 'kW' may be 1.234 or 1234: say --decimal comma or --thousands comma"
+        in told
+    )
