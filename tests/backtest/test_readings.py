@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import zipfile
 from datetime import datetime, timedelta
 from types import ModuleType, SimpleNamespace
 
@@ -105,6 +106,9 @@ def test_a_column_comes_before_a_derived_context(tmp_path):
         ("load@1", "write a reading before as load@-1"),
         ("load@-0", "0 readings ago"),
         ("load - kW - load", "more than one difference"),
+        ("kW", "context 'kW' is what is measured after the decision, .* take the reading before: kW@-1"),
+        ("setting", "is the setting that is decided"),
+        (None, "context must be names of columns, got None"),
         ("hours", "no column 'hours'"),
         ([], "give at least one context="),
     ],
@@ -201,8 +205,6 @@ def fake_openpyxl(monkeypatch, sheets):
 
 @pytest.fixture
 def workbook(tmp_path):
-    import zipfile
-
     path = tmp_path / "plant.xlsx"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("xl/workbook.xml", "<workbook/>")
@@ -261,6 +263,9 @@ def test_parquet_itself(tmp_path):
 def test_an_extra_that_is_not_installed(tmp_path, monkeypatch, name, head, module):
     monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / name).write_bytes(head + b"rest of it")
+    if name.endswith("xlsx"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("xl/workbook.xml", "<workbook/>")
     with pytest.raises(MissingExtra, match=rf'needs {module}.*pip install "holdcourse\[tables\]"'):
         hc.read_readings(tmp_path / name, **NAMES)
 
@@ -275,6 +280,11 @@ def test_what_is_no_table(tmp_path, workbook, monkeypatch):
         ("plant.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"old kind \(\.xls\); save it as"),
         ("plant.json", b'[{"load": 1}]', "is JSON"),
         ("plant.txt", b"load\n1\n2\n", "one column only"),
+        (
+            "unit.csv",
+            b"load,setting,kW\n5 %,6,1\n6 %,6,2\n",
+            "line 2: '5 %' .* write 5 and leave the unit",
+        ),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(HoldcourseError, match=message):
