@@ -379,7 +379,7 @@ def test_an_override_outside_the_limits_is_a_fact_to_go_on_from():
 def test_no_action_left_changes_nothing_and_can_be_mended():
     controller = known(start_index=0, limits=hc.Limits(max_step=0.25))
     before = state_of(controller)
-    with pytest.raises(NoActionLeft, match=r"no allowed action is within max_step=0.25 of 0;"):
+    with pytest.raises(NoActionLeft, match=r"no allowed setting is within max_step \(0\.25, which costs 0\.25\) of 0;"):
         controller.ask(costs=COSTS, allowed=mask(4, 5))
     assert state_of(controller) == before
     assert controller.ask(costs=COSTS, allowed=mask(1, 5)).action == 1
@@ -562,7 +562,7 @@ def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
     [
         (None, "order was"),
         (Redirect(0, Order(5, 5)), "sent by"),
-        (Episode(5, None), "max_step=0.25"),
+        (Episode(5, None), "max_step is 0.25"),
     ],
 )
 def test_verify_finds_what_no_limit_permitted(tmp_path, event, found):

@@ -31,7 +31,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def logged(path, **options):
-    return hc.Controller(POLICIES[NAME](), **{"start": 1, "seed": 3, "log": path, **options})
+    return hc.Controller(POLICIES[NAME](), **{"start_index": 1, "seed": 3, "log": path, **options})
 
 
 def drive(controller, rounds):

@@ -203,10 +203,11 @@ class TellDetails(Cause):
 
 @dataclass(frozen=True)
 class Units:
-    """What the numbers are, for people who look at them."""
+    """What the numbers are, for people who look at them; of contexts one unit each."""
 
     action: str
     measurement: str
+    contexts: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ class Settings:
     labels: list[str] | None
     metric: Any
     scale: Any
-    fixed_cost: float
+    fixed_cost: Any
     directed: bool
     rho: float
     policy: str
@@ -239,6 +240,7 @@ class Settings:
     mode: str
     history_count: int
     history_sha256: str | None
+    context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:

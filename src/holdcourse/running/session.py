@@ -105,8 +105,8 @@ class Session:
     ) -> None:
         policy.problem.check_action(start)
         self.policy = policy
-        self.limits = limits or Limits()
-        self.guard = None if guard is None else guard.on(policy.problem)
+        self.limits = (limits or Limits()).on(policy.problem)
+        self.guard = None if guard is None else guard.on(policy.problem, self.limits.round_length)
         self.max_pending = whole_number(max_pending, "max_pending", 1)
         self.seed, self.start = checked_seed(seed), int(start)
         self.origin = origin or Origin()
@@ -209,17 +209,18 @@ class Session:
 
     def refusal_of(self, start: int) -> str | None:
         """Why an episode may not begin at `start`; None where it may. Being where it is already needs no leave."""
-        problem, here, most = self.policy.problem, self.where.action, self.limits.max_step
+        problem, here = self.policy.problem, self.where.action
         if start == here:
             return None
-        there, remedy = problem.text(start), "or force it, with a reason"
+        there, remedy = problem.named(start), "or force it, with a reason"
         if not self.mask[start]:
             return f"{there} was not allowed at the newest question; begin at another setting, {remedy}"
-        away = problem.distance(here, start)
-        if most is not None and away > most:
+        longest = self.limits.longest(problem)
+        if not longest.within(here)[start]:
+            away = problem.cost(f"{problem.distance(here, start):g}")
             return (
-                f"going to {there} from {problem.text(here)}, where the machine is, costs {away:g}; "
-                f"max_step={most:g}; begin at a nearer setting, {remedy}"
+                f"going to {there} from {problem.named(here)}, where the machine is, costs {away}; max_step is "
+                f"{longest}; begin at a nearer setting, {remedy}"
             )
         return None
 
