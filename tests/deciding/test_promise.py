@@ -322,7 +322,8 @@ def test_a_baseline_from_the_history_is_an_action_in_the_recipe():
     policy = known(costs, baseline="history")
     assert policy.made_by[1]["baseline_index"] == 1
     assert recipe.describe(policy)["options"]["baseline_index"] == 1
-    assert "does not exceed that of fixed at 0.25 by more than 2 %." in policy.explanation
+    assert "does not exceed that of fixed at 0.25 by more than 2 %; in the beginning" in policy.explanation
+    assert "what 25 moves cost, 10, may be spent" in policy.explanation
     best = known(-costs, baseline="history", maximise=True).made_by[1]["baseline_index"]
     assert best == 1
 
