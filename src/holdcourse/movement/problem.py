@@ -265,7 +265,7 @@ class Problem:
         """Return the problem in JSON values, from which `from_data` makes an equal one."""
         named = self.metric_name in METRIC_NAMES
         return {
-            "actions": self.actions.tolist(),
+            "actions": self.actions.tolist() if self.has_coordinates else None,
             "axes": None if self._grid is None else [list(axis) for axis in zip(*self._named_axes, strict=True)],
             "metric": self.metric_name if named else self._metric_matrix.tolist(),
             "scale": self.scale.tolist() if named else 1.0,
