@@ -382,25 +382,31 @@ class Prices:
 
     @classmethod
     def of(cls, scale: Any, fixed_cost: Any, units: tuple[str, ...], cost_unit: str) -> Prices:
-        """Read prices that are given as text, in the units given; units that are not given are those of the prices."""
+        """Read prices that are given as text, in the units given: what has a unit needs one that it is converted to."""
         given = [scale] if isinstance(scale, str) else scale
         if isinstance(given, Sequence) and any(isinstance(each, str) for each in given):
             if len(given) not in (1, len(units)):
                 raise InvalidInput(f"scale must be one price or {len(units)} (one per coordinate), got {len(given)}")
             prices = [price(each, "scale") if isinstance(each, str) else each for each in given]
             prices = prices * len(units) if len(prices) == 1 else prices
-            cost_unit = cost_unit or next((each.unit for each in prices if isinstance(each, Price)), "")
-            own = [each.per if isinstance(each, Price) else "" for each in prices]
-            units = tuple(unit or per for unit, per in zip(units, own, strict=True))
             scale = [
-                each.in_units(cost_unit, unit, "scale") if isinstance(each, Price) else each
+                _converted(each, cost_unit, unit, "scale") if isinstance(each, Price) else each
                 for each, unit in zip(prices, units, strict=True)
             ]
         if isinstance(fixed_cost, str):
             each_time = price(fixed_cost if _says_per(fixed_cost) else f"{fixed_cost} per change", "fixed_cost")
-            cost_unit = cost_unit or each_time.unit
-            fixed_cost = each_time.in_units(cost_unit, "change", "fixed_cost")
+            fixed_cost = _converted(each_time, cost_unit, "change", "fixed_cost")
         return cls(scale, fixed_cost, units, cost_unit)
+
+
+def _converted(price: Price, cost_unit: str, per: str, what: str) -> float:
+    if price.unit and not cost_unit:
+        raise InvalidInput(
+            f"{what} is in {price.unit}; say in which unit costs are measured, such as cost_unit={price.unit!r}"
+        )
+    if price.per != "change" and not per:
+        raise InvalidInput(f"{what} is for each {price.per}; say in which unit the settings are: unit={price.per!r}")
+    return price.in_units(cost_unit, per, what)
 
 
 def _says_per(text: str) -> bool:

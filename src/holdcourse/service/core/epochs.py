@@ -107,7 +107,7 @@ def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[
 def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: Callable[[], Problem]) -> dict[str, Any]:
     """Return settings, or changes of them, with prices and limits as numbers in the settings' units.
 
-    `before` are all settings that are in force, or the same as `given`. Units that only a price names are filled in.
+    `before` are all settings that are in force, or the same as `given`.
     """
     result = dict(given)
     if isinstance(given.get("actions"), Mapping):  # a list keeps the order of the axes, by which actions are numbered
@@ -122,7 +122,6 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
         axis_units = _axis_units(_as_grid(merged["actions"]), units)
         prices = Prices.of(merged["scale"], merged["fixed_cost"], axis_units, units["measurement"])
         result |= {"scale": prices.scale, "fixed_cost": prices.fixed_cost}
-        result["units"] = result.get("units", {}) | {"action": prices.units[0], "measurement": prices.cost_unit}
     length = before["limits"]["round_length"]
     if isinstance(given.get("limits"), Mapping):
         limits = Limits(**{**before["limits"], **given["limits"]})
