@@ -26,7 +26,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 5  # of a record
+FORMAT = 6  # of a record
 
 Made = TypeVar("Made")
 
