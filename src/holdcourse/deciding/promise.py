@@ -52,6 +52,7 @@ from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import ExpertCosts, OptimisticCosts
 from holdcourse.learning.history import check_context
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.steps import LongestStep
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ def promised(
     trials: float = 0.0,
     closeness: Closeness | None = None,
     asks_again: bool = True,
-    max_step: float | None = None,
+    longest: LongestStep | None = None,
 ) -> tuple[PromisedMaker, Panel]:
     """The rule and the cost model of a policy that is followed under a promise; see the module's docstring.
 
@@ -98,8 +99,8 @@ def promised(
         How alike contexts are.
     asks_again
         Whether the model can be asked about rounds that have passed; one of a process in time cannot.
-    max_step
-        The policy's largest step, which the way back to the baseline respects too.
+    longest
+        The policy's longest step, which the way back to the baseline respects too.
     """
     if not (is_finite(at_most) and at_most >= 0):
         raise InvalidInput(f"at_most must be a share such as 0.02, or None for no promise, got {plain(at_most)!r}")
@@ -112,7 +113,7 @@ def promised(
     if baseline.costs.needs_costs:
         raise InvalidInput(f"the baseline {baseline.name} must be shown the true costs; give one that needs none")
     advance = None if budget is None else float(budget)
-    maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, max_step)
+    maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, longest)
     return maker, Panel([policy.costs, baseline.costs])
 
 
@@ -127,7 +128,7 @@ class PromisedMaker:
     trials: float = 0.0
     closeness: Closeness | None = None
     asks_again: bool = True
-    max_step: float | None = None
+    longest: LongestStep | None = None
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -145,7 +146,7 @@ class PromisedMaker:
             self.trials,
             self.closeness or Closeness(),
             self.asks_again,
-            self.max_step,
+            self.longest,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -202,7 +203,7 @@ class Promised:
     trials: float = 0.0
     closeness: Closeness = Closeness()  # noqa: RUF009 - frozen
     asks_again: bool = True
-    max_step: float | None = None
+    longest: LongestStep | None = None
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -246,8 +247,8 @@ class Promised:
         permitted[state.action] |= upper[state.action] <= expected[b]
         permitted[b] = True
         permitted &= view.allowed
-        if self.max_step is not None:
-            within = view.allowed & (ways <= self.max_step)
+        if self.longest is not None:
+            within = view.allowed & self.longest.within(state.action)
             permitted &= within
             if within.any() and not permitted.any():  # the baseline is out of reach: a step towards it
                 permitted[np.argmin(np.where(within, back, np.inf))] = True
@@ -256,8 +257,9 @@ class Promised:
         near = (reach > UNKNOWN) | (spread < WELL_KNOWN * spread.max()) | (everywhere == b)
         dear = self.mean_way > abs(expected[b])
         in_reach = permitted & (near | dear | (upper - expected[b] <= SMALL * stands.left))
+        in_reach = in_reach if in_reach.any() else permitted
         if in_reach.any() and not in_reach[action]:
-            wanted = self.problem.value(action)
+            wanted = self.problem.named(action)
             if permitted[action]:
                 onward = self.problem.move_costs(everywhere, np.full(n, action))
                 action = int(np.argmin(np.where(in_reach, onward, np.inf)))

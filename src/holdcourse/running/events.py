@@ -5,9 +5,9 @@ with sorted keys, and `read` gives it back; nothing else makes or takes apart th
 that is missing and a kind that is not known are errors: a record is never read by guessing. The page
 ``docs/record-format.md`` describes the same to those who read records without this library.
 
-An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`), says that the state
-was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called ``extra``,
-are written by the service.
+An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`, `Change`), says that
+the state was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called
+``extra``, are written by the service.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 5  # of a record
+FORMAT = 6  # of a record
 
 Made = TypeVar("Made")
 
@@ -203,10 +203,11 @@ class TellDetails(Cause):
 
 @dataclass(frozen=True)
 class Units:
-    """What the numbers are, for people who look at them."""
+    """What the numbers are, for people who look at them; of contexts one unit each."""
 
     action: str
     measurement: str
+    contexts: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ class Settings:
     labels: list[str] | None
     metric: Any
     scale: Any
-    fixed_cost: float
+    fixed_cost: Any
     directed: bool
     rho: float
     policy: str
@@ -239,6 +240,7 @@ class Settings:
     mode: str
     history_count: int
     history_sha256: str | None
+    context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
@@ -442,6 +444,20 @@ class Redirect:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Other limits, another guard or other prices of moving from here on; what was learned stays.
+
+    `identity` is whose record it is from here on; `problem` describes the problem where moving has other prices, and is
+    null where it stays the same.
+    """
+
+    KIND: ClassVar[str] = "change"
+
+    identity: Identity
+    problem: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state after event `follows` was kept; `sha256` is the hash of what was kept."""
 
@@ -601,10 +617,12 @@ CausedNote: TypeAlias = (
     | AlarmCleared
 )
 Note: TypeAlias = RecordAccepted | CausedNote
-Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Snapshot | Note
+Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Change | Snapshot | Note
 BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
 
-EVENTS: dict[str, type[Body]] = {kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Snapshot)}
+EVENTS: dict[str, type[Body]] = {
+    kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Change, Snapshot)
+}
 NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
 
 Sought: TypeAlias = Literal["key", "round", "decision", "retracted", "note"]

@@ -22,8 +22,8 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge, computing
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
-from holdcourse.movement.grid import grid, said
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.grid import Grid, grid, said
+from holdcourse.movement.problem import Prices, Problem
 from holdcourse.movement.settings import chosen, index_of
 from holdcourse.running.events import (
     Ask,
@@ -49,6 +49,7 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core import requests
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.ledger import Ledger, plain_value
+from holdcourse.units import known, rounds
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
 
@@ -79,7 +80,7 @@ def settings_of(config: requests.Config) -> Settings:
 
     history = history_of(config, problem)
     digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
-    given = with_indices(plainly, problem)
+    given = with_indices(with_numbers(plainly, plainly, problem), problem)
     given |= {"history_count": len(history or ()), "history_sha256": digest}
     given["start"] = 0 if given["start"] is None else given["start"]
     return from_plain(Settings, given, "the settings")
@@ -101,6 +102,41 @@ def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[
             known[name] = index_of(problem(), setting, "history")
         found.append((known[name], context, measurement))
     return found
+
+
+def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: Callable[[], Problem]) -> dict[str, Any]:
+    """Return settings, or changes of them, with prices and limits as numbers in the settings' units.
+
+    `before` are all settings that are in force, or the same as `given`.
+    """
+    result = dict(given)
+    if isinstance(given.get("actions"), Mapping):  # a list keeps the order of the axes, by which actions are numbered
+        result["actions"] = [[name, axis] for name, axis in given["actions"].items()]
+    units = {**before["units"], **(given.get("units") or {})}
+    for name in ("action", "measurement"):
+        units[name] = known(units[name])
+    if isinstance(given.get("units"), Mapping):
+        result["units"] = {name: units[name] for name in given["units"]}
+    if any(_holds_text(given.get(name)) for name in ("scale", "fixed_cost")):
+        merged = {**before, **given}
+        axis_units = _axis_units(_as_grid(merged["actions"]), units)
+        prices = Prices.of(merged["scale"], merged["fixed_cost"], axis_units, units["measurement"])
+        result |= {"scale": prices.scale, "fixed_cost": prices.fixed_cost}
+    length = before["limits"]["round_length"]
+    if isinstance(given.get("limits"), Mapping):
+        limits = Limits(**{**before["limits"], **given["limits"]})
+        length = limits.round_length
+        if _holds_text(limits.max_step) or isinstance(limits.max_step, Mapping):
+            limits = limits.on(problem())
+        result["limits"] = {name: plain(getattr(limits, name)) for name in given["limits"]}
+    if isinstance(given.get("guard"), Mapping) and isinstance(given["guard"].get("cool_down"), str):
+        result["guard"] = {**given["guard"], "cool_down": rounds(given["guard"]["cool_down"], length, "cool_down")}
+    return result
+
+
+def _holds_text(given: Any) -> bool:
+    parts = given.values() if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
+    return any(isinstance(part, str) for part in parts)
 
 
 def with_indices(given: Mapping[str, Any], problem: Callable[[], Problem]) -> dict[str, Any]:
@@ -154,6 +190,7 @@ def in_words(settings: Settings, problem: Problem) -> dict[str, Any]:
         return None if action is None else plain_value(problem.value(action))
 
     found |= {"start": name(settings.start), "fallback": name(settings.fallback)}
+    found["actions"] = axes_of(settings.actions) or settings.actions
     if settings.guard is not None:
         found["guard"]["revert_to"] = name(found["guard"].pop("revert_to_index"))
     options = found["options"]
@@ -281,16 +318,17 @@ def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 def _check_step(settings: Settings, old: Problem, new: Problem, place: int, there: int) -> None:
     """Raise unless the new action that stands for the machine's present one lies within `max_step` of it."""
-    most = limits_of(settings).max_step
-    if most is None or not isinstance(settings.metric, str) or (old.actions[place] == new.actions[there]).all():
+    longest = limits_of(settings).longest(new)
+    if longest.is_any or not isinstance(settings.metric, str) or (old.actions[place] == new.actions[there]).all():
         return
     points = [old.actions[place].tolist(), new.actions[there].tolist()]
     away = problem_of(replace(settings, actions=points, labels=None, directed=False)).distance(0, 1)
-    if away > most:
+    near = longest.between(old.actions[place], new.actions[there])
+    if not near or (longest.cost is not None and away > longest.cost):
         raise InvalidInput(
-            f"the machine is at {old.value(place)}, and the nearest of the new actions, {new.value(there)}, costs "
-            f"{away:g} to reach, more than max_step={most:g}. Keep the action where it is among the new ones, bring it "
-            "nearer first with an override, or raise max_step in the same change"
+            f"the machine is at {old.named(place)}, and the nearest of the new settings, {new.named(there)}, costs "
+            f"{away:g} to reach, more than max_step ({longest}). Keep the setting where it is among the new ones, "
+            "bring it nearer first with an override, or raise max_step in the same change"
         )
 
 
@@ -335,30 +373,55 @@ def reopened(path: Path, witness: Witness | None = None) -> Operation:
 
 def problem_of(settings: Settings) -> Problem:
     """Return the actions and movement costs; the weight `rho` of the service cost divides the latter."""
-    return problem_given(vars(settings))
+    return problem_given(vars(settings) | {"units": vars(settings.units)})
 
 
 def problem_given(settings: Mapping[str, Any]) -> Problem:
     """Return the same of settings by name."""
-    actions, metric, scale, rho = (settings[name] for name in ("actions", "metric", "scale", "rho"))
-    action_count(actions, metric)
-    if isinstance(actions, dict):
-        actions = grid(**actions)
-    named = isinstance(metric, str)
+    metric, rho = settings["metric"], settings["rho"]
+    action_count(settings["actions"], metric)
+    actions = _as_grid(settings["actions"])
+    named, units = isinstance(metric, str), settings["units"]
+    prices = Prices.of(settings["scale"], settings["fixed_cost"], _axis_units(actions, units), units["measurement"])
     return Problem(
         actions,
         metric if named else np.array(metric, dtype=np.float64) / rho,
-        scale=np.array(scale) / rho if named else scale,
-        fixed_cost=settings["fixed_cost"] / rho,
+        scale=np.array(prices.scale) / rho if named else prices.scale,
+        fixed_cost=prices.fixed_cost / rho,
         directed=settings["directed"],
         labels=settings["labels"],
+        unit=prices.units,
+        cost_unit=prices.cost_unit,
+        context_names=settings.get("context_names"),
+        context_units=units.get("contexts"),
     )
+
+
+def _as_grid(actions: Any) -> Any:
+    return grid(**axes_of(actions)) if axes_of(actions) else actions
+
+
+def axes_of(actions: Any) -> dict[str, list[float]]:
+    """Return the axes of a grid by name, as a request or a record gives them; none where it is no grid."""
+    if isinstance(actions, Mapping):
+        return dict(actions)
+    is_grid = isinstance(actions, list) and actions and isinstance(actions[0], list) and isinstance(actions[0][0], str)
+    return dict(actions) if is_grid else {}
+
+
+def _axis_units(actions: Any, units: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the unit of each axis of the settings."""
+    if isinstance(actions, Grid):
+        axes = len(actions.names)
+    else:
+        axes = len(actions[0]) if actions and isinstance(actions[0], list) else 1
+    return (units["action"],) * axes
 
 
 def limits_of(settings: Settings) -> Limits:
     """Return the limits in the problem's units."""
-    step = settings.limits.max_step
-    return replace(settings.limits, max_step=None if step is None else step / settings.rho)
+    cost = settings.limits.max_step_cost
+    return replace(settings.limits, max_step_cost=None if cost is None else cost / settings.rho)
 
 
 def policy_of(settings: Settings, problem: Problem, past: History | None) -> Policy:
@@ -376,9 +439,9 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
         raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")
     given = {"policy": name, "problem": problem.describe(), "options": options}
     changes: dict[str, Any] = {"history": past} if own.learns and past is not None else {}
-    step = limits_of(settings).max_step
-    if step is not None and "max_step" in taken:
-        changes["max_step"] = step
+    longest = limits_of(settings).longest(problem)
+    if not longest.is_any and "max_step" in taken:
+        changes |= {"max_step": longest.size, "max_step_cost": longest.cost}
     try:
         require_room(settings)
         return recipe.make(given, **changes)
@@ -518,8 +581,9 @@ def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> Pendi
 
 def action_count(actions: Any, metric: Any) -> int:
     """Return how many actions are asked for; an error where they are more than the service takes."""
-    if isinstance(actions, Mapping):
-        count = math.prod(len(axis) for axis in actions.values())  # exact, however many axes there are
+    axes = axes_of(actions)
+    if axes:
+        count = math.prod(len(axis) for axis in axes.values())  # exact, however many axes there are
     else:
         count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())
     if count > requests.MAX_ACTIONS:

@@ -267,13 +267,13 @@ class Fleet:
 
 def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
     recorded, given = hosted.view.config, plain(settings)
-    different = [name for name in given if given[name] != recorded[name]]
+    different = [name for name in given if given[name] != recorded.get(name)]
     if different:
         recorded = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
         given = epochs.in_words(settings, epochs.problem_of(settings))
         raise Conflict(
             f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
-            {name: recorded[name] for name in different},
-            {name: given[name] for name in different},
+            {name: recorded.get(name) for name in different},
+            {name: given.get(name) for name in different},
         )
     return hosted.view.state()

@@ -54,9 +54,10 @@ export function decisionTable({ pick, earlier, takeBack }) {
   let shown = SHOWN;
   let selected = null;
 
-  const drawHead = drawn(head, (units) => [
+  const knownOf = (names, units) => (names ?? units ?? []).map((_, i) => [names?.[i], units?.[i] && `(${units[i]})`].filter(Boolean).join(" "));
+  const drawHead = drawn(head, (units, names) => [
     heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.measurement),
-    heading("Movement", units?.measurement), heading("Proposed", units?.action), heading("Context"), heading("Mode"), heading("Time"),
+    heading("Movement", units?.measurement), heading("Proposed", units?.action), heading(knownOf(names, units?.contexts).join(", ") || "Context"), heading("Mode"), heading("Time"),
     h("td", {}),
   ]);
 
@@ -92,7 +93,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
     const { rows, state } = data;
     const recent = rows.slice(-shown).reverse();
     const decimals = decimalsFor(recent.flatMap((row) => [row.expected_cost, row.weight === 0 ? null : row.measurement]).filter((v) => v !== null));
-    drawHead(state.units);
+    drawHead(state.units, state.context_names);
     caption.textContent = rows.length ? `Round ${recent.at(-1).round} to ${recent[0].round}; choose one to see why.` : "No decision yet.";
     const nodes = recent.map((row) => {
       const key = keyOf(row);
