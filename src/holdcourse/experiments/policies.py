@@ -37,9 +37,8 @@ def make_policy(
         known = taken if entry.shown == "measurements" else {}
     else:
         known = dict(learning) if options.pop("learning", False) else {}
-    made = entry.maker()(problem, **{**known, **options})
-    if not isinstance(made, Policy):
-        raise InvalidInput(f"policy {name!r}: {source or 'its entry point'} made a {type(made).__name__}, no Policy")
+    made = registry.make(entry.name, problem, **{**known, **options})
+    assert isinstance(made, Policy)  # else it has raised
     return made
 
 

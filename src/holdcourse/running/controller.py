@@ -287,6 +287,8 @@ class Controller:
         content = archive.read_file(path)
         state, arrays = archive.unpack(content, str(path))
         found = state.get("identity")
+        if state.get("holds") == "policy":
+            raise InvalidInput(f"{path} holds a policy, not the state of a controller; read it with hc.load_policy")
         if not isinstance(found, dict):
             raise DamagedFile(f"{path} does not hold a controller")
         identity = from_plain(Identity, found, f"the state in {path}")

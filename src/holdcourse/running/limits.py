@@ -18,8 +18,8 @@ allowed, however recently it came there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -78,6 +78,14 @@ class Limits:
     def describe(self) -> dict[str, Any]:
         """The limits in JSON values."""
         return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Limits:
+        """Read what `describe` gave."""
+        unknown = sorted(data.keys() - {each.name for each in fields(cls)})
+        if unknown:
+            raise InvalidInput(f"limits have no {unknown[0]!r}; there are {[each.name for each in fields(cls)]}")
+        return cls(**data)
 
 
 @dataclass(frozen=True)

@@ -285,6 +285,8 @@ class Operation:
 
         The other parameters are those of `Controller`.
         """
+        if limits is None and policy.limits is not None:
+            limits = Limits.from_data(policy.limits)
         with one_thread():
             session = Session(policy, start, seed, limits=limits, guard=guard, max_pending=max_pending, origin=origin)
             return cls(Recording(session, log, witness))
