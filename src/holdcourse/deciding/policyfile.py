@@ -106,10 +106,7 @@ class Evidence:
         if self.judged and self.as_judged:
             said.append(f"A backtest judged exactly this policy on {self.judged}.")
         elif self.judged:
-            said.append(
-                f"A backtest judged it on {self.judged}, when it did not know that period yet; it has learned from it "
-                "since."
-            )
+            said.append(f"A backtest judged it on {self.judged}, before it had learned from them; it has since.")
         if self.conclusion:
             said.append(self.conclusion)
         if not (self.judged or self.conclusion):

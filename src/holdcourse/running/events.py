@@ -26,7 +26,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 4  # of a record
+FORMAT = 5  # of a record
 
 Made = TypeVar("Made")
 
@@ -81,6 +81,8 @@ class About:
         How to make its policy again; None with the reason where only Python can.
     previous
         The record that it continues, if there is one.
+    evidence
+        Where its policy comes from and what a backtest said of it, where its file says so; see `Evidence`.
     """
 
     format: int
@@ -91,6 +93,7 @@ class About:
     recipe: dict[str, Any] | None
     recipe_missing: str | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     previous: Previous | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    evidence: dict[str, Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 # -- parts of events ---------------------------------------------------------------------------------------------------

@@ -227,11 +227,12 @@ class Recording:
 
     def _beginning(self) -> tuple[Beginning, bytes]:
         """What a new record holds before the first event."""
-        previous = self.session.origin.previous
+        previous, policy = self.session.origin.previous, self.session.policy
+        evidence = None if policy.evidence is None else policy.evidence.to_data()
         try:
-            begins = Beginning(recipe.describe(self.session.policy), None, previous)
+            begins = Beginning(recipe.describe(policy), None, previous, evidence)
         except InvalidInput as error:  # only Python can make this policy again
-            begins = Beginning(None, str(error), previous)
+            begins = Beginning(None, str(error), previous, evidence)
         return begins, archive.pack(*self.session.snapshot())
 
 
