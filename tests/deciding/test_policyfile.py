@@ -28,6 +28,7 @@ GOLDEN = Path(__file__).parents[1] / "data" / "site.policy"
 GOLDEN_DECISIONS = GOLDEN.with_suffix(".decisions.json")
 
 LINE = hc.Problem([0.0, 1.0, 3.0, 4.5], scale=2.0, fixed_cost=0.5, labels=["off", "low", "mid", "high"])
+GRID = hc.Problem(hc.grid(workers=[1, 2], cache=[64, 256]), metric="cityblock", scale=[1.0, 0.01])
 KERNEL = hc.Kernel(RBF(0.9), RBF(0.5))
 RANDOM = np.random.default_rng(5)
 PAST = [
@@ -61,6 +62,7 @@ POLICIES = {
     "gp-md": lambda: hc.gp_md(LINE, kernel=KERNEL, history=PAST, tree_seed=3),
     "gp-md fitted": lambda: hc.gp_md(LINE, history=PAST),
     "cgp-lcb": lambda: hc.cgp_lcb(LINE, kernel=KERNEL, history=PAST, maximise=True, guard=hc.OutlierGuard(3.0)),
+    "gp-md on a grid": lambda: hc.gp_md(GRID, kernel=hc.Kernel(RBF([1.0, 100.0]), RBF(0.5))),
     "proximal-lcb": lambda: hc.proximal_lcb(LINE, kernel=KERNEL, every="episode", method="exact"),
     "planner": lambda: hc.planner(LINE, kernel=KERNEL, history=PAST, period=24.0),
     "planner fitted": lambda: hc.planner(LINE, history=PAST),

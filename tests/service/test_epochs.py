@@ -28,7 +28,7 @@ def test_what_decisions_do_not_depend_on_changes_in_place(client, name):
     client.create(id=name)
     state = client.change(name, name="South field", deadline_s=60.0, fallback=2, units={"measurement": "kWh"})
     assert (state["name"], state["deadline_s"], state["fallback"], state["epoch"]) == ("South field", 60.0, 2, 1)
-    assert state["units"] == {"action": "", "measurement": "kWh"}
+    assert state["units"] == {"action": "", "measurement": "kWh", "cost": ""}
     assert client.change(name, fallback=None)["fallback"] is None
     client.change(name, fallback=7, status=422)
     client.change(name, mode="act", status=422)
@@ -310,3 +310,15 @@ def test_a_creation_that_fails_after_its_record_got_its_name_has_happened(client
     client.create(id=name, seed=4, status=409)
     assert client.create(id=name, status=200)["epoch"] == 1
     client.round(name, 0.5, 1.0)
+
+
+def test_a_grid_keeps_the_order_of_its_axes(client, name):
+    """Fields of an object have no order in a record: axes that are not in that of the alphabet would be exchanged."""
+    made = client.create(
+        id=name, actions={"workers": [1.0, 2.0, 4.0], "cache": [64.0, 256.0]}, policy="stationary", start=2, options={}
+    )
+    assert made["value"] == {"workers": 2.0, "cache": 64.0}
+    state = client.change(name, limits={"min_dwell": 3})
+    assert (state["epoch"], state["value"]) == (2, made["value"])
+    assert state["actions"] == made["actions"]
+    assert list(client.see(name, "config")["actions"]) == ["workers", "cache"]

@@ -5,6 +5,7 @@ Requests are sent until they are answered, over connections that stay open.
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import random
@@ -13,6 +14,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -262,6 +264,36 @@ class Service:
         """Set up a controller; the same configuration again is fine."""
         made = self.request("POST", "/controllers", dict(config), is_long=True)
         return self.controller(made["id"])
+
+    def create_from_file(self, path: str | Path, name: str, **settings: Any) -> RemoteController:
+        """Set up a controller whose policy is in a file, as ``holdcourse backtest --save`` writes it.
+
+        Parameters
+        ----------
+        path
+            The file. It says which actions there are, how it decides and what it has learned.
+        name
+            The id of the controller.
+        settings
+            What else the service shall know: start, mode, seed, deadline_s, limits, guard, units and so on, as in
+            `create`. Limits and units are those of the file unless given.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> service = hc.connect("http://127.0.0.1:8000")
+        >>> try:
+        ...     service.create_from_file("no/such.policy", "kite-1")
+        ... except hc.errors.InvalidInput as error:
+        ...     print(error)
+        cannot read no/such.policy: No such file or directory
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        given = {**settings, "id": name, "policy_file": base64.b64encode(content).decode()}
+        return self.create(given)
 
     def controller(self, name: str) -> RemoteController:
         """One of the controllers, by its id."""

@@ -173,7 +173,7 @@ class Policy:
         limits
             `Limits` that a controller shall begin with.
         units
-            What the numbers are: "action", "measurement", "context".
+            What the numbers are: "action", "measurement", "context", and "cost" where that is not what is measured.
         evidence
             Where it comes from, and what a backtest said of it.
 

@@ -8,7 +8,7 @@ part            what it holds
 `recipe`        the function that made it, its options, and the problem with its labels
 arrays          everything that its cost model has learned: readings, kernel, posterior, waiting measurements
 `limits`        what the machine may do, where that was given: the fields of `Limits`
-`units`         what the numbers are, for people: "action", "measurement", "context"
+`units`         what the numbers are, for people: "action", "measurement", "context", "cost"
 `evidence`      which data it has learned from, and what a backtest said of it
 `fingerprint`   of the policy; what is made of the file must have the same
 ==============  =======================================================================================================
@@ -35,7 +35,7 @@ from holdcourse.threads import one_thread, versions
 
 FORMAT = 1  # of the file
 HOLDS = "policy"  # what a saved state says that it is
-UNITS = ("action", "measurement", "context")
+UNITS = ("action", "measurement", "context", "cost")
 Trust: TypeAlias = str | Collection[str]
 
 

@@ -176,9 +176,12 @@ class Problem:
     def describe(self) -> dict[str, Any]:
         """Return the problem in JSON values, from which `from_data` makes an equal one."""
         named = self.metric_name in METRIC_NAMES
+        axes = None  # as pairs: an object's fields may come back in another order
+        if self._grid is not None:
+            axes = [[name, list(values)] for name, values in zip(self._grid.names, self._grid.axes, strict=True)]
         return {
             "actions": self.actions.tolist(),
-            "axes": None if self._grid is None else dict(zip(self._grid.names, self._grid.axes, strict=True)),
+            "axes": axes,
             "metric": self.metric_name if named else self._metric_matrix.tolist(),
             "scale": self.scale.tolist() if named else 1.0,
             "fixed_cost": self.fixed_cost,
@@ -190,7 +193,7 @@ class Problem:
     def from_data(cls, data: Mapping[str, Any]) -> Problem:
         """Read what `describe` gave."""
         return cls(
-            data["actions"] if data["axes"] is None else grid(**data["axes"]),
+            data["actions"] if data["axes"] is None else grid(**dict(data["axes"])),
             metric=data["metric"],
             scale=data["scale"],
             fixed_cost=data["fixed_cost"],

@@ -206,10 +206,31 @@ class TellDetails(Cause):
 
 @dataclass(frozen=True)
 class Units:
-    """What the numbers are, for people who look at them."""
+    """What the numbers are, for people who look at them; `cost`: of sums, where that is not what is measured."""
 
     action: str
     measurement: str
+    cost: str = field(default="", kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class PolicyOrigin:
+    """The file that a controller's policy came from: whose, which, and what is known about it.
+
+    Attributes
+    ----------
+    name, fingerprint
+        Of the policy.
+    sha256
+        Of the file.
+    evidence
+        Where the policy comes from and what a backtest said of it; null where the file does not say.
+    """
+
+    name: str
+    fingerprint: str
+    sha256: str
+    evidence: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -217,7 +238,7 @@ class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
     `options` are those of the policy, by the names of its parameters; None, or left out: not given. What others than
-    the policy must know of them is said here.
+    the policy must know of them is said here. Where the policy came from a `file`, that says all others.
     """
 
     id: str
@@ -242,6 +263,7 @@ class Settings:
     mode: str
     history_count: int
     history_sha256: str | None
+    file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
@@ -266,6 +288,11 @@ class Settings:
         kernel: str | None = self.options.get("kernel")
         return kernel
 
+    @property
+    def axes(self) -> dict[str, Any] | None:
+        """The axes of a grid by name, in their order; None where the actions are none."""
+        return axes_of(self.actions)
+
     def with_kept_action(self, action: int) -> Settings:
         """Return the settings of a policy that keeps to another action."""
         return replace(self, options=self.options | {"action": action})
@@ -277,6 +304,27 @@ class Settings:
     def options_for_another_policy(self) -> dict[str, Any]:
         """The options after a change of policy: another one takes others, but what is measured stays the same."""
         return dict.fromkeys(self.options) | {"maximise": self.options.get("maximise")}
+
+
+def axes_of(actions: Any) -> dict[str, Any] | None:
+    """Return the axes of a grid, given by name or as a record holds them; None where the actions are no grid."""
+    if isinstance(actions, Mapping):
+        return dict(actions)
+    if isinstance(actions, list) and actions and isinstance(actions[0], list) and isinstance(actions[0][0], str):
+        return dict(actions)
+    return None
+
+
+def in_order(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as a record holds them: a grid as pairs, since fields of an object have no order there."""
+    axes = axes_of(settings.get("actions"))
+    return settings if axes is None else settings | {"actions": [[name, values] for name, values in axes.items()]}
+
+
+def by_name(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings as people write them: a grid as axes by name."""
+    axes = axes_of(settings.get("actions"))
+    return settings if axes is None else settings | {"actions": axes}
 
 
 @dataclass(frozen=True)

@@ -242,6 +242,10 @@ class EnergyCosts:
         """Name of the map in descriptions of a policy."""
         return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale!r})"
 
+    def cost_of(self, speed: float) -> float:
+        """Return what a round with this wind cost: the energy made, with a minus."""
+        return -self.scale * float(self.curve.power(max(speed, 0.0)))
+
     def to_data(self) -> dict[str, Any]:
         """Return the map in JSON values, as a policy's recipe holds it."""
         return {"map": "energy", "curve": self.curve.to_data(), "scale": float(self.scale)}

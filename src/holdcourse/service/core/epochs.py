@@ -6,6 +6,7 @@ written under another name and gets its own when it is whole, so a crash leaves 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
@@ -15,12 +16,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from pydantic import ValidationError
 
+from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge
+from holdcourse.deciding.policyfile import Evidence, PolicyFile
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
+from holdcourse.mistakes import all_in_words
 from holdcourse.movement.grid import grid, said
 from holdcourse.movement.problem import Problem
 from holdcourse.running.events import (
@@ -33,10 +38,13 @@ from holdcourse.running.events import (
     Learn,
     Note,
     PendingDecision,
+    PolicyOrigin,
     Retract,
     Settings,
     Tell,
+    axes_of,
     from_plain,
+    in_order,
     plain,
 )
 from holdcourse.running.limits import Guard, Limits
@@ -73,11 +81,71 @@ EPOCH_SETTINGS = (  # a change of these begins a new epoch
 
 def settings_of(config: requests.Config) -> Settings:
     """Return the settings as the record holds them; of the history a fingerprint."""
+    if config.policy_file is not None:
+        return _settings_of_file(config)
     history = history_of(config)
     digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
-    given = requests.plain(config, exclude={"history"})
+    given = requests.plain(config, exclude={"history", "policy_file"})
     given |= {"history_count": len(history or ()), "history_sha256": digest}
-    return from_plain(Settings, given, "the settings")
+    return from_plain(Settings, in_order(given), "the settings")
+
+
+def policy_file_of(config: requests.Config) -> PolicyFile | None:
+    """Return the file that a controller's policy comes from, read and checked; None where it comes from none."""
+    if config.policy_file is None:
+        return None
+    try:
+        content = base64.b64decode(config.policy_file, validate=True)
+    except ValueError as error:
+        raise InvalidInput(f"policy_file must hold the file as base64: {error}") from None
+    try:
+        found = PolicyFile.read(content, "the policy's file")
+    except DamagedFile as error:  # what was sent is wrong, not what the service keeps
+        raise InvalidInput(str(error)) from None
+    if found.code:
+        raise InvalidInput(
+            f"the policy's file needs {found.code[0]!r}, code that is not ours; a service runs no code that a file "
+            "names. Install it here as a package with an entry point in the group holdcourse.policies and save the "
+            "policy by that name, or run it in a process of your own: hc.Controller(hc.load_policy(...), log=...)"
+        )
+    return found
+
+
+def _settings_of_file(config: requests.Config) -> Settings:
+    """Return the settings of a controller whose policy comes from a file; what the file says is as if it was given."""
+    file = policy_file_of(config)
+    assert file is not None
+    problem, options = file.recipe["problem"], file.recipe["options"]
+    try:
+        labels = None if problem["labels"] is None else [str(label) for label in problem["labels"]]
+        said = {
+            "actions": dict(problem["axes"]) if problem["axes"] else problem["actions"],
+            "labels": labels,
+            "metric": problem["metric"],
+            "scale": problem["scale"],
+            "fixed_cost": problem["fixed_cost"],
+            "directed": problem["directed"],
+            "limits": config.limits if "limits" in config.model_fields_set else (file.limits or {}),
+            "units": config.units
+            if "units" in config.model_fields_set
+            else {name: unit for name, unit in file.units.items() if name in requests.UnitsGiven.model_fields},
+        }
+        checked = requests.SettingsGiven.model_validate(said)
+    except (KeyError, TypeError, ValueError) as error:
+        words = all_in_words(error.errors(include_url=False)) if isinstance(error, ValidationError) else repr(error)
+        raise InvalidInput(f"the service cannot take the policy's file: {words}") from None
+    known = {name: options[name] for name in ("maximise", "action") if options.get(name) is not None}
+    if isinstance(options.get("baseline"), int):
+        known["baseline"] = options["baseline"]
+    given = requests.plain(config, exclude={"history", "policy_file"}) | requests.plain(checked, include=set(said))
+    origin = PolicyOrigin(
+        file.name,
+        file.fingerprint,
+        hashlib.sha256(file.to_bytes()).hexdigest(),
+        None if file.evidence is None else file.evidence.to_data(),
+    )
+    given |= {"policy": file.recipe["policy"], "options": known, "history_count": 0, "history_sha256": None}
+    return from_plain(Settings, in_order(given) | {"file": plain(origin)}, "the settings")
 
 
 def history_of(config: requests.Config) -> list[Measured] | None:
@@ -86,14 +154,24 @@ def history_of(config: requests.Config) -> list[Measured] | None:
     return found
 
 
-def begin(store: DataFolder, settings: Settings, history: list[Measured] | None, author: Author | None = None) -> None:
-    """Write the first record of a controller; `author` is who wants it."""
+def begin(
+    store: DataFolder,
+    settings: Settings,
+    history: list[Measured] | None,
+    author: Author | None = None,
+    file: PolicyFile | None = None,
+) -> None:
+    """Write the first record of a controller; `author` is who wants it, `file` what its policy comes from."""
     problem = problem_of(settings)
     for action in (settings.start, settings.fallback):
         if action is not None:
             problem.check_action(action)
     past = _past(history or [])
-    policy = policy_of(settings, problem, past)
+    if file is None:
+        policy = policy_of(settings, problem, past)
+    else:
+        require_room(settings)
+        policy = file.policy()
     note = ControllerCreated(
         config=settings,
         history=history,
@@ -119,6 +197,7 @@ def begin_next(
     What they take back, or was taken back before, it does not know.
     """
     settings = merged(ledger.settings, changes)
+    _check_file(ledger.settings, settings)
     old, new = controller.session.policy.problem, problem_of(settings)
     places = nearest_actions(old, new)
     settings = _renamed(settings, changes, places)
@@ -127,12 +206,14 @@ def begin_next(
     if settings.fallback is not None:
         new.check_action(settings.fallback)
     taken_back = {note.id for note in notes if isinstance(note, Retract)}
-    past = _past(told_so_far(store, settings.id, new, taken_back))
     carried = ledger.carried()
     if taken_back:
         again = _folded(store, settings.id, taken_back)
         carried = replace(carried, sums=again.sums, watched=again.watched)
-    policy = policy_of(settings, new, past)
+    if settings.file is None:
+        policy = policy_of(settings, new, _past(told_so_far(store, settings.id, new, taken_back)))
+    else:
+        policy = replace(_learned_again(store, settings.id, taken_back), explanation=ledger.explanation)
     note = EpochBegun(
         config=settings,
         start=start,
@@ -145,6 +226,38 @@ def begin_next(
     forebears = None if controller.allowed.all() else nearest_actions(new, old)
     origin = controller.origin_of_next(places, forebears, start)
     _write(store, settings, policy, [note, *notes], origin, start)
+
+
+def _check_file(before: Settings, after: Settings) -> None:
+    """Raise where a change is about what the policy's file says."""
+    if before.file is None:
+        return
+    wrong = [name for name in requests.SAID_BY_FILE - {"history"} if getattr(before, name) != getattr(after, name)]
+    if wrong:
+        raise InvalidInput(
+            f"the policy of {before.id} came from a file, which says its own {min(wrong)}; limits, guard and "
+            "max_pending can be changed. For another policy, save one and create another controller from it"
+        )
+
+
+def _learned_again(store: DataFolder, controller: str, taken_back: Collection[str]) -> Policy:
+    """Return the policy of a file as the oldest epoch that is there began with it, and all that was told since."""
+    policy: Policy | None = None
+    gone = _taken_back(store, controller) | set(taken_back)
+    for path in store.epochs(controller):
+        log = Log.read(path, checked=False)
+        try:
+            if policy is None:
+                _, arrays = archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {path.name}")
+                policy = recorded_policy(log)
+                policy.costs.restore(archive.under("pilot.model.", arrays))
+            for action, context, y in _told(log, gone):
+                policy.costs.learn(action, context, y)
+        finally:
+            log.close()
+    assert policy is not None  # a controller has at least one epoch
+    policy.costs.new_episode()  # what waits for the end of an episode is let in: here it ends
+    return policy
 
 
 def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
@@ -198,7 +311,7 @@ def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     for name in ("limits", "options", "units", "guard"):
         if isinstance(changes.get(name), Mapping):
             result[name] = {**(before[name] or {"cool_down": Guard.cool_down}), **changes[name]}
-    return from_plain(Settings, result, "the settings")
+    return from_plain(Settings, in_order(result), "the settings")
 
 
 def _check_step(settings: Settings, old: Problem, new: Problem, place: int, there: int) -> None:
@@ -233,7 +346,9 @@ def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) 
 def recorded_policy(log: Log) -> Policy:
     """Make the policy that wrote a record."""
     assert log.about.recipe is not None  # else the record would not have been begun
-    return recipe.make(log.about.recipe)
+    policy, said = recipe.make(log.about.recipe), log.about.evidence
+    evidence = None if said is None else Evidence.from_data(said, log.path.name)
+    return replace(policy, name=log.about.identity.policy_name, evidence=evidence)
 
 
 def reopened(path: Path, witness: Witness | None = None) -> Operation:
@@ -259,8 +374,8 @@ def problem_of(settings: Settings) -> Problem:
     """Return the actions and movement costs; the weight `rho` of the service cost divides the latter."""
     actions, metric, rho = settings.actions, settings.metric, settings.rho
     action_count(actions, metric)
-    if isinstance(actions, dict):
-        actions = grid(**actions)
+    if settings.axes is not None:
+        actions = grid(**settings.axes)
     named = isinstance(metric, str)
     return Problem(
         actions,
@@ -435,8 +550,9 @@ def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> Pendi
 
 def action_count(actions: Any, metric: Any) -> int:
     """Return how many actions are asked for; an error where they are more than the service takes."""
-    if isinstance(actions, Mapping):
-        count = math.prod(len(axis) for axis in actions.values())  # exact, however many axes there are
+    axes = axes_of(actions)
+    if axes is not None:
+        count = math.prod(len(axis) for axis in axes.values())  # exact, however many axes there are
     else:
         count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())
     if count > requests.MAX_ACTIONS:

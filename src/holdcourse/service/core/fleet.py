@@ -21,7 +21,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from holdcourse.errors import Conflict, HoldcourseError, computing, log_error
-from holdcourse.running.events import Author, Settings, plain
+from holdcourse.running.events import Author, Settings, by_name, plain
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs
 from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
@@ -224,7 +224,8 @@ class Fleet:
         try:
             if not self.store.epochs(config.id):
                 with computing():
-                    epochs.begin(self.store, settings, epochs.history_of(config), author)
+                    file = epochs.policy_file_of(config)
+                    epochs.begin(self.store, settings, epochs.history_of(config), author, file)
         except HoldcourseError:
             raise
         except OSError as error:
@@ -264,12 +265,12 @@ class Fleet:
 
 
 def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
-    recorded, given = hosted.view.config, plain(settings)
-    different = [name for name in given if given[name] != recorded[name]]
+    recorded, given = hosted.view.config, by_name(plain(settings))
+    different = [name for name in given if given[name] != recorded.get(name)]
     if different:
         raise Conflict(
             f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
-            {name: recorded[name] for name in different},
+            {name: recorded.get(name) for name in different},
             {name: given[name] for name in different},
         )
     return hosted.view.state()

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from holdcourse.errors import Conflict, InvalidInput, LogError, computing
+from holdcourse.learning.costs import price_of
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -334,10 +335,12 @@ class Hosted:
         taken = book.meant(decision) if applied is None else applied
         entry = None if asked.earlier else controller.entry(decision)
         off = ledger.deviations(entry, controller.session.pilot.model, taken, measurement)
-        problem = controller.session.policy.problem
+        problem, price = controller.session.policy.problem, price_of(controller.session.pilot.model)
 
         def booked(learned: Learned) -> tuple[TellDetails, list[Note]]:
-            details, notes = ledger.tell_details(book, problem, decision, measurement, applied, entry, off, learned)
+            details, notes = ledger.tell_details(
+                book, problem, decision, measurement, applied, entry, off, learned, price
+            )
             return replace(details, key=key, by=self._author), notes
 
         if entry is None:

@@ -17,6 +17,10 @@ MAX_MATRIX = 1000  # rows of a matrix of movement costs
 MAX_CONTEXT = 256  # numbers in a context
 MAX_FORECAST = 1000  # rounds ahead
 MAX_HISTORY = 500_000  # measurements to start from
+MAX_FILE = 2**25  # characters of a policy's file
+SAID_BY_FILE = frozenset(
+    ("actions", "labels", "metric", "scale", "fixed_cost", "directed", "rho", "policy", "options", "history")
+)
 
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
@@ -76,6 +80,7 @@ class UnitsGiven(Request):
 
     action: Words = ""
     measurement: Words = ""
+    cost: Words = Field("", description="Of sums, where that is not what is measured.")
 
 
 class OutlierGuardGiven(Request):
@@ -165,7 +170,7 @@ class SettingsGiven(Request):
     fallback: Action | None = Field(
         None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
     )
-    units: UnitsGiven = UnitsGiven()
+    units: UnitsGiven = UnitsGiven(action="", measurement="", cost="")
 
 
 class Config(SettingsGiven):
@@ -197,6 +202,18 @@ class Config(SettingsGiven):
     history: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="Past measurements: [action, context, measurement]."
     )
+    policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
+        None,
+        description="A policy that was saved, as base64. It says which actions there are, what moving costs, how it "
+        "decides and what it has learned: leave these out. Limits and units are its own unless given.",
+    )
+
+    @model_validator(mode="after")
+    def _check_file(self) -> Config:
+        given = self.model_fields_set.intersection(SAID_BY_FILE) if self.policy_file is not None else ()
+        if given:
+            raise ValueError(f"the policy's file says its own {min(given)}; leave {', '.join(sorted(given))} out")
+        return self
 
 
 class Changes(SettingsGiven):

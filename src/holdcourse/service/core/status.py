@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
-from holdcourse.learning.costs import calibration_of
+from holdcourse.learning.costs import calibration_of, price_of
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -37,7 +38,9 @@ from holdcourse.running.events import (
     DecisionLate,
     Event,
     PendingDecision,
+    PolicyOrigin,
     Settings,
+    by_name,
     plain,
 )
 from holdcourse.running.operation import Operation
@@ -285,6 +288,7 @@ class View:
     ) -> View:
         """Return the view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         settings, sums, problem = ledger.settings, ledger.sums, controller.session.policy.problem
+        priced = price_of(controller.session.pilot.model) is not None
         fixed_part = unchanging | {
             "explains_itself": _explained(ledger, unchanging["explains_itself"]),
             "name": settings.name or unchanging["id"],
@@ -303,7 +307,9 @@ class View:
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
             "maximise": settings.maximise,
-            "measured": -sums.service + 0.0 if settings.maximise else sums.service,
+            "measured": -sums.service + 0.0 if settings.maximise or priced else sums.service,
+            "made": -sums.service + 0.0 if priced else None,
+            "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
             "service": sums.service,
             "movement": sums.movement,
             "against_staying": sums.against_staying,
@@ -357,7 +363,7 @@ class View:
     def config(self) -> dict[str, Any]:
         """The settings in force, without history, in JSON values."""
         found: dict[str, Any] = plain(self.settings)
-        return found
+        return by_name(found)
 
     def status(self) -> str:
         """Say in one word how the controller is."""
@@ -442,6 +448,13 @@ def _promise(controller: Operation, settings: Settings) -> dict[str, Any] | None
     figures = {name: finite(number) or 0.0 for name, number in {**vars(stands), "left": stands.left}.items()}
     baseline = settings.baseline
     return {"at_most": rule.at_most, "budget": rule.budget, "baseline": baseline, **figures}
+
+
+def _known(file: PolicyOrigin) -> list[str]:
+    """What is known about a policy that came from a file, in sentences."""
+    if file.evidence is None:
+        return ["The file does not say where the policy comes from; no backtest is on file."]
+    return Evidence.from_data(file.evidence, "the record").words
 
 
 def _calibration(controller: Operation) -> dict[str, Any] | None:

@@ -55,8 +55,8 @@ export function decisionTable({ pick, earlier, takeBack }) {
   let selected = null;
 
   const drawHead = drawn(head, (units) => [
-    heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.measurement),
-    heading("Movement", units?.measurement), heading("Proposed", units?.action), heading("Context"), heading("Mode"), heading("Time"),
+    heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.cost || units?.measurement),
+    heading("Movement", units?.cost || units?.measurement), heading("Proposed", units?.action), heading("Context"), heading("Mode"), heading("Time"),
     h("td", {}),
   ]);
 

@@ -30,6 +30,8 @@ export const limitOf = (name) => LIMITS[name] ?? name;
 
 /** Where gains are measured, costs are gains with a minus: shown as gains, and called so. */
 export const worth = (cost, { maximise }) => (maximise && Number.isFinite(cost) ? -cost + 0 : cost);
+/** The unit of sums and of moving, which may not be what is measured: energy, where that is wind. */
+export const costUnit = (state) => state.units?.cost || state.units?.measurement;
 export const worthWord = ({ maximise }) => (maximise ? "gain" : "cost");
 export const serviceWord = ({ maximise }) => (maximise ? "gain" : "service");
 

@@ -67,7 +67,8 @@ def site_policy(result: SiteResult, name: str | None = None, *, as_judged: bool 
             "step_hours": world.step_hours,
         },
     )
-    units = {"action": "m", "measurement": "m/s", "context": CONTEXTS[registry.entry_of(name, "wind").context]}
+    units = {"action": "m", "measurement": "m/s", "cost": "kWh"}
+    units["context"] = CONTEXTS[registry.entry_of(name, "wind").context]
     return replace(policy, evidence=evidence, units=units)
 
 

@@ -17,7 +17,7 @@ better than the filter is ignored.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import Estimate
-from holdcourse.wind.physics import PowerCurve
+from holdcourse.wind.physics import EnergyCosts, PowerCurve
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -148,6 +148,10 @@ class ExpectedEnergy:
         newest = [hour, float(action), float(measurement)]
         self._told = np.vstack([newest, self._told[:-1]])
         return 1.0
+
+    def price(self) -> Callable[[float], float]:
+        """Say what a round with some wind cost: the energy made, with a minus."""
+        return EnergyCosts(self.curve, self.scale).cost_of
 
     def new_episode(self) -> None:
         """Change nothing: the wind goes on from one episode to the next."""
