@@ -229,3 +229,77 @@ def test_any_policy_of_the_table_can_be_sent(client, name, tmp_path):
             here.tell(local.id, 1.0 + t % 3)
         assert client.see(own, "config")["file"]["name"] == policy.name
         assert client.see(own, "verify", full=True)["ok"]
+
+
+def test_the_wind_policy_live_over_http_is_the_same_as_in_process(url, client, name, kite, kite_file, tmp_path):
+    """Asked with the time, told a speed, a profile or nothing, shown forecasts, within an airspace."""
+    (tmp_path / "site.policy").write_bytes(kite_file)
+    world = kite[1]
+    here = hc.Controller(hc.load_policy(tmp_path / "site.policy"), start=1)
+    with hc.connect(url) as service:
+        there = service.create_from_file(tmp_path / "site.policy", name, start=1)
+        found = {here: [], there: []}
+        for t in range(24):
+            said = {
+                "times": [f"{time}Z" for time in world.time[t : t + 13]],
+                "heights": ALTITUDES,
+                "speeds": world.speed[t : t + 13],
+                "std": 0.5,
+            }
+            for controller, decided in found.items():
+                asked = {"forecast": said if t % 4 == 0 else None, "within": (None, 250.0) if t > 12 else None}
+                decision = controller.ask(world.time[t], **asked)
+                decided.append((decision.action, decision.expected_cost, decision.probabilities.tobytes()))
+                speeds = np.array(world.speed[t])
+                speeds[3] = np.nan if t % 5 == 0 else speeds[3]
+                profile = (ALTITUDES, speeds) if t % 3 == 0 and decision.action != 3 else None
+                told = None if t % 3 != 1 else float(world.speed[t, decision.action])
+                for _ in range(2):  # telling the same again is fine
+                    controller.tell(decision.id, told, profile=profile)
+        assert found[here] == found[there]
+    assert client.see(name, "verify", full=True)["ok"]
+    rows = client.see(name, "decisions", limit=24)["decisions"]
+    assert sum(row["measurement"] is not None for row in rows) >= 12  # some of them as the profile told it
+    client.change(name, limits={"min_dwell": 1})
+    asked = client.do(name, "ask", context=f"{world.time[30]}Z")
+    client.do(name, "tell", decision=asked["decision"], profile={"heights": [40.0, 400.0], "speeds": [7.0, 9.0]})
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"context": "2021-03-01T00:00"}, "does not say its zone"),
+        ({"context": "noon"}, "is no time"),
+        ({"context": 448000.0, "within": [900.0, None]}, "no setting lies within 900 to inf"),
+        (
+            {"context": 448000.0, "forecast": {"times": ["2021-03-01T00:00Z"], "heights": [10.0], "speeds": [[1.0]]}},
+            "nothing of the forecast",
+        ),
+        ({"context": 448000.0, "forecast": {"times": [], "heights": [10.0], "speeds": []}}, "times"),
+    ],
+    ids=str,
+)
+def test_questions_that_are_none_are_refused(client, name, kite_file, body, message):
+    create(client, name, kite_file)
+    assert message in client.do(name, "ask", status=422, **{"context": 448000.0, **body})["message"]
+
+
+def test_a_tell_without_a_measurement_is_no_tell(client, name, kite_file):
+    create(client, name, kite_file)
+    asked = client.do(name, "ask", context="2021-03-01T00:00Z")
+    error = client.do(name, "tell", status=422, decision=asked["decision"])
+    assert "say what was measured" in error["message"]
+    error = client.do(name, "tell", status=422, decision=asked["decision"], profile={"heights": [1.0], "speeds": [1.0]})
+    assert "reaches none of the settings" in error["message"]
+    client.do(name, "skip", decision=asked["decision"])
+
+
+def test_times_and_profiles_are_for_the_wind_policy(client, name):
+    client.create(id=name)
+    assert "numbers, not times" in client.do(name, "ask", status=422, context="2021-03-01T00:00Z")["message"]
+    asked = client.do(name, "ask", context=0.5, within=[0.5, 2.5])
+    assert asked["action"] in (1, 2)
+    profile = {"heights": [1.0], "speeds": [1.0]}
+    error = client.do(name, "tell", status=422, decision=asked["decision"], measurement=1.0, profile=profile)
+    assert "one measurement a round" in error["message"]

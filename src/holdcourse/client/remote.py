@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
@@ -352,6 +353,7 @@ class RemoteController:
         forecast: Any = None,
         *,
         round: int | None = None,  # noqa: A002
+        within: tuple[float | None, float | None] | None = None,
         key: str | None = None,
     ) -> RemoteDecision:
         """Decide the next round; see `Controller.ask`.
@@ -367,6 +369,7 @@ class RemoteController:
             "allowed": None if allowed is None else [bool(each) for each in np.asarray(allowed)],
             "forecast": _plain(forecast),
             "round": round,
+            "within": None if within is None else list(within),
         }
         answer = self._post("ask", body, key or uuid.uuid4().hex)
         probabilities = answer.get("probabilities")
@@ -389,17 +392,26 @@ class RemoteController:
         )
 
     def tell(
-        self, decision_id: str, measurement: float | None, applied: int | None = None, *, epoch: int | None = None
+        self,
+        decision_id: str,
+        measurement: float | None,
+        applied: int | None = None,
+        *,
+        epoch: int | None = None,
+        profile: Any = None,
     ) -> None:
         """Say what was measured, or None; telling the same again is fine.
 
-        Where the actions may have been changed meanwhile, `epoch` says in which set `applied` counts.
+        Where the actions may have been changed meanwhile, `epoch` says in which set `applied` counts; `profile` is as
+        in `Controller.tell`.
         """
-        body = {"decision": decision_id, "applied": applied, "epoch": epoch}
-        if measurement is None:
-            self._post("skip", body)
-        else:
-            self._post("tell", {**body, "measurement": float(measurement)})
+        body: dict[str, Any] = {"decision": decision_id, "applied": applied, "epoch": epoch}
+        if measurement is not None:
+            body["measurement"] = float(measurement)
+        if profile is not None:
+            heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
+            body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
+        self._post("skip" if measurement is None and profile is None else "tell", body)
 
     def retract(self, decision_id: str, reason: str) -> dict[str, Any]:
         """Take back what was measured: it no longer counts. Taking it back again for the same reason is fine.
@@ -455,10 +467,23 @@ class RemoteController:
         return f"RemoteController({self.id!r} at {self.service.url})"
 
 
+def _without_nan(value: Any) -> Any:
+    """Null where a number is missing, as JSON has no NaN."""
+    if isinstance(value, list):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and value != value else value
+
+
 def _plain(value: Any) -> Any:
     """Numbers and arrays of any kind as JSON values."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return f"{value.astype('datetime64[s]')}Z"
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _without_nan(_plain(part)) for name, part in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     return value

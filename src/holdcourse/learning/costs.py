@@ -17,6 +17,7 @@ protocol            method                               who asks
 `Noise`             ``noise_variance``                   whoever judges how far off a measurement is
 `Judging`           ``calibration()``, ``doubted()``     whoever shows people what a model makes of measurements
 `Pricing`           ``price()``                          whoever sums up costs, where something else is measured
+`Profiled`          ``context_at(hours)`` and others     a controller that is given times and profiles
 ==================  ===================================  ==============================================================
 
 Examples
@@ -78,6 +79,7 @@ __all__ = [
     "OutlierGuard",
     "Outlook",
     "Pricing",
+    "Profiled",
     "TheoryWidth",
     "calibration_of",
     "costs_with_optimism",
@@ -238,6 +240,23 @@ class Pricing(Protocol):
 
     def price(self) -> Callable[[float], float] | None:
         """Say what a round cost in which this was measured, up to what no action changes; None: what was measured."""
+        ...
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """A model of what is measured over height and time, such as wind: it can be told all heights at once."""
+
+    def context_at(self, hours: float) -> float:
+        """Give the context of a time, in hours since 1970, UTC."""
+        ...
+
+    def readings_of(self, heights: ArrayLike, values: ArrayLike) -> list[tuple[int, float]]:
+        """Turn what was measured at some heights into readings of those actions that lie between them."""
+        ...
+
+    def forecast_of(self, said: Mapping[str, Any], now: float, interval: float) -> list[list[float]]:
+        """Turn a forecast of profiles into one row per round to come, as `Lookahead` reads it."""
         ...
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
 from holdcourse.deciding.policy import Policy
@@ -21,7 +22,7 @@ from holdcourse.movement.problem import Problem
 from holdcourse.running import database
 from holdcourse.running.decision import Decision, Entry, Explanation, Order
 from holdcourse.running.events import Identity, from_plain
-from holdcourse.running.limits import Guard, Limits
+from holdcourse.running.limits import Guard, Limits, settings_within
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation, Recording, check_force
 from holdcourse.running.session import Session, Wish
@@ -165,6 +166,7 @@ class Controller:
         instructed: int | None = None,
         force: str | None = None,
         watching: bool = False,
+        within: tuple[float | None, float | None] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
 
@@ -174,11 +176,13 @@ class Controller:
         Parameters
         ----------
         context
-            What is known now: a number, a list of numbers, or None.
+            What is known now: a number, a list of numbers, or None. For a policy whose contexts are times, also a
+            time: a `datetime` or text such as ``"2026-03-01T07:00Z"``.
         allowed
             Which actions may be chosen, n booleans; default all.
         forecast
-            Contexts expected in the next rounds, for policies that plan.
+            Contexts expected in the next rounds, for policies that plan; for the wind policy speeds, one row per round
+            to come, or a forecast of profiles with `times`, `heights` and `speeds` (see `WindData.forecast`).
         costs
             The true costs, for policies that know them.
         round
@@ -190,13 +194,25 @@ class Controller:
             The reason why the machine shall go to `instructed` whatever mask and limits say; it is recorded.
         watching
             Nobody moves the machine in this round: it stays where it is, whatever is decided.
+        within
+            Lowest and highest setting that may be chosen now, such as the limits of the airspace; None: no limit. For
+            settings that are single numbers.
         """
+        if within is not None:
+            allowed = _within(self.policy.problem, within, allowed)
         wish = None
         if watching or instructed is not None or force is not None:
             wish = _wish(self.policy.problem, instructed, force, watching)
         return self._operation.ask(context, allowed, forecast, costs, round, wish)
 
-    def tell(self, decision_id: str, measurement: float | None, applied: int | None = None) -> None:
+    def tell(
+        self,
+        decision_id: str,
+        measurement: float | None,
+        applied: int | None = None,
+        *,
+        profile: Any = None,
+    ) -> None:
         """Say what was measured; telling the same again is fine.
 
         Parameters
@@ -208,8 +224,12 @@ class Controller:
         applied
             The action that was really taken, if it was not the one meant; it is learned there. If no later decision
             has been taken, that is where the machine is, and the rule starts again from there.
+        profile
+            What was measured at other settings at the same time, for policies that learn from it: heights and speeds,
+            as a pair of lists. Where it reaches the setting that ran, it tells the measurement too; where nothing was
+            measured, it may hold None or NaN.
         """
-        self._operation.tell(decision_id, measurement, applied)
+        self._operation.tell(decision_id, measurement, applied, profile=profile)
 
     def retract(self, decision_id: str, reason: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Take back what was measured: it no longer counts, and decisions from now on are as if it had not been told.
@@ -316,6 +336,21 @@ class Controller:
     def __repr__(self) -> str:
         place = self.policy.problem.value(self.action)
         return f"Controller({self.policy.name}, round {self.round}, at {place}, {len(self.pending)} pending)"
+
+
+def _within(
+    problem: Problem, within: tuple[float | None, float | None], allowed: ArrayLike | None
+) -> NDArray[np.bool_]:
+    """Which actions may be chosen, of those allowed, by the lowest and the highest setting."""
+    mask = settings_within(problem, within)
+    if allowed is not None:
+        given = np.asarray(allowed)
+        if given.shape != mask.shape or given.dtype != np.bool_:
+            raise InvalidInput(f"allowed must be {problem.n} booleans, one per action, got {given.dtype} {given.shape}")
+        mask &= given
+        if not mask.any():
+            raise InvalidInput(f"allowed forbids every action within {list(within)}; allow at least one of them")
+    return mask
 
 
 def _wish(problem: Problem, instructed: int | None, force: str | None, watching: bool) -> Wish | None:

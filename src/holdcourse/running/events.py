@@ -432,19 +432,26 @@ class Ask:
 
 @dataclass(frozen=True)
 class Tell:
-    """What was measured in a round, if anything, and the action that ran if it was not the one meant."""
+    """What was measured in a round, if anything, and the action that ran if it was not the one meant.
+
+    `also` is what was measured at other actions in the same round: pairs of an action and a number.
+    """
 
     KIND: ClassVar[str] = "tell"
 
     id: str
     measurement: float | None
     applied: int | None
+    also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
 class Learn:
-    """What was told of a decision of an earlier record; `place` is where the machine is, if that changed."""
+    """What was told of a decision of an earlier record; `place` is where the machine is, if that changed.
+
+    `also` is as in `Tell`, in the actions of this record.
+    """
 
     KIND: ClassVar[str] = "learn"
 
@@ -453,6 +460,7 @@ class Learn:
     context: Any
     measurement: float | None
     place: int | None
+    also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 

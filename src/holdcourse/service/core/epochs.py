@@ -50,7 +50,7 @@ from holdcourse.running.events import (
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
-from holdcourse.running.session import Origin
+from holdcourse.running.session import Origin, recorded_also
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import requests
 from holdcourse.service.core.data_folder import DataFolder
@@ -529,10 +529,12 @@ def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:
         body = event.body
         if isinstance(body, Ask):
             asked[body.id] = body.request.context
-        elif isinstance(body, Tell | Learn) and body.measurement is not None and body.id not in taken_back:
+        elif isinstance(body, Tell | Learn) and body.id not in taken_back:
             assert body.extra is not None  # the service writes it with every tell
             context = body.context if isinstance(body, Learn) else asked.pop(body.id)
-            yield body.extra.taken, context, body.measurement
+            if body.measurement is not None:
+                yield body.extra.taken, context, body.measurement
+            yield from ((action, context, y) for action, y in recorded_also(body))
 
 
 def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> PendingDecision:

@@ -16,6 +16,7 @@ MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
 MAX_MATRIX = 1000  # rows of a matrix of movement costs
 MAX_CONTEXT = 256  # numbers in a context
 MAX_FORECAST = 1000  # rounds ahead
+MAX_HEIGHTS = 200  # of a profile
 MAX_HISTORY = 500_000  # measurements to start from
 MAX_FILE = 2**25  # characters of a policy's file
 SAID_BY_FILE = frozenset(
@@ -231,19 +232,58 @@ def _check_length(forecast: Any) -> Any:
     return forecast
 
 
+Time = Annotated[str, Field(max_length=40, examples=["2026-03-01T07:00Z"])]
+Heights = Annotated[list[Positive], Field(min_length=1, max_length=MAX_HEIGHTS)]
+Speeds = Annotated[list[Number | None], Field(max_length=MAX_HEIGHTS)]
+
+
+class Profile(Request):
+    """What was measured at several heights at once, by a lidar, say; null where nothing was."""
+
+    heights: Heights = Field(description="Metres above ground.")
+    speeds: Speeds = Field(description="m/s, one for each height.")
+
+
+class ProfileForecast(Request):
+    """A forecast of profiles, for the wind policy."""
+
+    times: Annotated[list[Time | Number], Field(min_length=1, max_length=MAX_FORECAST)] = Field(
+        description="Ascending: ISO 8601 with a zone, or hours since 1970."
+    )
+    heights: Heights = Field(description="Metres above ground.")
+    speeds: Annotated[list[Speeds], Field(max_length=MAX_FORECAST)] = Field(
+        description="m/s, one row for each time; null where nothing is said."
+    )
+    std: Number | Annotated[list[Number], Field(max_length=MAX_FORECAST)] | None = Field(
+        None, description="The forecaster's own deviation, m/s: one number, or one for each time."
+    )
+
+
 class AskGiven(Request):
     """A question: which action now."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"context": 7.5}, {"context": [7.5, 18.0], "round": 12}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"context": 7.5},
+                {"context": [7.5, 18.0], "round": 12},
+                {"context": "2026-03-01T07:00Z", "within": [None, 250.0]},
+            ]
+        }
+    )
 
-    context: Context = None
+    context: Context | Time = Field(None, description="Numbers; or a time, where the policy's contexts are times.")
     allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
     forecast: Annotated[
         Annotated[list[Number], Field(fail_fast=True)]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
+        | ProfileForecast
         | None,
         BeforeValidator(_check_length),
     ] = None
+    within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="Lowest and highest setting that may be chosen now, such as the limits of the airspace."
+    )
     round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
 
 
@@ -253,9 +293,18 @@ class TellGiven(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
 
     decision: DecisionId
-    measurement: Number
+    measurement: Number | None = Field(None, description="May be left out where a profile tells it.")
+    profile: Profile | None = Field(
+        None, description="What was measured at other heights at the same time, for the wind policy."
+    )
     applied: Action | None = None
     epoch: Epoch = None
+
+    @model_validator(mode="after")
+    def _check_measured(self) -> TellGiven:
+        if self.measurement is None and self.profile is None:
+            raise ValueError("say what was measured, or that nothing was: POST .../skip")
+        return self
 
 
 class Skip(Request):

@@ -166,7 +166,7 @@ async def tell(
     """What was measured. The same again changes nothing."""
 
     def told(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, body.measurement, body.applied, key, body.epoch)
+        return hosted.tell(body.decision, body.measurement, body.applied, key, body.epoch, body.profile)
 
     return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
 
