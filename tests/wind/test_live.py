@@ -87,7 +87,7 @@ def test_a_time_that_is_none_is_refused(policy, time, message):
 
 
 def test_other_policies_have_no_times():
-    with pytest.raises(InvalidInput, match="the contexts of GP-MD are numbers, not times"):
+    with pytest.raises(InvalidInput, match="context must be a number or a list of numbers"):
         hc.Controller(hc.gp_md(hc.Problem([0.0, 1.0]))).ask("2022-04-01T00:00Z")
 
 

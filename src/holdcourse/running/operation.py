@@ -366,11 +366,7 @@ class Operation:
     def plain_question(self, context: Any, allowed: ArrayLike | None, forecast: Any) -> tuple[Any, Any, Any]:
         """Return a question in numbers: a time as the policy's context, a forecast of profiles as rows."""
         model, rule = self.session.pilot.model, self.session.pilot.rule
-        if isinstance(context, str | datetime | np.datetime64):
-            if not isinstance(model, Profiled):
-                raise InvalidInput(
-                    f"the contexts of {self.session.policy.name} are numbers, not times such as {str(context)!r:.60}"
-                )
+        if isinstance(context, str | datetime | np.datetime64) and isinstance(model, Profiled):
             context = model.context_at(hours_since_1970(context))
         if isinstance(forecast, Mapping):
             interval = getattr(rule, "interval", None)
