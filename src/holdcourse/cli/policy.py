@@ -13,7 +13,7 @@ from rich.console import Console
 from holdcourse.cli.arguments import Json
 from holdcourse.deciding import registry
 from holdcourse.deciding.policyfile import FORMAT, PolicyFile
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import MATRIX_ACTIONS, Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
 
@@ -92,7 +92,7 @@ def _settings(problem: Problem, units: Any) -> list[str]:
     unit = units.get("action", "")
     listed = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in shown)
     words = [f"One of {problem.n} settings: {listed}{f' {unit}' if unit else ''}."]
-    if problem.n > 1:
+    if 1 < problem.n <= MATRIX_ACTIONS:
         away = problem.distances[problem.distances > 0]
         words.append(f"A move costs from {away.min():.4g} to {away.max():.4g}.")
     for part, meaning in (("context", "It is asked with"), ("measurement", "It is told")):

@@ -266,17 +266,17 @@ class Service:
         made = self.request("POST", "/controllers", dict(config), is_long=True)
         return self.controller(made["id"])
 
-    def create_from_file(self, path: str | Path, name: str, **settings: Any) -> RemoteController:
+    def create_from_file(self, path: str | Path, controller: str, /, **settings: Any) -> RemoteController:
         """Set up a controller whose policy is in a file, as ``holdcourse backtest --save`` writes it.
 
         Parameters
         ----------
         path
             The file. It says which actions there are, how it decides and what it has learned.
-        name
-            The id of the controller.
+        controller
+            Its id.
         settings
-            What else the service shall know: start, mode, seed, deadline_s, limits, guard, units and so on, as in
+            What else the service shall know: name, start, mode, seed, deadline_s, limits, guard, units and so on, as in
             `create`. Limits and units are those of the file unless given.
 
         Examples
@@ -293,7 +293,7 @@ class Service:
             content = Path(path).read_bytes()
         except OSError as error:
             raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-        given = {**settings, "id": name, "policy_file": base64.b64encode(content).decode()}
+        given = {**settings, "id": controller, "policy_file": base64.b64encode(content).decode()}
         return self.create(given)
 
     def controller(self, name: str) -> RemoteController:

@@ -230,19 +230,25 @@ class PolicyFile:
         trusted = (trust,) if isinstance(trust, str) else tuple(trust)
         try:
             made = recipe.make(self.recipe, trusted)
+            ours = self.recipe["policy"] in registry.TABLE and not self.code
+            for name, array in made.costs.state().items() if ours else ():
+                if self.learned.get(name, array).dtype != array.dtype:
+                    raise InvalidInput(f"its array {name!r} holds {self.learned[name].dtype}, not {array.dtype}")
             made.costs.restore(self.learned)
+            kept = archive.fingerprint({}, made.costs.state())
         except HoldcourseError as error:
             raise type(error)(f"{self.where}: {error}") if type(error) is InvalidInput else error from None
-        except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise InvalidInput(
-                f"{self.where}: no policy can be made of it ({type(error).__name__}: {error})"
-            ) from error
+        except recipe.BROKEN as error:
+            words = f"no policy can be made of it ({type(error).__name__}: {error})"
+            raise InvalidInput(f"{self.where}: {words}") from error
         if made.fingerprint != self.fingerprint:
             whose = f"{self.recipe['policy']!r} has changed since" if self.code else "this version makes it otherwise"
             raise InvalidInput(
                 f"{self.where}: what is made of it is not the policy that was saved (fingerprint {made.fingerprint}, "
                 f"saved {self.fingerprint}): {whose}; save it again"
             )
+        if kept != archive.fingerprint({}, self.learned):
+            raise InvalidInput(f"{self.where}: its cost model does not restore what its state holds")
         return replace(
             made,
             name=self.name,
@@ -268,9 +274,7 @@ def save_policy(policy: Policy, path: Path, *, limits: Any, units: Mapping[str, 
     file = PolicyFile.of(policy)
     content = file.to_bytes()
     # Read back before it counts: a file that does not give this very policy is not written.
-    again = PolicyFile.read(content, f"what would be written to {path}").policy(file.code)
-    if archive.fingerprint({}, again.costs.state()) != archive.fingerprint({}, policy.costs.state()):
-        raise InvalidInput(f"{policy.name} cannot be saved: its cost model does not restore what its state holds")
+    PolicyFile.read(content, f"what would be written to {path}").policy(file.code)
     archive.write_file(path, content)
 
 
@@ -316,9 +320,15 @@ def _check_recipe(found: Mapping[str, Any], where: str) -> None:
 
 
 def _paths(found: Any) -> list[str]:
-    """Return the import paths in a recipe, those of experts and of a baseline included."""
-    if isinstance(found, Mapping):
-        name = found.get("policy")
-        own = [name] if isinstance(name, str) and ":" in name and name not in registry.TABLE else []
-        return own + [path for part in found.values() for path in _paths(part)]
-    return [path for part in found for path in _paths(part)] if isinstance(found, list) else []
+    """Return the import paths in a recipe, those of experts and of a baseline included, however deep they are."""
+    paths, parts = [], [found]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Mapping):
+            name = part.get("policy")
+            if isinstance(name, str) and recipe.is_path(name):
+                paths.append(name)
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return paths

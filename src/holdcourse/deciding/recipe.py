@@ -20,7 +20,7 @@ import numpy as np
 from holdcourse.deciding import registry
 from holdcourse.deciding.hedge import hedged
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
 from holdcourse.learning.kernels import Kernel, KernelSum
 from holdcourse.movement.problem import Problem
@@ -28,6 +28,8 @@ from holdcourse.movement.tree import Tree
 
 TOLD_IF_NONE = ("at_most",)  # None is not its default
 MAPS = {"energy": "holdcourse.wind.physics:energy_costs"}  # of `interval_map`: what reads them, by their name
+# What making a policy of values that nobody has checked may raise.
+BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError, AssertionError)
 OWN = (
     "make it by its import path, hc.registry.make('mine.py:mine', problem, ...), so that it can be told how it was made"
 )
@@ -44,7 +46,7 @@ def describe(policy: Policy) -> dict[str, Any]:
         raise InvalidInput(f"it is not known what made {policy.name}, so only Python can make it again; {OWN}")
     name, options = policy.made_by
     known = [*registry.names("problem"), *registry.names("recipe")]
-    if not (name in known or _is_path(name) or registry.is_installed(name)):
+    if not (name in known or is_path(name) or registry.is_installed(name)):
         raise InvalidInput(
             f"{policy.name} was made by {name!r}, which is no entry point, no import path and none of "
             f"{', '.join(known)}; only Python can make it again"
@@ -62,12 +64,18 @@ def make(recipe: Mapping[str, Any], trust: Collection[str] = (), **changes: Any)
 
     Code of an import path is run only where it is named in `trust`.
     """
-    return _made(recipe, Problem.from_data(recipe["problem"]), trust, changes)
+    try:
+        return _made(recipe, Problem.from_data(recipe["problem"]), trust, changes)
+    except HoldcourseError:
+        raise
+    except BROKEN as error:
+        words = f"no policy can be made of this: {type(error).__name__}: {error}"
+        raise InvalidInput(words) from error
 
 
 def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], changes: Mapping[str, Any]) -> Policy:
     name = recipe["policy"]
-    if _is_path(name) and name not in trust:
+    if is_path(name) and name not in trust:
         raise InvalidInput(
             f"this policy is made by {name!r}, code that is not ours and would be run; look at it, and if you trust it "
             f"say so: trust={name!r}"
@@ -85,7 +93,8 @@ def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], c
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Return whether a name is an import path, so of code that is not ours."""
     return ":" in name and name not in registry.TABLE
 
 

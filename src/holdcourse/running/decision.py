@@ -327,7 +327,7 @@ class Entry:
             retracted=data["retracted"],
             weight=data["weight"],
             instead=data["instead"],
-            also=tuple((action, y) for action, y in data["also"]),
+            also=tuple((action, y) for action, y in data.get("also", ())),
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),

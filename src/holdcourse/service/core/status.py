@@ -27,7 +27,7 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
-from holdcourse.learning.costs import calibration_of, price_of
+from holdcourse.learning.costs import Profiled, calibration_of, price_of
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -308,6 +308,7 @@ class View:
             "units": dict(vars(settings.units)),
             "maximise": settings.maximise,
             "measured": -sums.service + 0.0 if settings.maximise or priced else sums.service,
+            "times": isinstance(controller.session.pilot.model, Profiled),
             "made": -sums.service + 0.0 if priced else None,
             "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
             "service": sums.service,

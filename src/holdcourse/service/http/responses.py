@@ -218,6 +218,7 @@ class State(Answer):
     units: UnitsAnswer
     maximise: Maximise
     measured: float = Field(description="Sum of what was measured.")
+    times: bool = Field(description="Whether contexts are times, in hours since 1970, UTC.")
     made: float | None = Field(
         description="Sum of what was made, where something else is measured: energy, where it is wind; else null."
     )

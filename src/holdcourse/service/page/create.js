@@ -3,7 +3,7 @@
 import { post, postFile } from "./api.js";
 import { ask, field } from "./ask.js";
 import { fill, h } from "./dom.js";
-import { knownOf, readPolicy, settingsOf } from "./policy_file.js";
+import { readPolicy } from "./policy_file.js";
 import { MODES, plural, setting, withUnit } from "./words.js";
 
 const MOST_FROM_RANGE = 5000;
@@ -123,10 +123,9 @@ function fileForm() {
   const take = async (given) => {
     chosen = given;
     const policy = given && (await readPolicy(given));
-    const unit = policy?.units?.action;
-    fill(start, policy ? settingsOf(policy).map((value, i) => h("option", { value: i }, withUnit(value, unit))) : []);
+    fill(start, policy ? policy.settings.map((value, i) => h("option", { value: i }, withUnit(value, policy.unit))) : []);
     const unknown = "This does not look like a policy that holdcourse saved; the service will say what is wrong with it.";
-    const words = policy ? [h("p", {}, h("b", {}, policy.name)), h("ul", {}, knownOf(policy).map((said) => h("li", {}, said)))] : h("p", {}, unknown);
+    const words = policy ? [h("p", {}, h("b", {}, policy.name)), h("ul", {}, policy.known.map((said) => h("li", {}, said)))] : h("p", {}, unknown);
     fill(about, given && words);
   };
   file.addEventListener("change", () => take(file.files[0] ?? null));

@@ -70,7 +70,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
     return h("button", { type: "button", class: "plain", "aria-label": `Take back the measurement of round ${row.round}`, onclick: run }, "take back …");
   }
 
-  function cells(row, decimals, maximise) {
+  function cells(row, decimals, maximise, times) {
     const done = appliedSetting(row);
     const props = { type: "button", class: "plain", "aria-label": `Explain round ${row.round}`, onclick: () => pick(keyOf(row)) };
     const button = h("button", props, String(row.round));
@@ -81,7 +81,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
       h("td", {}, number(worth(row.expected_cost, { maximise }), decimals)),
       h("td", {}, row.movement ? number(row.movement, decimals) : "–"),
       h("td", {}, row.proposed_value === null ? "–" : unfollowed(row) ? setting(row.proposed_value) : "same"),
-      h("td", {}, contextWords(row.context)),
+      h("td", {}, contextWords(row.context, times)),
       h("td", {}, modeOf(row.mode).word),
       h("td", { title: whoOf(row) }, timeOf(row.at)),
       h("td", {}, row.measurement !== null && takeBackButton(row, button)),
@@ -98,7 +98,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
       const key = keyOf(row);
       const entry = made.get(key) ?? { node: h("tr"), draw: null };
       entry.draw ??= drawn(entry.node, cells);
-      entry.draw(row, decimals, state.maximise);
+      entry.draw(row, decimals, state.maximise, state.times);
       entry.node.classList.toggle("selected", key === selected);
       made.set(key, entry);
       return entry.node;

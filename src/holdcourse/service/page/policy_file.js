@@ -4,7 +4,7 @@ const HEADER = 30; // bytes of a member's header, before its name
 const SIGNATURE = 0x04034b50;
 const STATE = "state.json";
 
-/** What the file says of itself, or null where it is none that we can show. Members are stored as they are. */
+/** Name, settings and what is known of the policy, or null where the file is none that we can show. Members are stored as they are. */
 export async function readPolicy(file) {
   const bytes = await file.arrayBuffer();
   const view = new DataView(bytes);
@@ -15,7 +15,7 @@ export async function readPolicy(file) {
       const text = (begin, length) => new TextDecoder().decode(new Uint8Array(bytes, begin, length));
       if (text(at + HEADER, name) === STATE) {
         const state = JSON.parse(text(from, size));
-        return state.holds === "policy" ? state : null;
+        return state.holds === "policy" ? { name: state.name, unit: state.units.action, settings: settingsOf(state), known: knownOf(state) } : null;
       }
       at = from + size;
     }
@@ -26,7 +26,7 @@ export async function readPolicy(file) {
 }
 
 /** The settings of a policy, as people call them. */
-export function settingsOf(policy) {
+function settingsOf(policy) {
   const { labels, axes, actions } = policy.recipe.problem;
   if (labels) return labels.map(String);
   const names = axes?.map(([name]) => name);
@@ -34,7 +34,7 @@ export function settingsOf(policy) {
 }
 
 /** What is known about a policy, in sentences. */
-export function knownOf(policy) {
+function knownOf(policy) {
   const { evidence } = policy;
   if (!evidence) return ["The file does not say where the policy comes from; no backtest is on file."];
   const judged = evidence.as_judged ? "exactly this policy" : "it before it had learned from them";

@@ -84,7 +84,14 @@ export const axisNames = (value) => (named(value) ? Object.keys(value).join(", "
 const named = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** What was seen before deciding. */
-export const contextWords = (context) => (context === null || context === undefined ? "none" : [context].flat().map((v) => short(v, 4)).join(", "));
+/** Hours since 1970 as a time, UTC. */
+const momentOf = (hours) => {
+  const moment = new Date(hours * 3600000);
+  return Number.isFinite(moment.getTime()) ? `${moment.toISOString().slice(0, 16).replace("T", " ")} UTC` : numbersOf(hours);
+};
+/** `times`: contexts are hours since 1970. */
+export const contextWords = (context, times = false) => (times && typeof context === "number" ? momentOf(context) : numbersOf(context));
+const numbersOf = (context) => (context === null || context === undefined ? "none" : [context].flat().map((v) => short(v, 4)).join(", "));
 
 export const share = (p) => (p > 0 && p < 0.005 ? "< 1 %" : `${Math.round(100 * p)}\u00a0%`);
 

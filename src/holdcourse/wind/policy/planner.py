@@ -120,6 +120,8 @@ def planned(
     interval, horizon, caution, ending
         As in `Lookahead`.
     """
+    if not 1 <= horizon <= MOST_ROUNDS:
+        raise InvalidInput(f"a plan has 1 to {MOST_ROUNDS} rounds, got {horizon!r}")
     if len(wind["altitudes"]) != problem.n:
         raise InvalidInput(f"the wind is about {len(wind['altitudes'])} altitudes, and the problem has {problem.n}")
     rule = hc.Lookahead(
