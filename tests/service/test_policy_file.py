@@ -187,7 +187,7 @@ def test_damaged_and_foreign_files_are_refused_in_a_sentence(client, name, kite_
     later = pack(state | {"format": 2}, arrays)
     assert "format 2" in create(client, name, later, status=422)["message"]
     state["recipe"]["options"]["wind"]["modes"] = "x"
-    assert "no policy can be made of it" in create(client, name, pack(state, arrays), status=422)["message"]
+    assert "no policy can be made of this" in create(client, name, pack(state, arrays), status=422)["message"]
     state["recipe"]["problem"]["actions"] = [[float(k)] for k in range(6000)]
     assert create(client, name, pack(state, arrays), status=422)["message"]
     assert client.get(f"/controllers/{name}/state").status_code == 404
@@ -261,7 +261,7 @@ def test_the_wind_policy_live_over_http_is_the_same_as_in_process(url, client, n
     rows = client.see(name, "decisions", limit=24)["decisions"]
     assert sum(row["measurement"] is not None for row in rows) >= 12  # some of them as the profile told it
     client.change(name, limits={"min_dwell": 1})
-    asked = client.do(name, "ask", context=f"{world.time[30]}Z")
+    asked = client.do(name, "ask", time=f"{world.time[30]}Z")
     client.do(name, "tell", decision=asked["decision"], profile={"heights": [40.0, 400.0], "speeds": [7.0, 9.0]})
     assert client.see(name, "verify", full=True)["ok"]
 
@@ -269,25 +269,26 @@ def test_the_wind_policy_live_over_http_is_the_same_as_in_process(url, client, n
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"context": "2021-03-01T00:00"}, "does not say its zone"),
-        ({"context": "noon"}, "is no time"),
+        ({"time": "2021-03-01T00:00"}, "does not say its zone"),
+        ({"time": "noon"}, "is no time"),
+        ({"time": "2021-03-01T00:00Z", "context": 1.0}, "context and time say the same in two ways"),
         ({"context": 448000.0, "within": [900.0, None]}, "no setting lies within 900 to inf"),
         (
-            {"context": 448000.0, "forecast": {"times": ["2021-03-01T00:00Z"], "heights": [10.0], "speeds": [[1.0]]}},
+            {"context": 448000.0, "profiles": {"times": ["2021-03-01T00:00Z"], "heights": [10.0], "speeds": [[1.0]]}},
             "nothing of the forecast",
         ),
-        ({"context": 448000.0, "forecast": {"times": [], "heights": [10.0], "speeds": []}}, "times"),
+        ({"context": 448000.0, "profiles": {"times": [], "heights": [10.0], "speeds": []}}, "times"),
     ],
     ids=str,
 )
 def test_questions_that_are_none_are_refused(client, name, kite_file, body, message):
     create(client, name, kite_file)
-    assert message in client.do(name, "ask", status=422, **{"context": 448000.0, **body})["message"]
+    assert message in client.do(name, "ask", status=422, **body)["message"]
 
 
 def test_a_tell_without_a_measurement_is_no_tell(client, name, kite_file):
     create(client, name, kite_file)
-    asked = client.do(name, "ask", context="2021-03-01T00:00Z")
+    asked = client.do(name, "ask", time="2021-03-01T00:00Z")
     error = client.do(name, "tell", status=422, decision=asked["decision"])
     assert "say what was measured" in error["message"]
     error = client.do(name, "tell", status=422, decision=asked["decision"], profile={"heights": [1.0], "speeds": [1.0]})
@@ -299,7 +300,7 @@ def test_times_and_profiles_are_for_the_wind_policy(client, name):
     client.create(id=name)
     assert (
         "must be a number or a list of numbers"
-        in client.do(name, "ask", status=422, context="2021-03-01T00:00Z")["message"]
+        in client.do(name, "ask", status=422, time="2021-03-01T00:00Z")["message"]
     )
     asked = client.do(name, "ask", context=0.5, within=[0.5, 2.5])
     assert asked["action"] in (1, 2)

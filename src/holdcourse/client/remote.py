@@ -364,10 +364,11 @@ class RemoteController:
             Names this question for good: asked again under the same key, even after a restart of the client, it gets
             the same decision. By default a new one for every call.
         """
+        is_time, has_profiles = isinstance(context, str | datetime | np.datetime64), isinstance(forecast, Mapping)
         body = {
-            "context": _plain(context),
+            "time" if is_time else "context": _plain(context),
             "allowed": None if allowed is None else [bool(each) for each in np.asarray(allowed)],
-            "forecast": _plain(forecast),
+            "profiles" if has_profiles else "forecast": _plain(forecast),
             "round": round,
             "within": None if within is None else list(within),
         }

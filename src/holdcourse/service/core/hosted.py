@@ -262,8 +262,9 @@ class Hosted:
 
     def _in_numbers(self, request: AskGiven) -> AskGiven:
         """Return a question in the policy's own numbers: no time, no profiles, and a mask in place of a range."""
-        given = None if request.forecast is None else request.model_dump(mode="json", include={"forecast"})["forecast"]
-        context, _, forecast = self.controller.plain_question(request.context, None, given)
+        given: Any = request.context if request.time is None else request.time
+        said = request.forecast if request.profiles is None else request.profiles.model_dump(mode="json")
+        context, _, forecast = self.controller.plain_question(given, None, said)
         allowed = request.allowed
         if request.within is not None:
             problem, (low, high) = self.controller.session.policy.problem, request.within
@@ -271,7 +272,8 @@ class Hosted:
             if allowed is not None:
                 mask &= Request.of(problem, None, allowed, None, None).mask(problem.n)
             allowed = mask.tolist()
-        return request.model_copy(update={"context": context, "forecast": forecast, "allowed": allowed, "within": None})
+        plain_numbers = {"context": context, "forecast": forecast, "allowed": allowed}
+        return request.model_copy(update=plain_numbers | dict.fromkeys(("time", "profiles", "within")))
 
     def tell(
         self,

@@ -267,24 +267,32 @@ class AskGiven(Request):
             "examples": [
                 {"context": 7.5},
                 {"context": [7.5, 18.0], "round": 12},
-                {"context": "2026-03-01T07:00Z", "within": [None, 250.0]},
+                {"time": "2026-03-01T07:00Z", "within": [None, 250.0]},
             ]
         }
     )
 
-    context: Context | Time = Field(None, description="Numbers; or a time, where the policy's contexts are times.")
+    context: Context = None
+    time: Time | None = Field(None, description="In place of a context, where these are times: ISO 8601 with a zone.")
     allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
     forecast: Annotated[
         Annotated[list[Number], Field(fail_fast=True)]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
-        | ProfileForecast
         | None,
         BeforeValidator(_check_length),
     ] = None
+    profiles: ProfileForecast | None = Field(None, description="In place of `forecast`, for the wind policy.")
     within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
         None, description="Lowest and highest setting that may be chosen now, such as the limits of the airspace."
     )
     round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
+
+    @model_validator(mode="after")
+    def _check_once(self) -> AskGiven:
+        for one, other in (("context", "time"), ("forecast", "profiles")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise ValueError(f"{one} and {other} say the same in two ways; give one of them")
+        return self
 
 
 class TellGiven(Request):
