@@ -39,7 +39,7 @@ def controller_after(
 ) -> hc.Controller:
     past = learning.history_of(problem, declared, t)
     policy = hc.gp_md(problem, kernel=kernel, noise_std=noise_std, history=past, **declared)
-    return hc.Controller(policy, start=0, seed=1)
+    return hc.Controller(policy, start_index=0, seed=1)
 
 
 def rounds(controller: hc.Controller, declared: dict[str, Any], count: int) -> None:
@@ -117,7 +117,7 @@ def projected_gradient(tree: hc.Tree, q: np.ndarray, costs: np.ndarray) -> np.nd
 
 def overhead() -> list[Row]:
     """What the Python shell costs beyond the kernels: a round of a policy whose kernels cost next to nothing."""
-    controller = hc.Controller(hc.minc_known(hc.Problem(np.arange(25.0))), start=0)
+    controller = hc.Controller(hc.minc_known(hc.Problem(np.arange(25.0))), start_index=0)
     costs = np.linspace(1.0, 2.0, 25)
 
     def shell() -> None:

@@ -38,7 +38,7 @@ def measure() -> list[Row]:
 
 def ours(place: Path) -> Callable[[], object]:
     problem = hc.Problem(np.arange(25.0))
-    controller = hc.Controller(hc.minc_known(problem), start=0, log=place / "ours.log")
+    controller = hc.Controller(hc.minc_known(problem), start_index=0, log=place / "ours.log")
     costs = np.linspace(1.0, 2.0, 25)
 
     def run() -> None:

@@ -58,7 +58,7 @@ class Bridge:
             controller.tell(said["decision"], said["measurement"], said.get("applied"))
             return {"decision": said["decision"]}, "told"
         decision = controller.ask(said.get("context"), said.get("allowed"), said.get("forecast"), key=said.get("key"))
-        answer = {"decision": decision.id, "action": decision.action, "value": decision.value, "act": decision.act}
+        answer = {"decision": decision.id, "setting": decision.value, "act": decision.act}
         return answer | {"key": said.get("key")}, "decision"
 
 

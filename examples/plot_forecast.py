@@ -36,7 +36,8 @@ def costs(wish: float) -> np.ndarray:
 def drive(wishes: np.ndarray, forecasts: str, wrong: float, seed: int) -> tuple[np.ndarray, float]:
     """The settings taken and the bill, when a share `wrong` of the forecasts says anything."""
     random, actions = np.random.default_rng(seed), []
-    controller = hc.Controller(hc.planner_known(PROBLEM, context_scale=0.1, forecasts=forecasts), start=5, seed=seed)
+    policy = hc.planner_known(PROBLEM, context_scale=0.1, forecasts=forecasts)
+    controller = hc.Controller(policy, start_index=5, seed=seed)
     for t in range(HOURS):
         told = wishes[t + 1 : t + 1 + AHEAD]
         if random.random() < wrong:

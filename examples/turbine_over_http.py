@@ -27,7 +27,7 @@ from holdcourse.wind.physics import paper_curve
 ALTITUDES = np.array([50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0])
 KWH_PER_METRE = 0.006  # what a metre of climb or descent costs
 MONTH = 720  # hours
-START = 2  # which altitude it is at before the first decision
+START = 150.0  # metres: where it is before the first decision
 
 
 def energy_of(part: str) -> np.ndarray:
@@ -51,7 +51,11 @@ def configuration(name: str) -> dict[str, object]:
         "deadline_s": 3600,
         "units": {"action": "m", "measurement": "kWh"},
         "history": [
-            [int(action), float(hour - MONTH), float(made[hour, action])]  # hours before the first decision
+            [
+                float(ALTITUDES[action]),
+                float(hour - MONTH),
+                float(made[hour, action]),
+            ]  # hours before the first decision
             for hour, action in enumerate(flown)
         ],
     }
@@ -76,10 +80,10 @@ def main() -> None:
         if hour % 24 == 23:
             print(f"hour {hour + 1:5d}: at {decision.value:g} m, made {made[hour, decision.action]:.0f} kWh")
     state = controller.state()
-    stayed = made[: state["round"], START].sum()
+    stayed = made[: state["round"], ALTITUDES == START].sum()
     print(f"{state['rounds_told']} hours: {state['measured']:.0f} kWh made, {state['movement']:.0f} kWh for moving")
     true = state["measured"] - state["movement"] - stayed
-    print(f"against staying at {ALTITUDES[START]:g} m:")
+    print(f"against staying at {START:g} m:")
     print(f"{state['against_staying']:+.0f} kWh by the controller's own estimate")
     print(f"{true:+.0f} kWh in truth, which only a simulation knows")
 

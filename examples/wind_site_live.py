@@ -121,7 +121,7 @@ def main() -> None:
         policy = hc.load_policy(file)
         url = given.url or stack.enter_context(service(Path(folder) / "data"))
         with hc.connect(url) as remote:
-            kite = remote.create_from_file(file, given.name, start=START, limits={"min_dwell": 2})
+            kite = remote.create_from_file(file, given.name, start_index=START, limits={"min_dwell": 2})
             net, stayed = fly(kite, policy, bundled("test"), given.hours)
             state = kite.state()
             print(f"{given.hours} hours: {net:,.0f} kWh made, less what moving cost; staying: {stayed:,.0f} kWh")

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import holdcourse as hc
 from holdcourse.backtest.handover import plant_policy
-from holdcourse.backtest.plant import backtest_plant, known_to_learners, read_plant
+from holdcourse.backtest.plant import backtest_plant, known_to_learners
+from holdcourse.backtest.readings import read_readings
 from holdcourse.cli.root import app
 from holdcourse.experiments.policies import make_policy
 from holdcourse.running import audit
@@ -120,8 +121,8 @@ def plant(tmp_path_factory):
 
 
 def plant_backtest(plant, name, make):
-    values, readings = read_plant(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
-    return backtest_plant(hc.Problem(values, scale=0.4), readings, make, [name], seed=2)
+    found = read_readings(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
+    return backtest_plant(found.problem(scale=0.4), found.history, make, [name], seed=2)
 
 
 def ran(found, policy, seed=2):
@@ -185,7 +186,7 @@ def test_what_was_backtested_is_what_runs(begin, lidar, plant, tmp_path):
     assert loaded.fingerprint == road.policy.fingerprint
     assert loaded.evidence == road.policy.evidence
 
-    with hc.Controller(loaded, start=road.start, seed=road.seed, log=log) as controller:
+    with hc.Controller(loaded, start_index=road.start, seed=road.seed, log=log) as controller:
         here = walked(controller, road)
     assert [decided[:2] for decided in here] == road.decided  # in the backtest and in process: bit by bit
     if begin is not ones_own:
@@ -201,7 +202,7 @@ def test_what_was_backtested_is_what_runs(begin, lidar, plant, tmp_path):
             with pytest.raises(hc.errors.InvalidInput, match="a service runs no code that a file names"):
                 service.create_from_file(file, "machine")
             return
-        remote = service.create_from_file(file, "machine", start=road.start, seed=road.seed)
+        remote = service.create_from_file(file, "machine", start_index=road.start, seed=road.seed)
         assert walked(remote, road, 120) == here[:120]
         assert client.see("machine", "verify", full=True)["ok"]
     (record,) = (tmp_path / "data").rglob("epoch-*.db")
@@ -220,10 +221,10 @@ def test_ones_own_policy_over_http_is_installed_there(lidar, plant, tmp_path, mo
     monkeypatch.setattr(hc.registry, "entry_points", lambda group, name: [Point()] if name == "running-means" else [])
     policy = hc.registry.make("running-means", road.policy.problem)
     policy.save(tmp_path / "means.policy")
-    here = walked(hc.Controller(policy, start=road.start, seed=road.seed), road, 60)
+    here = walked(hc.Controller(policy, start_index=road.start, seed=road.seed), road, 60)
     assert [decided[:2] for decided in here] == road.decided[:60]
     with served(tmp_path / "data") as url, hc.connect(url) as service:
-        remote = service.create_from_file(tmp_path / "means.policy", "machine", start=road.start, seed=road.seed)
+        remote = service.create_from_file(tmp_path / "means.policy", "machine", start_index=road.start, seed=road.seed)
         assert walked(remote, road, 60) == here
         assert remote.verify()["ok"]
 
@@ -256,7 +257,7 @@ def test_the_road_of_a_wind_site_by_commands(lidar, tmp_path):
     assert "One of 5 settings: 60, 120, 180, 240, 300 m." in said
     assert "before it had learned from them; it has since." in said
     log = tmp_path / "kite.log"
-    with hc.Controller(hc.load_policy(file), start=2, log=log) as controller:
+    with hc.Controller(hc.load_policy(file), start_index=2, log=log) as controller:
         for hour in range(30):
             decision = controller.ask(457000.0 + hour)
             controller.tell(decision.id, 8.0 + hour % 3)
@@ -281,8 +282,8 @@ def test_the_road_of_a_plant_by_commands(plant, tmp_path):
 
 def test_what_is_saved_knows_all_readings_in_the_plants_own_units(plant):
     """With a weight of the service cost, what runs is told what the plant measures, and moving costs a share."""
-    values, readings = read_plant(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
-    problem = hc.Problem(values, scale=0.4, fixed_cost=0.2)
+    read = read_readings(plant, action="setpoint", cost="kwh", context=["load", "outdoor"])
+    problem, readings = read.problem(scale=0.4, fixed_cost=0.2), read.history
     found = backtest_plant(problem, readings, make_policy, ["recommended"], rho=2.0)
     policy = plant_policy(found, make_policy)
     np.testing.assert_allclose(policy.problem.distances, problem.distances / 2.0)

@@ -264,7 +264,7 @@ def cases() -> dict[str, Case]:
         "stationary": Case(lambda: hc.stationary(SQUARE)),
         "fixed": Case(lambda: hc.fixed(SQUARE, past)),
         "fixed gains": in_time(lambda: hc.fixed(EBB.problem, measured(EBB, TIMES, 30), maximise=True), EBB),
-        "fixed_at": Case(lambda: hc.fixed_at(SQUARE, 13)),
+        "fixed_at": Case(lambda: hc.fixed_at(SQUARE, setting_index=13)),
         "md_known": Case(lambda: hc.md_known(SQUARE), knows=True),
         "md_known eager": Case(lambda: hc.md_known(SQUARE, tau=7.0, kappa=3.0, tree_seed=1), knows=True),
         "md_known directed": Case(lambda: hc.md_known(TOWNS.problem), TOWNS, HOURS, knows=True),
@@ -282,7 +282,11 @@ def cases() -> dict[str, Case]:
         "hedged known": Case(lambda: hc.hedged([hc.minc_known(SQUARE), hc.md_known(SQUARE)], patience=1.0), knows=True),
         "hedged": Case(
             lambda: hc.hedged(
-                [hc.planner(SQUARE, **KNOWN), hc.gp_md(SQUARE, width=1.0, **KNOWN), hc.fixed_at(SQUARE, 12)]
+                [
+                    hc.planner(SQUARE, **KNOWN),
+                    hc.gp_md(SQUARE, width=1.0, **KNOWN),
+                    hc.fixed_at(SQUARE, setting_index=12),
+                ]
             )
         ),
         "recommended": Case(lambda: hc.recommended(SQUARE, **KNOWN), forecasts=True),
@@ -294,7 +298,7 @@ def cases() -> dict[str, Case]:
             lambda: hc.recommended(TIDE.problem, tide_past, time=True, interval=1.0), onwards=True
         ),
         "recommended step": Case(lambda: hc.recommended(SQUARE, max_step=0.6, **KNOWN)),
-        "recommended fixed": Case(lambda: hc.recommended(SQUARE, fixed_action=12, **KNOWN)),
+        "recommended fixed": Case(lambda: hc.recommended(SQUARE, fixed_setting_index=12, **KNOWN)),
         "recommended gains": in_time(lambda: hc.recommended(EBB.problem, maximise=True, **RINGS), EBB),
         "recommended directed": Case(lambda: hc.recommended(TOWNS.problem, period=24.0), TOWNS, HOURS),
         "own work function": Case(
@@ -411,7 +415,7 @@ class Drive:
             controller.tell(decision.id, None)
         elif t % 10 == 8:
             other = (decision.action + 1) % n
-            controller.tell(decision.id, self.measurement(t, other), applied=other)
+            controller.tell(decision.id, self.measurement(t, other), applied_index=other)
         else:
             controller.tell(decision.id, self.measurement(t, controller.action))
         self.others.append(controller.action)
@@ -420,13 +424,15 @@ class Drive:
         """These rounds, one after the other."""
         for t in range(first, last):
             if t == SECOND_EPISODE:
-                self.others.append(attempt(lambda: controller.new_episode(2)))
-                controller.new_episode(3, force="moved by hand")
+                self.others.append(attempt(lambda: controller.new_episode(start_index=2)))
+                controller.new_episode(start_index=3, force="moved by hand")
             decision = self.ask(controller, t, **self.wish(controller, t))
             why = controller.explain(decision.id)
             self.explanations.append(attributes(why, *EXPLANATION) | {"rows": why.rows()})
             if self.people and t % 9 == 7:
-                self.others.append(attributes(controller.redirect((2 * t) % self.case.world.problem.n), *ORDER))
+                self.others.append(
+                    attributes(controller.redirect(wanted_index=(2 * t) % self.case.world.problem.n), *ORDER)
+                )
                 self.others.append(controller.explain(decision.id).words)
             self.tell(controller, t, decision)
 
@@ -483,7 +489,7 @@ def controlled(case: Case, *, limited: bool) -> Scenario:
             reach = float(np.quantile(case.world.problem.distances, 0.7))
             options["limits"] = hc.Limits(min_dwell=2, max_step=reach, max_moves=4, window=10)
             threshold = -1.2 if getattr(case.world, "sign", 1.0) < 0 else 1.2
-            options["guard"] = hc.Guard(threshold=threshold, revert_to=2, cool_down=3)
+            options["guard"] = hc.Guard(threshold=threshold, revert_to_index=2, cool_down=3)
         policy = case.make()
         drive = Drive(case, masks=True, people=limited)
         with hc.Controller(policy, log=path, **options) as controller:
@@ -508,7 +514,7 @@ def late(case: Case) -> Scenario:
         path, policy = folder / "late.log", case.make()
         drive = Drive(case, masks=False, people=False)
         waiting: list[tuple[int, Any]] = []
-        with hc.Controller(policy, start=0, seed=2, log=path, max_pending=3) as controller:
+        with hc.Controller(policy, start_index=0, seed=2, log=path, max_pending=3) as controller:
             for t in range(40):
                 decision = drive.ask(controller, t, round=t)
                 again = drive.ask(controller, t, round=t)
@@ -520,7 +526,7 @@ def late(case: Case) -> Scenario:
                     if told.id.endswith("5"):
                         drive.others.append(attempt(lambda told=told: controller.tell(told.id, 123.0)))
             drive.others.append([decision.id for decision in controller.pending])
-            drive.others.append(attempt(lambda: controller.new_episode(0)))
+            drive.others.append(attempt(lambda: controller.new_episode(start_index=0)))
         return drive.parts() | audited(case, policy, path)
 
     return scenario
@@ -532,7 +538,7 @@ def long_record(folder: Path) -> Parts:
     path, key, said, policy = folder / "long.log", folder / "key", folder / "said.jsonl", case.make()
     key.write_bytes(b"sixteen bytes or more of a key")
     drive = Drive(case, masks=True, people=False)
-    with hc.Controller(policy, start=0, seed=9, log=path, witness=hc.Witness(key, said)) as controller:
+    with hc.Controller(policy, start_index=0, seed=9, log=path, witness=hc.Witness(key, said)) as controller:
         contexts = np.tile(CHAIN, (3, 1))
         for t, context in enumerate(contexts[:280]):
             decision = controller.ask(context=context)
@@ -875,7 +881,7 @@ def reproduction(folder: Path) -> Parts:
 
 def small_commands(folder: Path) -> Parts:
     """Verify, replay, backup, optimum, tree."""
-    with hc.Controller(hc.gp_md(SQUARE, **KNOWN), start=0, seed=1, log=folder / "valve.log") as controller:
+    with hc.Controller(hc.gp_md(SQUARE, **KNOWN), start_index=0, seed=1, log=folder / "valve.log") as controller:
         for t, context in enumerate(CHAIN[:30]):
             decision = controller.ask(context=context)
             controller.tell(decision.id, WORLD.measure(t, context, decision.action, hc.measurement_noise(1, t)))
@@ -911,7 +917,7 @@ HOSTED: dict[str, tuple[str, dict[str, Any]]] = {
     "gains": ("recommended", {"options": {"maximise": True, "kernel": KERNEL.to_json()}, "mode": "advise"}),
     "tide": ("recommended", {"options": {"time": True, "kernel": IN_TIME["kernel"].to_json(), "noise_std": 0.1}}),
     "still": ("stationary", {"mode": "shadow", "start": 2}),
-    "one": ("fixed_at", {"options": {"action": 3}, "guard": {"threshold": 3.0, "revert_to": 0, "cool_down": 2}}),
+    "one": ("fixed_at", {"options": {"setting": 3}, "guard": {"threshold": 3.0, "revert_to": 0, "cool_down": 2}}),
     "axes": (
         "gp_md",
         {"actions": {"valve": [0.0, 1.0], "speed": [1.0, 2.0, 3.0]}, "scale": [0.2, 0.1], "max_pending": 2},
@@ -1046,11 +1052,11 @@ def service(folder: Path) -> Parts:
 
 def operate(session: Session, name: str) -> None:
     """Rounds 10 to 13, with operators at work."""
-    session.do(name, "override", "hold", action=1, reason="inspection")
+    session.do(name, "override", "hold", setting=1, reason="inspection")
     session.rounds(name, 10, 11)
-    session.do(name, "override", "force", action=2, reason="storm", force=True)
+    session.do(name, "override", "force", setting=2, reason="storm", force=True)
     session.rounds(name, 11, 12, allowed=[k != 2 for k in range(6 if name == "axes" else 4)])
-    session.do(name, "override", "free", action=None)
+    session.do(name, "override", "free", setting=None)
     session.do(name, "mode", "watch", mode="observe", reason="first week")
     session.rounds(name, 12, 13)
     session.do(name, "mode", "go", mode="act")
@@ -1059,8 +1065,8 @@ def operate(session: Session, name: str) -> None:
     session.do(name, "episode", "next", start=0, force=True, reason="brought there")
     asked = session.do(name, "ask", context=context_of(name, 13), round=13)
     session.send("POST", f"/controllers/{name}/ask", {"context": 99.0, "round": 13})
-    session.do(name, "override", "within", action=1, reason="within a round")
-    session.do(name, "override", "back", action=None)
+    session.do(name, "override", "within", setting=1, reason="within a round")
+    session.do(name, "override", "back", setting=None)
     session.do(name, "tell", decision=asked["decision"], measurement=1.5)
     session.do(name, "tell", decision=asked["decision"], measurement=1.5)
     session.send("POST", f"/controllers/{name}/tell", {"decision": asked["decision"], "measurement": 2.5})

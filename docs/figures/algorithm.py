@@ -115,7 +115,7 @@ def draw_bounds() -> Figure:
     shown = world.contexts[3]
     place = world.problem.actions[:, 0]
     for ax, rounds in zip(axes, (0, 8, 60), strict=True):
-        controller = hc.Controller(policy, start=10, seed=1)
+        controller = hc.Controller(policy, start_index=10, seed=1)
         for t in range(rounds):
             decision = controller.ask(context=contexts[t])
             noise = hc.measurement_noise(1, t)

@@ -27,7 +27,7 @@ def paths() -> tuple[hc.Problem, np.ndarray, dict[str, hc.PricedPath]]:
     hours = np.arange(HOURS)
     outdoor = 15.0 + 8.0 * np.sin(hours * np.pi / 12) + np.random.default_rng(0).normal(0.0, 1.5, HOURS)
     costs = 10.0 + 0.1 * (SETTINGS - 30.0 + 0.5 * outdoor[:, None]) ** 2
-    controller = hc.Controller(hc.recommended(problem), start=START)
+    controller = hc.Controller(hc.recommended(problem), start_index=START)
     actions = []
     for hour in hours:
         decision = controller.ask(context=outdoor[hour])

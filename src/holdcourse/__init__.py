@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import errors, testing, wind, worlds
+    from .backtest.readings import Readings, read_readings
     from .client import RemoteController, RemoteDecision, Service, connect
     from .deciding import registry, rules
     from .deciding.hedge import hedged
@@ -60,6 +61,7 @@ __all__ = [
     "Posterior",
     "PricedPath",
     "Problem",
+    "Readings",
     "RemoteController",
     "RemoteDecision",
     "Run",
@@ -100,6 +102,7 @@ __all__ = [
     "price_path",
     "proximal_lcb",
     "ratio_to_optimum",
+    "read_readings",
     "recommended",
     "registry",
     "rules",
@@ -146,6 +149,7 @@ _HOME = {
     "Posterior": "learning.posteriors",
     "PricedPath": "movement.offline",
     "Problem": "movement.problem",
+    "Readings": "backtest.readings",
     "RemoteController": "client",
     "RemoteDecision": "client",
     "Run": "worlds.simulation",
@@ -180,6 +184,7 @@ _HOME = {
     "price_path": "movement.offline",
     "proximal_lcb": "deciding.policy",
     "ratio_to_optimum": "worlds.regret",
+    "read_readings": "backtest.readings",
     "recommended": "deciding.recommended",
     "simulate": "worlds.simulation",
     "stationary": "deciding.policy",

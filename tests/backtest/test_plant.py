@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from holdcourse.backtest.plant import Line, PlantBacktest, read_plant
+from holdcourse.backtest.plant import Line, PlantBacktest
+from holdcourse.backtest.readings import read_readings
 from holdcourse.cli.backtest import backtest_log
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import HoldcourseError, InvalidInput
 
 
 @pytest.fixture
@@ -141,6 +142,8 @@ def test_rows_may_come_in_any_order(plant, tmp_path, capsys):
     for path in (plant, tmp_path / "shuffled.csv"):
         backtest_log(path, **COLUMNS, policies=["stationary"], as_json=True)
         outputs.append(json.loads(capsys.readouterr().out))
+    assert "rows were not in order of time: sorted" in outputs[1].pop("reading")
+    assert outputs[0].pop("reading") == ["times carry no zone: read as UTC (timezone= for another)"]
     assert outputs[0] == outputs[1]
 
 
@@ -150,7 +153,7 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
     path = tmp_path / "night.csv"
     path.write_text("time,load,setting,kW\n2024-03-31T02:30,1,6,1\n2024-03-31T03:10,2,7,2\n")
     try:
-        _, readings = read_plant(path, action="setting", cost="kW", context=["load"], time="time")
+        readings = read_readings(path, action="setting", cost="kW", context=["load"], time="time").history
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -160,23 +163,36 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (lambda text: text.replace("2024-06-01T05:00", "nan"), {}, "line 7: 'nan' is no time"),
+        (
+            lambda text: text.replace("2024-06-01T05:00", "nan"),
+            {"context": ["outdoor", "hour of day"]},
+            "no column 'hour of day'",
+        ),
         (lambda text: text, {"seed": -1}, "seed must be a whole number"),
         (lambda text: text, {"action": "knob"}, "has no column 'knob'; there are time, outdoor, setting, kW"),
         (lambda text: text, {"context": []}, "give at least one context= column"),
         (lambda text: text.replace(",8,", ",6,").replace(",10,", ",6,"), {}, "only one action, 6.0, was ever tried"),
-        (lambda text: text.replace("2024-06-01T05:00", "yesterday"), {}, "line 7: 'yesterday' is no time"),
-        (lambda text: text.replace(",6,", ",low,"), {}, "holds names .*give a --matrix"),
+        (lambda text: text.replace("2024-06-01T05:00", "yesterday"), {}, "line 7: 'yesterday' is not a time"),
+        (lambda text: text.replace(",6,", ",low,"), {}, "line 2: 'low' in column 'setting' is not a number, but '8'"),
+        (
+            lambda text: text.replace(",6,", ",low,").replace(",8,", ",mid,").replace(",10,", ",high,"),
+            {},
+            "holds names .*give a matrix=",
+        ),
         (lambda text: text, {"bins": 1}, "bins= must be 2 or more"),
-        (lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"), {}, "line 2: 'broken' is not a number"),
-        (lambda text: text.replace(",kW", ",kW\n1,2,3"), {}, "line 2: 3 columns, expected 4"),
+        (
+            lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"),
+            {},
+            "line 2: 'broken' in column 'kW' is not a number",
+        ),
+        (lambda text: text.replace(",kW", ",kW\n1,2,3"), {}, "line 2: 3 cells, but the header .* names 4 columns"),
         (lambda text: "", {}, "is empty"),
         (lambda text: text, {"policies": ["gp-mdd"]}, "policy 'gp-mdd' is not known"),
     ],
 )
 def test_readings_with_problems(plant, change, options, message):
     plant.write_text(change(plant.read_text()))
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(HoldcourseError, match=message):
         backtest_log(plant, **(COLUMNS | options))
 
 

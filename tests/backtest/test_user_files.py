@@ -16,14 +16,14 @@ from holdcourse.wind.physics import read_curve
 
 LOG = ["backtest", "--context", "load", "--action", "setting", "--cost", "kwh", "--log"]
 READERS: dict[str, Callable[[Path], object]] = {
-    "a CSV": Csv.read,
+    "a CSV": lambda path: Csv.read(path).numbers(),
     "a power curve": read_curve,
     "wind": load,
     "backtest --log": lambda path: invoke(*LOG, str(path)),
     "backtest": lambda path: invoke("backtest", str(path)),
     "tree": lambda path: invoke("tree", str(path)),
     "tree --matrix": lambda path: invoke("tree", str(actions_beside(path)), "--matrix", str(path)),
-    "info": lambda path: invoke("wind", "info", str(path)),
+    "info": lambda path: invoke("data", "info", "--kind", "wind", str(path)),
 }
 
 

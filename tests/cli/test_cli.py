@@ -117,7 +117,7 @@ def test_optimum_names_the_best_fixed_setting_by_the_header(run, tmp_path):
         (("optimum", "costs.csv", "--start", "9"), "action 9 is not an index 0..3"),
         (("optimum", "costs.csv", "--matrix", "altitudes.csv"), "must be square"),
         (("optimum", "broken.csv"), "broken.csv, line 3: 'x' is not a number"),
-        (("optimum", "ragged.csv"), "ragged.csv, line 2: 1 columns, expected 2"),
+        (("optimum", "ragged.csv"), "ragged.csv, line 2: 1 cell, but the header (line 1) names 2 columns"),
         (("optimum", "empty.csv"), "empty.csv is empty"),
         (("optimum", "gap.csv"), "the cost of action 1 in round 0 is nan"),
         (("tree", "gap.csv"), "gap.csv, line 1: 'nan' is not a finite number"),
@@ -182,8 +182,11 @@ def test_replay(run):
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        (("backtest", "--log", "plant.log"), "--log reads a CSV"),
-        (("backtest", "--log", "plant.log", "--context", "a", "--action", "b", "--cost", "c"), "--log reads a CSV"),
+        (("backtest", "--log", "plant.log"), "--log reads a CSV, an Excel sheet or a Parquet file"),
+        (
+            ("backtest", "--log", "plant.log", "--context", "a", "--action", "b", "--cost", "c"),
+            "--log reads a CSV, an Excel sheet or a Parquet file",
+        ),
         (("backtest", "plant.log"), "wind files are NetCDF, GRIB, CSV or ZIP"),
         (("optimum", "plant.log"), "a CSV is what is read here"),
     ],

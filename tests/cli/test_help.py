@@ -35,7 +35,7 @@ def commands(command=ROOT, words=()):
 
 
 COMMANDS = commands() | {("backtest", "--log", "plant.csv"): PLANT_COMMAND}
-PAGES = [(), ("wind",), ("token",), *COMMANDS]
+PAGES = [(), ("data",), ("token",), *COMMANDS]
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def files(tmp_path):
             "holdcourse token make --token-file tokens.json --name scada",
             "holdcourse token list --token-file tokens.json",
         ),
-        ("holdcourse wind info 'lidar/*.csv' --timezone UTC --out report",),
+        ("holdcourse data info 'lidar/*.csv' --timezone UTC --out report",),
     ],
     ids=lambda examples: examples[-1],
 )

@@ -122,8 +122,8 @@ def test_forecasts_reach_the_experts_that_take_them():
     plan = hc.Policy("plan", rule, Believing(problem, lambda time: [1.1, 1.0]), problem)
     dear_where_we_are = [[9.0, 0.0], [9.0, 0.0]]
     for policy in (plan, hedged([plan, hc.stationary(problem)])):
-        assert hc.Controller(policy, start=0).ask(0.0, forecast=dear_where_we_are).action == 1
-        assert hc.Controller(policy, start=0).ask(0.0).action == 0
+        assert hc.Controller(policy, start_index=0).ask(0.0, forecast=dear_where_we_are).action == 1
+        assert hc.Controller(policy, start_index=0).ask(0.0).action == 0
 
 
 def test_the_machine_stands_where_the_followed_expert_stands():

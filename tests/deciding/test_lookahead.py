@@ -134,7 +134,7 @@ def test_conformance_over_a_posterior_in_time():
 
 
 def test_predicting_ahead_does_not_move_the_posterior():
-    pilots = [hc.Controller(temporal(horizon=h), start=0) for h in (1, 20)]
+    pilots = [hc.Controller(temporal(horizon=h), start_index=0) for h in (1, 20)]
     for pilot in pilots:
         for t in range(5):
             pilot.tell(pilot.ask(float(t), allowed=[True, False, False]).id, np.sin(t))

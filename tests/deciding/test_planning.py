@@ -402,7 +402,7 @@ def test_vector_contexts():
 
 
 def test_forecasts_go_through_a_controller():
-    controller = hc.Controller(planner(LINE, **LEARNING), start=0)
+    controller = hc.Controller(planner(LINE, **LEARNING), start_index=0)
     for t in range(20):
         context = t % 4 / 4
         decision = controller.ask(context, forecast=[(t + i) % 4 / 4 for i in (1, 2, 3)])

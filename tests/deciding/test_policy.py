@@ -98,7 +98,7 @@ def test_fingerprints_of_different_policies_differ():
         hc.minc_known(LINE),
         hc.stationary(LINE),
         hc.fixed(LINE, HISTORY),
-        hc.fixed_at(LINE, 3),
+        hc.fixed_at(LINE, setting_index=3),
         hc.Policy("own", MirrorDescent(LINE, tree), KnownCosts(LINE), LINE),
         hc.Policy("own", MirrorDescent(LINE, other_tree), KnownCosts(LINE), LINE),
     ]
@@ -109,7 +109,7 @@ def test_how_a_number_is_written_makes_no_difference():
     one = hc.gp_md(LINE, kappa=1, tau=5, tree_seed=np.int64(3), width=2, **LEARNING)
     assert one.fingerprint == hc.gp_md(LINE, kappa=1.0, tau=5.0, tree_seed=3, width=2.0, **LEARNING).fingerprint
     assert hc.proximal_lcb(LINE, weight=1, **LEARNING).fingerprint == hc.proximal_lcb(LINE, **LEARNING).fingerprint
-    assert hc.fixed_at(LINE, np.int64(3)).fingerprint == hc.fixed_at(LINE, 3).fingerprint
+    assert hc.fixed_at(LINE, setting_index=np.int64(3)).fingerprint == hc.fixed_at(LINE, setting_index=3).fingerprint
 
 
 def test_the_tree_comes_from_the_seed_of_the_run():
@@ -182,8 +182,8 @@ def test_fixed_needs_a_history_of_this_problem():
         hc.fixed(LINE, [])
     with pytest.raises(InvalidInput, match="about action 6"):
         hc.fixed(LINE, [(6, 0.0, 1.0)])
-    with pytest.raises(InvalidInput, match="action 6 is not an index"):
-        hc.fixed_at(LINE, 6)
+    with pytest.raises(InvalidInput, match="setting_index=6 is not an index"):
+        hc.fixed_at(LINE, setting_index=6)
 
 
 @pytest.mark.parametrize("maker", [hc.gp_md, hc.cgp_lcb, hc.proximal_lcb])

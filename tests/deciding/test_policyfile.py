@@ -71,7 +71,7 @@ POLICIES = {
     "minc-known": lambda: hc.minc_known(LINE),
     "stationary": lambda: hc.stationary(LINE),
     "fixed": lambda: hc.fixed(LINE, PAST),
-    "fixed-at": lambda: hc.fixed_at(LINE, 2),
+    "fixed-at": lambda: hc.fixed_at(LINE, "mid"),
     "recommended": lambda: hc.recommended(LINE),
     "recommended with history": lambda: hc.recommended(LINE, PAST, baseline="history"),
     "recommended with baseline": lambda: hc.recommended(
@@ -96,7 +96,7 @@ def decisions(policy, rounds=40, seed=3):
     """Actions, probabilities and expected costs of a scripted run, to the last bit."""
     random, found = np.random.default_rng(seed), []
     in_time = "Lookahead" in json.dumps(policy.rule.describe())
-    controller = hc.Controller(policy, start=1, seed=7)
+    controller = hc.Controller(policy, start_index=1, seed=7)
     for t in range(rounds):
         context = 440500.0 + t if in_time else float(random.random())
         given = {"costs": random.normal(size=policy.problem.n)} if policy.costs.needs_costs else {}

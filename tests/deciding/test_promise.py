@@ -60,9 +60,9 @@ def table(edges=(0.5, 1.5)):
 
 BASELINES = {
     "staying": lambda costs: None,
-    "an action": lambda costs: 4,
+    "an action": lambda costs: 1.0,
     "history": lambda costs: "history",
-    "fixed": lambda costs: hc.fixed_at(LINE, 1),
+    "fixed": lambda costs: hc.fixed_at(LINE, setting_index=1),
     "a table": lambda costs: table(),
     "operators": lambda costs: plants.operators(LINE, 2),
     "a policy that learns": lambda costs: hc.gp_md(LINE, kernel=APART, noise_std=0.01),
@@ -153,7 +153,7 @@ def test_the_account_equals_its_slow_twin(seed, monkeypatch):
     monkeypatch.setattr(promise, "ASKED", 1000)
     costs = world(seed)
     options = {"kernel": hc.Kernel(RBF(0.3), RBF(1.0)), "noise_std": 0.1, "prior_mean": 2.0, "context_scale": 0.7}
-    baseline = [None, 3, table(), plants.operators(LINE, 1)][seed]
+    baseline = [None, LINE.value(3), table(), plants.operators(LINE, 1)][seed]
     policy = hc.recommended(LINE, baseline=baseline, at_most=0.1, budget=1.5, **options)
     slow = SlowAccount(LINE, 0.1, 1.5, lambda a, b: abs(a[0] - b[0]) / 0.7, promise.TOGETHER)
     pilot, random = Pilot(policy, 2, seed), np.random.default_rng(seed)
@@ -220,10 +220,10 @@ def test_a_round_that_somebody_else_decided_is_taken_back():
 
 def test_an_override_told_to_a_controller_takes_the_round_back():
     costs = np.tile([3.0, 3.0, 3.0, 3.0, 1.0], (3, 1))
-    controller = hc.Controller(known(costs), start=2, seed=0)
+    controller = hc.Controller(known(costs), start_index=2, seed=0)
     decision = controller.ask(0.0)
     assert decision.action == 4
-    controller.tell(decision.id, 3.0, applied=2)
+    controller.tell(decision.id, 3.0, applied_index=2)
     assert controller.ask(0.0).action == 4
 
 
@@ -257,7 +257,7 @@ def test_a_largest_step_holds_on_the_way_back_too(seed):
     line = hc.Problem(np.linspace(0, 1, 9))
     slopes = 0.7 * random.normal(size=9).cumsum()
     policy = hc.recommended(
-        line, kernel=SMOOTH, noise_std=0.1, prior_mean=2.0, max_step=0.3, baseline=0 if seed % 2 else None
+        line, kernel=SMOOTH, noise_std=0.1, prior_mean=2.0, max_step=0.3, baseline_index=0 if seed % 2 else None
     )
     pilot, here = Pilot(policy, 0, seed), 0
     for t in range(60):
@@ -288,7 +288,7 @@ def test_every_baseline_passes_the_conformance_check(name):
 
 
 def test_a_fitted_model_under_a_promise_passes_the_conformance_check():
-    hc.testing.check_policy(lambda: hc.recommended(LINE, baseline=1, budget=2.0), np.linspace(0, 2, 30), start=2)
+    hc.testing.check_policy(lambda: hc.recommended(LINE, baseline_index=1, budget=2.0), np.linspace(0, 2, 30), start=2)
 
 
 @pytest.mark.parametrize(
@@ -297,9 +297,11 @@ def test_a_fitted_model_under_a_promise_passes_the_conformance_check():
         {"at_most": None},
         {"at_most": 0.0},
         {"at_most": 0.1, "budget": 5.0},
-        {"baseline": 3},
-        {"baseline": np.int64(3)},
-        {"baseline": hc.fixed_at(LINE, 3)},
+        {"baseline": 0.75},
+        {"baseline": np.float64(0.75)},
+        {"baseline_index": 3},
+        {"baseline_index": np.int64(3)},
+        {"baseline": hc.fixed_at(LINE, setting_index=3)},
         {"baseline": hc.stationary(LINE)},
         {"baseline": hc.gp_md(LINE, kernel=SMOOTH, noise_std=0.1)},
     ],
@@ -318,10 +320,11 @@ def test_a_recipe_makes_the_same_promise_again(options):
 def test_a_baseline_from_the_history_is_an_action_in_the_recipe():
     costs = np.tile([3.0, 1.0, 3.0, 3.0, 2.0], (3, 1))
     policy = known(costs, baseline="history")
-    assert policy.made_by[1]["baseline"] == 1
-    assert recipe.describe(policy)["options"]["baseline"] == 1
-    assert "does not exceed that of fixed at 0.25 by more than 2 %." in policy.explanation
-    best = known(-costs, baseline="history", maximise=True).made_by[1]["baseline"]
+    assert policy.made_by[1]["baseline_index"] == 1
+    assert recipe.describe(policy)["options"]["baseline_index"] == 1
+    assert "does not exceed that of fixed at 0.25 by more than 2 %; in the beginning" in policy.explanation
+    assert "what 25 moves cost, 10, may be spent" in policy.explanation
+    best = known(-costs, baseline="history", maximise=True).made_by[1]["baseline_index"]
     assert best == 1
 
 
@@ -329,7 +332,7 @@ def test_words():
     assert str(Budget(3.0, 0.5, 2.0, 100.0)) == "3 (+- 0.5) less than the baseline; 2 more would be allowed"
     assert str(Budget(-3.0, 0.5, 2.0, 100.0)) == "3 (+- 0.5) more than the baseline, of the 2 that may be"
     assert Budget(3.0, 0.5, 2.0, 100.0).left == 4.5
-    words = hc.recommended(LINE, at_most=0.05, budget=20.0, baseline=1).explanation
+    words = hc.recommended(LINE, at_most=0.05, budget=20.0, baseline_index=1).explanation
     assert "that of fixed at 0.25 by more than 5 %, and 20 in advance." in words
 
 
@@ -346,10 +349,14 @@ def test_before_the_first_round_nothing_is_owed():
         ({"at_most": "much"}, "at_most must be .* got 'much'"),
         ({"budget": -1.0}, "budget must be 0 or more, in the unit of costs, or None, got -1.0"),
         ({"budget": np.inf}, "budget must be .* got inf"),
-        ({"baseline": 5}, "action 5 is not an index"),
-        ({"baseline": "yesterday"}, "baseline 'yesterday' is not known; give an action, 'history', a Policy"),
-        ({"baseline": "history"}, "baseline='history' is the best fixed action of the history, and there is none"),
-        ({"baseline": hc.fixed_at(hc.Problem([0.0, 1.0]), 1)}, "fixed at 1.0 is about another problem .* make both"),
+        ({"baseline_index": 5}, "baseline_index=5 is not an index"),
+        ({"baseline": 3}, "baseline=3 is not a setting; .* write baseline_index=3; .* 'history' or a Policy"),
+        ({"baseline": "yesterday"}, "baseline='yesterday' is not a setting; .* may also be 'history' or a Policy"),
+        ({"baseline": "history"}, "baseline='history' is the best fixed setting of the history, and there is none"),
+        (
+            {"baseline": hc.fixed_at(hc.Problem([0.0, 1.0]), setting_index=1)},
+            "fixed at 1 is about another problem .* make both",
+        ),
         ({"baseline": hc.minc_known(LINE)}, "MinC-Known must be shown the true costs; give one that needs none"),
     ],
     ids=str,

@@ -80,7 +80,7 @@ def test_a_recipe_makes_an_equal_policy_without_the_history(name):
 
 def test_a_record_of_it_can_be_verified_by_anybody(tmp_path):
     path = tmp_path / "plant.log"
-    controller = hc.Controller(recommended(LINE, past(60)), start=4, seed=1, log=path)
+    controller = hc.Controller(recommended(LINE, past(60)), start_index=4, seed=1, log=path)
     for context in np.linspace(0.1, 0.9, 8):
         decision = controller.ask(float(context))
         controller.tell(decision.id, float(cost(decision.action, context)))
@@ -126,7 +126,7 @@ def test_the_fixed_action_is_the_best_one_in_the_contexts_of_the_history():
     kernel = hc.Kernel(RBF(0.5), RBF(2.0), variance=4.0)
     policy = recommended(LINE, hc.History(actions, contexts, y), kernel=kernel, noise_std=0.01)
     assert hc.fixed(LINE, hc.History(actions, contexts, y)).rule.home in (0, 8)
-    assert policy.made_by[1]["fixed_action"] == 4
+    assert policy.made_by[1]["fixed_setting_index"] == 4
     assert "fixed at 0.5" in policy.explanation
 
 
@@ -160,7 +160,7 @@ def test_a_largest_step_is_never_exceeded():
 
 
 def test_forecasts_are_heard_and_scored():
-    controller = hc.Controller(recommended(LINE), start=4, seed=0)
+    controller = hc.Controller(recommended(LINE), start_index=4, seed=0)
     for t in range(12):
         decision = controller.ask(t % 3 / 3, forecast=[(t + k) % 3 / 3 for k in range(1, 5)])
         controller.tell(decision.id, float(cost(decision.action, t % 3 / 3)))
@@ -173,7 +173,7 @@ def test_forecasts_are_heard_and_scored():
 
 
 def test_time_takes_no_forecast_and_says_so():
-    controller = hc.Controller(BRANCHES["time"](), start=4, seed=0)
+    controller = hc.Controller(BRANCHES["time"](), start_index=4, seed=0)
     with pytest.raises(InvalidInput, match="its model takes no forecast; leave it out"):
         controller.ask(0.0, forecast=np.ones((3, 9)))
     assert not controller.pending
@@ -185,7 +185,7 @@ def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
     words = recommended(LINE, past(60)).explanation
     for part in ("60 past measurements", "fitted again as measurements come in", "Nothing is promised about true"):
         assert part in words
-    assert "does not exceed that of staying where it begins by more than 2 %." in words
+    assert "does not exceed that of staying where it begins by more than 2 %; in the beginning" in words
     assert "exceed" not in recommended(LINE, past(60), at_most=None).explanation
     in_time = BRANCHES["time and history"]().explanation
     assert "The kernel was fitted to the history: " in in_time
@@ -201,7 +201,7 @@ def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
 
 
 def test_decisions_say_which_expert_was_followed(tmp_path):
-    controller = hc.Controller(recommended(LINE, kernel=KERNEL), start=4, seed=0)
+    controller = hc.Controller(recommended(LINE, kernel=KERNEL), start_index=4, seed=0)
     decision = controller.ask(0.3)
     assert "Follows Planner (weights: Planner 100%, GP-MD 0%)." in controller.explain(decision.id).words
     controller.save(tmp_path / "state.zip")
@@ -214,8 +214,8 @@ def test_errors():
         recommended(LINE, colour="red")
     with pytest.raises(InvalidInput, match="measurement 0 of the history is about action 9"):
         recommended(LINE, [(9, 0.0, 1.0)])
-    with pytest.raises(InvalidInput, match="action 9 is not an index"):
-        recommended(LINE, fixed_action=9)
+    with pytest.raises(InvalidInput, match="fixed_setting_index=9 is not an index"):
+        recommended(LINE, fixed_setting_index=9)
 
 
 def test_one_action_is_legal():

@@ -73,7 +73,11 @@ def test_the_options_of_a_policy():
     learning = set(Learning.__annotations__)
     assert registry.entry_of("gp-md").options() == (learning | {"tau", "kappa", "tree", "tree_seed"}, (), True)
     assert registry.entry_of("fixed").options() == ({"history", "maximise"}, ("history",), False)
-    assert registry.entry_of("fixed-at").options() == ({"action", "maximise"}, ("action",), False)
+    assert registry.entry_of("fixed-at").options() == (
+        {"setting", "setting_index", "maximise"},
+        ("setting",),
+        False,
+    )
     for name in registry.names("problem"):
         entry = registry.entry_of(name)
         assert {*entry.required} <= {*entry.options().required}
@@ -102,7 +106,9 @@ def test_other_spellings_are_answered_with_the_right_one():
 def test_a_users_own_policy_becomes_an_entry(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "TABLE", dict(registry.TABLE))
     file = tmp_path / "mine.py"
-    file.write_text("import holdcourse as hc\n\n\ndef mine(problem):\n    return hc.fixed_at(problem, 1)\n")
+    file.write_text(
+        "import holdcourse as hc\n\n\ndef mine(problem):\n    return hc.fixed_at(problem, setting_index=1)\n"
+    )
     source = f"{file}:mine"
     assert make_policy("a name", LINE, {}, {}, source).name == "fixed at 0.5"
     assert registry.entry_of(source).source == source

@@ -156,7 +156,7 @@ def hedged_with_trials():
     """A plan that tries, and setting 1 for ever, which is the one that is followed."""
     plan = Plan(PROBLEM, Closeness.of(0.2), trials=Trials())
     star = Tree([2, 2, -1], [8.0, 8.0, 0.0])
-    rule = Hedged(PROBLEM, (plan, fixed_at(PROBLEM, 1).rule), star, ("plan", "fixed"))
+    rule = Hedged(PROBLEM, (plan, fixed_at(PROBLEM, setting_index=1).rule), star, ("plan", "fixed"))
     state = rule.begin(1, 0)
     return rule, replace(state, arrays=state.arrays | {"q": mirror.start(star, 1), "followed": np.array([1.0])})
 

@@ -49,7 +49,7 @@ def digest(event):
 
 
 def made(path):
-    return hc.Controller(POLICIES[NAME](), start=1, seed=3, log=path)
+    return hc.Controller(POLICIES[NAME](), start_index=1, seed=3, log=path)
 
 
 # -- what is done, and what is said to be done -------------------------------------------------------------------------
@@ -290,7 +290,7 @@ class Note(OnRecord):
 
 class Episode(OnRecord):
     def do(self):
-        self.controller.new_episode(2)
+        self.controller.new_episode(start_index=2)
 
 
 class Save(OnRecord):

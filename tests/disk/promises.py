@@ -97,7 +97,7 @@ class Promises:
                 if lost > 0:
                     wrong.append(f"{name} has lost {lost} events")
                 elif reopened and states.get(len(found)) is not None:
-                    with hc.Controller(POLICIES[NAME](), start=1, seed=3, log=folder / name) as controller:
+                    with hc.Controller(POLICIES[NAME](), start_index=1, seed=3, log=folder / name) as controller:
                         if _sha(state_of(controller)) != states[len(found)]:
                             wrong.append(f"{name} gives another state after event {len(found)}")
             except HoldcourseError as error:

@@ -149,13 +149,13 @@ name = "minc-known"
 def recorded(path, rounds=6):
     """A controller with a limit, an operator's own choice, a skipped measurement, a new episode and a pending one."""
     problem = hc.Problem([100.0, 200.0, 400.0], scale=0.01)
-    controller = hc.Controller(hc.minc_known(problem), start=0, log=path, limits=hc.Limits(max_step=1.0))
+    controller = hc.Controller(hc.minc_known(problem), start_index=0, log=path, limits=hc.Limits(max_step=1.0))
     for t in range(rounds):
         if t == 4:
-            controller.new_episode(start=2, force="by hand")
+            controller.new_episode(start_index=2, force="by hand")
         decision = controller.ask(context=[t, 10 * t], costs=[3.0, 2.0, 1.0])
         if t == 1:
-            controller.tell(decision.id, 5.0, applied=0)
+            controller.tell(decision.id, 5.0, applied_index=0)
         elif t == 2:
             controller.tell(decision.id, None)
         elif t < rounds - 1:
@@ -186,11 +186,11 @@ def test_a_record_in_a_frame(tmp_path):
 def test_movement_in_a_frame_is_that_of_the_machine(tmp_path):
     """Not that of the decision, where somebody instructed, watched or redirected the machine."""
     problem = hc.Problem([100.0, 200.0, 400.0], scale=0.01)
-    with hc.Controller(hc.minc_known(problem), start=0, log=tmp_path / "plant.log") as controller:
-        for wish in ({"instructed": 2}, {"watching": True}, {}):
+    with hc.Controller(hc.minc_known(problem), start_index=0, log=tmp_path / "plant.log") as controller:
+        for wish in ({"instructed_index": 2}, {"watching": True}, {}):
             decision = controller.ask(costs=[3.0, 1.0, 2.0], **wish)
             if not wish:
-                controller.redirect(0)
+                controller.redirect(wanted_index=0)
             controller.tell(decision.id, 1.0)
         frame = record_frame(controller)
     assert frame["action"].tolist() == [1, 1, 1]

@@ -86,7 +86,7 @@ def test_exactly_as_many_points_as_asked_or_an_error():
 def test_does_what_a_controller_does():
     """The same policy asked and told directly takes the same course."""
     found = generator(start={"k1": 0.0}, seed=4)
-    controller = hc.Controller(found.policy, start=0, seed=4)
+    controller = hc.Controller(found.policy, start_index=0, seed=4)
     rng = np.random.default_rng(0)
     for point in drive(found, 40):
         decision = controller.ask([point["temperature"]])

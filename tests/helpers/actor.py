@@ -26,7 +26,7 @@ TESTS = Path(__file__).parents[1]
 
 def made(path):
     policy = hc.md_known(PROBLEM)
-    return hc.Controller(policy, start=1, seed=5, log=path, limits=LIMITS, max_pending=PENDING)
+    return hc.Controller(policy, start_index=1, seed=5, log=path, limits=LIMITS, max_pending=PENDING)
 
 
 def costs_of(round_number):
@@ -45,7 +45,7 @@ class Worker:
         return {"asked": [[decision.id, decision.action]]}
 
     def tell(self, decision, measurement, applied):
-        self.controller.tell(decision, measurement, applied)
+        self.controller.tell(decision, measurement, applied_index=applied)
         return {"told": [[decision, measurement, applied]]}
 
     def several(self, threads, rounds):

@@ -67,7 +67,7 @@ def answer(decision):
     if kind < 0.1:
         return {"measurement": None}
     if kind < 0.25:
-        return {"measurement": y, "applied": int(random.integers(LINE.n))}
+        return {"measurement": y, "applied_index": int(random.integers(LINE.n))}
     return {"measurement": y}
 
 
@@ -98,7 +98,7 @@ def half_rounds(controller, name, upto, episode_every=7):
     """Drive until `upto` rounds are told; yields what was decided after every ask, and None after everything else."""
     while controller.pending or controller.round < upto:
         if not controller.pending and controller.round // episode_every > controller.episode:
-            controller.new_episode(controller.round % LINE.n, force="wherever it is")
+            controller.new_episode(start_index=controller.round % LINE.n, force="wherever it is")
             yield None
         now = controller.pending[0].round if controller.pending else controller.round
         decision = controller.ask(**question(name, now))

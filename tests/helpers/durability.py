@@ -44,7 +44,7 @@ def check_resume_from_files(name, splits, seed, folder, rounds=40):
     """Save and load at `splits` random moments, also between ask and tell; each time run on to the end."""
     moments = np.random.default_rng(seed).choice(2 * rounds, splits, replace=splits > 2 * rounds).tolist()
     whole, known = [], {}
-    controller = hc.Controller(POLICIES[name](), start=1, seed=3)
+    controller = hc.Controller(POLICIES[name](), start_index=1, seed=3)
     for moment, decided in enumerate(half_rounds(controller, name, rounds)):
         whole += [decided] if decided else []
         if moment in moments:
@@ -62,13 +62,13 @@ def check_resume_from_files(name, splits, seed, folder, rounds=40):
 
 def check_resume_from_log(name, splits, seed, folder, rounds=24):
     """Reopen a log at random moments of a run, `splits` in all; half of the times the process did not close it."""
-    reference = hc.Controller(POLICIES[name](), start=1, seed=3)
+    reference = hc.Controller(POLICIES[name](), start_index=1, seed=3)
     whole = [decided for decided in half_rounds(reference, name, rounds) if decided]
     random, made = np.random.default_rng(seed), 0
     while made < splits:
         path = folder / f"{name}-{made}"
         decided = {}
-        controller = hc.Controller(POLICIES[name](), start=1, seed=3, log=path)
+        controller = hc.Controller(POLICIES[name](), start_index=1, seed=3, log=path)
         going = True
         while going:
             going = False
@@ -84,7 +84,7 @@ def check_resume_from_log(name, splits, seed, folder, rounds=24):
                     path = crash_copy(path, folder / f"{name}-{made}-copy")
                 live = state_of(controller)
                 controller.close()
-                controller = hc.Controller(POLICIES[name](), start=1, seed=3, log=path)
+                controller = hc.Controller(POLICIES[name](), start_index=1, seed=3, log=path)
                 assert state_of(controller) == live
         assert list(decided.values()) == whole
         assert state_of(controller) == state_of(reference)
@@ -140,7 +140,7 @@ def check_kills(kills, seed, path):
 def recorded_run(folder, name="gp_md exact", rounds=25):
     """Records in three conditions (all in the WAL, partly, all in the database), and the state after every event."""
     records, states = {}, {}
-    controller = hc.Controller(POLICIES[name](), start=1, seed=3, log=folder / "live")
+    controller = hc.Controller(POLICIES[name](), start_index=1, seed=3, log=folder / "live")
     states[0] = state_of(controller)
     for step, _ in enumerate(half_rounds(controller, name, rounds)):
         for number in range(max(states) + 1, controller.log.last + 1):  # of a tell and the snapshot after it
@@ -174,7 +174,7 @@ def check_damage(times, seed, folder, damage):
         if not marked:
             copy.with_name(copy.name + "-mark").unlink()
         try:
-            controller = hc.Controller(POLICIES[name](), start=1, seed=3, log=copy)
+            controller = hc.Controller(POLICIES[name](), start_index=1, seed=3, log=copy)
         except HoldcourseError as error:
             outcomes["refused"] += str(copy) in str(error)
         else:
@@ -246,11 +246,13 @@ class Fuzzed:
             window=None if moves is None else int(random.integers(1, 9)),
         )
         guarded = random.random() < 0.3
-        self.guard = hc.Guard(2.0, self.any_action(), int(random.integers(1, 5))) if guarded else None
+        self.guard = (
+            hc.Guard(2.0, revert_to_index=self.any_action(), cool_down=int(random.integers(1, 5))) if guarded else None
+        )
         start = self.any_action()
         self.controller = hc.Controller(
             hc.md_known(problem) if random.random() < 0.5 else hc.minc_known(problem),
-            start=start,
+            start_index=start,
             seed=int(random.integers(2**32)),
             limits=self.limits,
             guard=self.guard,
@@ -345,7 +347,7 @@ class Fuzzed:
         right = self.right(wanted, self.mask)
         if newest not in [decision.round for decision in self.controller.pending]:
             return
-        order = self.controller.redirect(wanted)
+        order = self.controller.redirect(wanted_index=wanted)
         if right is None:  # a forbidden action that cannot be left in one step
             assert (order.action, order.limited_by) == (self.played[-1], "max_step")
         else:
@@ -361,7 +363,7 @@ class Fuzzed:
             told = pending[random.integers(len(pending))]
             applied = self.any_action() if random.random() < 0.2 else None
             y = None if random.random() < 0.1 else float(random.exponential(1.0))
-            controller.tell(told.id, y, applied)
+            controller.tell(told.id, y, applied_index=applied)
             if applied is not None:
                 self.played[told.round + 1 - self.first] = applied
                 self.bites["applied"] += 1
@@ -375,7 +377,7 @@ class Fuzzed:
         wrong = [] if start == here else breaches(self.limits, self.distances, here, start, self.mask)
         refused = False
         try:
-            self.controller.new_episode(start, force=force)
+            self.controller.new_episode(start_index=start, force=force)
         except InvalidInput:
             refused = True
         assert refused == (bool(wrong) and force is None), f"{wrong} by an episode at {start} after {self.played}"

@@ -35,7 +35,7 @@ def attempt(call):
 def main(folder):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writes fail with EFBIG instead
     saw = {"failures": [], "unchanged": [], "decided": []}
-    controller = hc.Controller(POLICIES[NAME](), start=1, seed=3, log=folder / "record")
+    controller = hc.Controller(POLICIES[NAME](), start_index=1, seed=3, log=folder / "record")
 
     def through(call):
         """Try while the disk is full, again and again, then once more with room."""
@@ -51,7 +51,7 @@ def main(folder):
         saw["decided"].append(repr(seen(decision)))
         through(lambda decision=decision: controller.tell(decision.id, **answer(decision)))
         if t == 5:
-            through(lambda: controller.new_episode(2))
+            through(lambda: controller.new_episode(start_index=2))
     controller.save(folder / "state")
     saved = (folder / "state").read_bytes()
     controller.ask(**question(NAME, 12))
@@ -61,7 +61,7 @@ def main(folder):
     size_of_disk(None)
     saw["saved state kept"] = (folder / "state").read_bytes() == saved
     controller.close()
-    with hc.Controller(POLICIES[NAME](), start=1, seed=3, log=folder / "record") as again:
+    with hc.Controller(POLICIES[NAME](), start_index=1, seed=3, log=folder / "record") as again:
         saw["reopened"] = state_of(again) == state_of(controller)
     saw["files"] = sorted(file.name for file in folder.iterdir())
     print(json.dumps(saw))

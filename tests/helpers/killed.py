@@ -33,21 +33,21 @@ KILLS_OF_A_READER = 7  # kills between two of the one that reads
 
 def made(log=None):
     return hc.Controller(
-        POLICIES[NAME](), start=1, seed=3, log=log, limits=hc.Limits(2, 1.0, 3, 6)
+        POLICIES[NAME](), start_index=1, seed=3, log=log, limits=hc.Limits(2, 1.0, 3, 6)
     )  # a step that always reaches
 
 
 def step(controller, say):
     """One round; `say` is called right after each call that returned."""
     if not controller.pending and controller.round // EPISODE_ROUNDS > controller.episode:
-        controller.new_episode(controller.round % 6, force="wherever it is")
+        controller.new_episode(start_index=controller.round % 6, force="wherever it is")
         say({"episode": controller.episode})
     now = controller.pending[0].round if controller.pending else controller.round
     decision = controller.ask(**question(NAME, now))
     say({"ask": now, "action": decision.action, "probabilities": digest(decision.probabilities)})
     told = answer(decision)
     controller.tell(decision.id, **told)
-    say({"tell": now, "measurement": told["measurement"], "applied": told.get("applied")})
+    say({"tell": now, "measurement": told["measurement"], "applied": told.get("applied_index")})
 
 
 def say(what):

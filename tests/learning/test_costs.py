@@ -588,7 +588,7 @@ def test_contexts_are_checked_at_the_gate_and_where_they_are_predicted_first():
         (hc.gp_md(LINE, **learning, context_bounds=(0, 1)), 2),
         (hc.planner(LINE, **learning, contexts=known), 2 + len(known)),
     ):
-        controller = hc.Controller(policy, start=0)
+        controller = hc.Controller(policy, start_index=0)
         for context in (*known, 0.2):
             decision = controller.ask(context)
             assert context_checks(partial(controller.tell, decision.id, 1.0)) == 1

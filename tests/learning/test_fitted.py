@@ -419,6 +419,27 @@ def test_what_has_no_logarithm_is_set_aside_where_logarithms_are_learned(bad):
     assert np.isfinite(told(of_noise(True, 40, seed=5), post).predict(0.5)).all()
 
 
+def test_a_low_reading_does_not_confirm_one_that_has_no_logarithm():
+    post = told(of_noise(True, 60))
+    assert post.weigh(2, 0.5, -0.5) == 0.0
+    assert 0.0 <= post.weigh(2, 0.5, 2.0) <= 1.0
+    assert np.isfinite(post.predict(0.5)).all()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_sequence_of_readings_stops_it(seed):
+    """Few actions and contexts, so that readings meet; of all signs and sizes, in runs, as sensors fail."""
+    random = np.random.default_rng(100 + seed)
+    post = told(of_noise(seed % 2 == 0, 24, seed))
+    wrong = [0.0, -0.5, -40.0, 1e-9, 1e7, -1e7]
+    for _ in range(60):
+        action, context = int(random.choice([2, 9])), float(random.choice([0.25, 0.5]))
+        y = cost(action, context) * np.exp(random.choice([0.1, 1.5]) * random.standard_normal())
+        y = random.choice(wrong) if random.random() < 0.35 else y
+        assert 0.0 <= post.weigh(action, context, y) <= 1.0
+        assert np.isfinite(post.predict(0.5)).all()
+
+
 def test_costs_that_turn_out_to_have_both_signs_are_learned_after_all():
     random = np.random.default_rng(6)
     post = told(of_noise(True, 60))

@@ -12,7 +12,7 @@ def operated(policy, case, seed=0):
     late readings are beyond this twin.
     """
     assert not (case.overrides and case.delay)
-    controller = hc.Controller(policy, start=case.start, seed=seed, max_pending=1 + case.delay)
+    controller = hc.Controller(policy, start_index=case.start, seed=seed, max_pending=1 + case.delay)
     asked, applied = [], []
     for t in range(case.rounds):
         needed = policy.costs.needs_costs
@@ -21,7 +21,7 @@ def operated(policy, case, seed=0):
         applied.append(case.overrides.get(t, decision.action))
         due = t - case.delay
         if due >= 0:
-            controller.tell(asked[due].id, case.reading(due, applied[due]), applied=applied[due])
+            controller.tell(asked[due].id, case.reading(due, applied[due]), applied_index=applied[due])
     return applied
 
 

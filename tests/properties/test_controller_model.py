@@ -53,7 +53,7 @@ class ControllerMachine(RuleBasedStateMachine):
         self.crashes = 0
         self.path = self.folder / "record0"
         self.every = every
-        guard = hc.Guard(2.5, revert_to=5, cool_down=2) if guarded else None
+        guard = hc.Guard(2.5, revert_to_index=5, cool_down=2) if guarded else None
         self.options = {"start": 1, "seed": 7, "limits": limits, "guard": guard, "max_pending": max_pending}
         self.logged = hc.Controller(self.policy(), **self.options, log=self.path)
         self.saved = hc.Controller(self.policy(), **self.options)
@@ -124,7 +124,7 @@ class ControllerMachine(RuleBasedStateMachine):
     @rule(wanted=ACTIONS)
     def redirect(self, wanted):
         right = right_action(self.played, self.options["limits"], LINE.distances, wanted, self.mask)
-        orders = [controller.redirect(wanted) for controller in self.both()]
+        orders = [controller.redirect(wanted_index=wanted) for controller in self.both()]
         assert orders[0] == orders[1]
         assert (orders[0].action, orders[0].limited_by) == (right or (self.played[-1], "max_step"))
         self.played[-1] = orders[0].action
@@ -151,7 +151,7 @@ class ControllerMachine(RuleBasedStateMachine):
     def tell(self, data, measurement, applied):
         now = data.draw(st.sampled_from(self.pending))
         for controller in self.both():
-            controller.tell(f"r{now}", measurement, applied)
+            controller.tell(f"r{now}", measurement, applied_index=applied)
         self.pending.remove(now)
         self.told[now] = (measurement, applied)
         if applied is not None:
@@ -190,7 +190,7 @@ class ControllerMachine(RuleBasedStateMachine):
         now = data.draw(st.sampled_from(sorted(self.told)))
         assume((measurement, applied) != self.told[now])
         for controller in self.both():
-            refuses(controller, Conflict, lambda c: c.tell(f"r{now}", measurement, applied))
+            refuses(controller, Conflict, lambda c: c.tell(f"r{now}", measurement, applied_index=applied))
 
     @rule(kind=st.integers(0, 7))
     def wrong_input(self, kind):
@@ -202,7 +202,7 @@ class ControllerMachine(RuleBasedStateMachine):
             lambda c: c.ask(0.5, round=now + 1),
             lambda c: c.tell(f"r{now}", 1.0),
             lambda c: c.tell(f"r{(self.pending or [now])[0]}", float("inf")),
-            lambda c: c.tell(f"r{(self.pending or [now])[0]}", 1.0, LINE.n),
+            lambda c: c.tell(f"r{(self.pending or [now])[0]}", 1.0, applied_index=LINE.n),
             lambda c: c.retract(f"r{(self.pending or [now])[0]}", "unplugged"),
         ]
         for controller in self.both():
@@ -214,10 +214,10 @@ class ControllerMachine(RuleBasedStateMachine):
         wrong = [] if start == here else breaches(limits, LINE.distances, here, start, self.mask)
         if self.pending or (wrong and force is None):
             for controller in self.both():
-                refuses(controller, InvalidInput, lambda c: c.new_episode(start, force=force))
+                refuses(controller, InvalidInput, lambda c: c.new_episode(start_index=start, force=force))
             return
         for controller in self.both():
-            controller.new_episode(start, force=force)
+            controller.new_episode(start_index=start, force=force)
         self.learned |= self.waiting
         self.waiting = {}
         self.played, self.first, self.trips = [start], self.next_round, {}

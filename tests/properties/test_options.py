@@ -60,8 +60,7 @@ def test_every_option_refuses_nan_and_is_named(name: str, option: str) -> None:
         with pytest.raises(InvalidInput) as caught:
             make(**(given | {option: value}))
         # "the measurements of the history", "the actions", "an index of an action": the words of the option are there.
-        words = {"history": "histor|measurement", "contexts": "context", "actions": "action", "fixed_action": "action"}
-        words |= {"baseline": "baseline|action"}
+        words = {"history": "histor|measurement", "contexts": "context", "actions": "action"}
         words |= {"context_bounds": "context_bounds|box|bounds", "labels": "label"}
         assert any(word in str(caught.value) for word in words.get(option, option).split("|")), str(caught.value)
 

@@ -21,14 +21,16 @@ LEARNING = {"kernel": hc.Kernel(RBF(0.3), RBF(0.5)), "noise_std": 0.1, "context_
 
 
 def write_record(path, policy, rounds=40, **options):
-    with hc.Controller(policy, start=3, seed=5, log=path, **options) as controller:
+    with hc.Controller(policy, start_index=3, seed=5, log=path, **options) as controller:
         for t in range(rounds):
             if t == rounds - 5:
-                controller.new_episode(1)
+                controller.new_episode(start_index=1)
             context = 0.37 * t % 1.0
             decision = controller.ask(context, allowed=np.arange(7) != t % 7)
             applied = 2 if t == 9 else None
-            controller.tell(decision.id, None if t % 8 == 3 else (decision.action / 6 - context) ** 2, applied)
+            controller.tell(
+                decision.id, None if t % 8 == 3 else (decision.action / 6 - context) ** 2, applied_index=applied
+            )
     return path
 
 
@@ -67,7 +69,7 @@ def forge(path, number=0, change=None, versions=()):
     ids=["gp_md", "history and episodes", "cgp_lcb", "stationary"],
 )
 def test_a_record_verifies(policy, tmp_path):
-    limits, guard = hc.Limits(min_dwell=2, max_step=0.9), hc.Guard(threshold=0.2, revert_to=0, cool_down=3)
+    limits, guard = hc.Limits(min_dwell=2, max_step=0.9), hc.Guard(threshold=0.2, revert_to_index=0, cool_down=3)
     path = write_record(tmp_path / "plant.log", policy, limits=limits, guard=guard)
     found = hc.audit.verify(path)
     assert found.verified
@@ -131,7 +133,7 @@ def test_replay_of_gains_goes_where_they_are_large(tmp_path, maker):
     bills = []
     for sign in (1.0, -1.0):
         policy = hc.gp_md(PROBLEM, **LEARNING, maximise=sign < 0)
-        with hc.Controller(policy, start=3, seed=5, log=tmp_path / f"{sign}") as controller:
+        with hc.Controller(policy, start_index=3, seed=5, log=tmp_path / f"{sign}") as controller:
             for t in range(30):
                 context = 0.37 * t % 1.0
                 decision = controller.ask(context)
@@ -163,7 +165,7 @@ def test_another_spelling_of_a_policy_is_answered_with_the_right_one(record):
 
 def test_an_old_decision_is_rebuilt_bit_for_bit(record):
     policy = hc.gp_md(PROBLEM, **LEARNING)
-    with hc.Controller(policy, start=3, seed=5, log=record) as controller:
+    with hc.Controller(policy, start_index=3, seed=5, log=record) as controller:
         wanted = {name: controller.explain(name) for name in ("r0", "r9", "r36")}
     log = Log.read(record)
     for name, explanation in wanted.items():
@@ -178,7 +180,7 @@ def test_an_old_decision_is_rebuilt_bit_for_bit(record):
 def test_notes_do_not_disturb_a_replay(tmp_path):
     policy = hc.gp_md(PROBLEM, **LEARNING)
     for name in ("plain", "noted"):
-        with hc.Controller(policy, start=3, seed=5, log=tmp_path / name) as controller:
+        with hc.Controller(policy, start_index=3, seed=5, log=tmp_path / name) as controller:
             for t in range(6):
                 if name == "noted":
                     controller._operation.note(ModeSet("act", ""))  # as the service does
@@ -197,16 +199,16 @@ def test_a_record_under_a_callable_metric_is_verified(tmp_path):
 def test_replay_bills_what_was_really_taken(tmp_path):
     problem = hc.Problem([0.0, 0.5, 1.0])
     with hc.Controller(hc.minc_known(problem), log=tmp_path / "record") as controller:
-        controller.new_episode(1)  # before the first decision: the record begins there
+        controller.new_episode(start_index=1)  # before the first decision: the record begins there
         for instructed, applied in ((None, None), (None, 2), (1, None), (1, 0)):
-            decision = controller.ask(costs=[1.0, 2.0, 3.0], instructed=instructed)
-            controller.tell(decision.id, 1.0, applied=applied)
+            decision = controller.ask(costs=[1.0, 2.0, 3.0], instructed_index=instructed)
+            controller.tell(decision.id, 1.0, applied_index=applied)
     found = audit.replay(tmp_path / "record", "stationary")
     assert found.recorded.actions.tolist() == [0, 2, 1, 0]
     assert found.other.actions.tolist() == [1, 1, 1, 1]
 
 
-@pytest.mark.parametrize(("maker", "missing"), [("hedged", "policies"), ("fixed-at", "action")])
+@pytest.mark.parametrize(("maker", "missing"), [("hedged", "policies"), ("fixed-at", "setting")])
 def test_replay_of_a_policy_that_needs_more_than_the_record_says(record, maker, missing):
     with pytest.raises(InvalidInput, match=f"policy '{maker}' needs .*{missing}.* replay another one"):
         audit.replay(record, maker)

@@ -28,7 +28,7 @@ def learner(method="exact", policy=hc.gp_md, start=2, seed=1, **options):
     made = policy(
         LINE, kernel=KERNEL, noise_std=0.2, method=method, context_bounds=None if method == "exact" else (0, 1)
     )
-    return hc.Controller(made, start=start, seed=seed, **options)
+    return hc.Controller(made, start_index=start, seed=seed, **options)
 
 
 def wants(action):
@@ -51,7 +51,7 @@ def learned(controller):
 
 
 def test_a_decision_says_what_to_do():
-    controller = known(start=3)
+    controller = known(start_index=3)
     decision = controller.ask(costs=COSTS)
     assert (decision.id, decision.round, decision.episode) == ("r0", 0, 0)
     assert (decision.action, decision.value, decision.wanted) == (1, 0.2, 1)
@@ -139,9 +139,9 @@ def test_telling_twice_the_same_is_fine_and_learned_once():
         ({"measurement": 1.5}, {"measurement": 1.6}),
         ({"measurement": 1.5}, {"measurement": None}),
         ({"measurement": None}, {"measurement": 1.5}),
-        ({"measurement": 1.5}, {"measurement": 1.5, "applied": 3}),
-        ({"measurement": 1.5, "applied": 3}, {"measurement": 1.5}),
-        ({"measurement": 1.5, "applied": 3}, {"measurement": 1.5, "applied": 4}),
+        ({"measurement": 1.5}, {"measurement": 1.5, "applied_index": 3}),
+        ({"measurement": 1.5, "applied_index": 3}, {"measurement": 1.5}),
+        ({"measurement": 1.5, "applied_index": 3}, {"measurement": 1.5, "applied_index": 4}),
     ],
 )
 def test_telling_something_else_is_a_conflict_that_names_both(first, second):
@@ -152,7 +152,8 @@ def test_telling_something_else_is_a_conflict_that_names_both(first, second):
     with pytest.raises(Conflict) as error:
         controller.tell("r0", **second)
     for told in (first, second):
-        assert f"measurement={told['measurement']}, applied={told.get('applied')}" in str(error.value)
+        applied = None if "applied_index" not in told else LINE.value(told["applied_index"])
+        assert f"measurement={told['measurement']}, applied={applied}" in str(error.value)
     assert state_of(controller) == before
 
 
@@ -169,7 +170,7 @@ def test_an_override_is_learned_where_it_was_applied_and_the_rule_begins_again_t
     controller = learner()
     decision = controller.ask(0.5)
     other = (decision.action + 2) % LINE.n
-    controller.tell("r0", 1.5, applied=np.int64(other))
+    controller.tell("r0", 1.5, applied_index=np.int64(other))
     assert learned(controller) == [(other, 0.5, 1.5)]
     assert controller.action == other
     pilot = operation_of(controller).session.pilot
@@ -180,7 +181,7 @@ def test_an_override_is_learned_where_it_was_applied_and_the_rule_begins_again_t
 def test_an_override_without_a_measurement_still_moves_the_machine():
     controller = learner()
     controller.ask(0.5)
-    controller.tell("r0", None, applied=5)
+    controller.tell("r0", None, applied_index=5)
     assert controller.action == operation_of(controller).session.pilot.state.action == 5
     assert learned(controller) == []
 
@@ -190,7 +191,7 @@ def test_applying_what_was_decided_is_no_override():
     for controller in (one, two):
         controller.ask(0.5)
     one.tell("r0", 1.5)
-    two.tell("r0", 1.5, applied=two.action)
+    two.tell("r0", 1.5, applied_index=two.action)
     states = [operation_of(controller).session.pilot.state for controller in (one, two)]
     assert states[0].arrays["q"].tobytes() == states[1].arrays["q"].tobytes()
     assert one.ask(0.3).probabilities.tobytes() == two.ask(0.3).probabilities.tobytes()
@@ -268,7 +269,7 @@ def test_late_and_out_of_order_tells_are_learned_as_they_come():
     controller = learner(max_pending=3)
     decisions = [controller.ask(0.1 * (t + 1), round=t) for t in range(3)]
     controller.tell("r2", 2.0)
-    controller.tell("r0", 0.0, applied=5)
+    controller.tell("r0", 0.0, applied_index=5)
     controller.tell("r1", 1.0)
     assert [(a, round(c, 9), y) for a, c, y in learned(controller)] == [
         (decisions[2].action, 0.3, 2.0),
@@ -282,20 +283,20 @@ def test_a_late_override_does_not_move_the_machine_or_the_rule():
     controller.ask(0.1, round=0)
     newest = controller.ask(0.2, round=1)
     rule = operation_of(controller).session.pilot.state
-    controller.tell("r0", 1.0, applied=(newest.action + 1) % LINE.n)
+    controller.tell("r0", 1.0, applied_index=(newest.action + 1) % LINE.n)
     assert controller.action == newest.action
     assert operation_of(controller).session.pilot.state is rule
 
 
 def test_a_late_override_counts_for_the_limits():
     """Told in round 2 that round 0 was not followed, the move really happened in round 1: dwell runs from there."""
-    controller = known(start=0, max_pending=2, limits=hc.Limits(min_dwell=2))
+    controller = known(start_index=0, max_pending=2, limits=hc.Limits(min_dwell=2))
     controller.ask(costs=wants(3), round=0)
     controller.ask(costs=wants(3), round=1)
-    controller.tell("r0", 1.0, applied=0)
+    controller.tell("r0", 1.0, applied_index=0)
     late = controller.ask(costs=wants(5), round=2)
     assert (late.action, late.limited_by) == (3, "min_dwell")
-    undisturbed = known(start=0, max_pending=2, limits=hc.Limits(min_dwell=2))
+    undisturbed = known(start_index=0, max_pending=2, limits=hc.Limits(min_dwell=2))
     undisturbed.ask(costs=wants(3), round=0)
     undisturbed.ask(costs=wants(3), round=1)
     undisturbed.tell("r0", 1.0)
@@ -323,7 +324,7 @@ def test_memory_is_bounded_and_old_decisions_say_so():
 
 @pytest.mark.parametrize("name", ["gp_md flat", "md_known", "stationary", "work_function"])
 def test_the_state_does_not_grow(name):
-    controller = hc.Controller(POLICIES[name](), start=1, seed=3)
+    controller = hc.Controller(POLICIES[name](), start_index=1, seed=3)
     for _ in half_rounds(controller, name, 2 * KEPT_ENTRIES):
         pass
     early = len(state_of(controller))
@@ -337,7 +338,7 @@ def test_the_state_does_not_grow(name):
 
 def test_the_rule_goes_its_own_way_behind_the_limits():
     free, held = (
-        hc.Controller(hc.md_known(LINE), start=0, seed=4, limits=limits)
+        hc.Controller(hc.md_known(LINE), start_index=0, seed=4, limits=limits)
         for limits in (None, hc.Limits(min_dwell=4, max_step=0.2))
     )
     random = np.random.default_rng(0)
@@ -354,31 +355,31 @@ def test_the_rule_goes_its_own_way_behind_the_limits():
 
 
 def test_an_override_that_stays_is_no_move():
-    controller = known(start=0, limits=hc.Limits(min_dwell=3, max_moves=1, window=3))
+    controller = known(start_index=0, limits=hc.Limits(min_dwell=3, max_moves=1, window=3))
     controller.ask(costs=wants(3))
-    controller.tell("r0", 1.0, applied=0)  # the operator stayed: neither dwell nor a move is counted
+    controller.tell("r0", 1.0, applied_index=0)  # the operator stayed: neither dwell nor a move is counted
     assert controller.ask(costs=wants(3)).action == 3
 
 
 def test_an_override_that_moves_is_a_move():
-    controller = known(start=0, limits=hc.Limits(min_dwell=3))
+    controller = known(start_index=0, limits=hc.Limits(min_dwell=3))
     controller.ask(costs=wants(0))
-    controller.tell("r0", 1.0, applied=4)
+    controller.tell("r0", 1.0, applied_index=4)
     decision = controller.ask(costs=wants(0))
     assert (decision.action, decision.limited_by) == (4, "min_dwell")
 
 
 def test_an_override_outside_the_limits_is_a_fact_to_go_on_from():
-    controller = known(start=0, limits=hc.Limits(max_step=0.25))
+    controller = known(start_index=0, limits=hc.Limits(max_step=0.25))
     controller.ask(costs=wants(0), allowed=mask(0, 1))
-    controller.tell("r0", 1.0, applied=5)
+    controller.tell("r0", 1.0, applied_index=5)
     assert controller.ask(costs=wants(0)).action == 4
 
 
 def test_no_action_left_changes_nothing_and_can_be_mended():
-    controller = known(start=0, limits=hc.Limits(max_step=0.25))
+    controller = known(start_index=0, limits=hc.Limits(max_step=0.25))
     before = state_of(controller)
-    with pytest.raises(NoActionLeft, match=r"no allowed action is within max_step=0.25 of action 0"):
+    with pytest.raises(NoActionLeft, match=r"no allowed action is within max_step=0.25 of 0;"):
         controller.ask(costs=COSTS, allowed=mask(4, 5))
     assert state_of(controller) == before
     assert controller.ask(costs=COSTS, allowed=mask(1, 5)).action == 1
@@ -386,7 +387,7 @@ def test_no_action_left_changes_nothing_and_can_be_mended():
 
 def test_infinite_costs_forbid_like_a_mask():
     """Limits would rather play action 2 or stay at 0, but these cost infinitely much."""
-    controller = known(start=0, limits=hc.Limits(max_step=0.5, min_dwell=5))
+    controller = known(start_index=0, limits=hc.Limits(max_step=0.5, min_dwell=5))
     decision = controller.ask(costs=[np.inf, 2.0, np.inf, np.inf, 1.0, np.inf])
     assert (decision.wanted, decision.action, decision.limited_by) == (4, 1, "max_step")
 
@@ -398,7 +399,7 @@ def test_limits_count_from_what_the_machine_was_told_to_do(tmp_path):
             assert controller.ask(costs=wants(5), round=number, watching=True).action == 1
             assert controller.action == 0
         controller.tell("r0", 1.0)
-        controller.tell("r2", 1.0, applied=1)  # somebody moved it after all
+        controller.tell("r2", 1.0, applied_index=1)  # somebody moved it after all
         assert controller.action == 1
         assert controller.ask(costs=wants(5), round=3).action == 2
         expected = state_of(controller)
@@ -406,19 +407,21 @@ def test_limits_count_from_what_the_machine_was_told_to_do(tmp_path):
         assert state_of(again) == expected
         again.tell("r3", 1.0)
         with pytest.raises(InvalidInput):
-            again.ask(costs=wants(5), round=4, instructed=LINE.n)
+            again.ask(costs=wants(5), round=4, instructed_index=LINE.n)
     assert hc.audit.verify(tmp_path / "record").verified
 
 
 def test_a_new_episode_begins_limits_and_cool_down_afresh():
     controller = known(
-        start=0, limits=hc.Limits(min_dwell=5, max_moves=1, window=9), guard=hc.Guard(10.0, revert_to=5, cool_down=9)
+        start=0,
+        limits=hc.Limits(min_dwell=5, max_moves=1, window=9),
+        guard=hc.Guard(10.0, revert_to_index=5, cool_down=9),
     )
     controller.ask(costs=wants(3))
     controller.tell("r0", 99.0)
     assert controller.ask(costs=wants(1)).limited_by == "min_dwell"
     controller.tell("r1", 0.0)
-    controller.new_episode(2)
+    controller.new_episode(start_index=2)
     assert controller.episode == 1
     assert controller.action == 2
     decision = controller.ask(costs=wants(4))
@@ -432,8 +435,10 @@ def test_a_new_episode_waits_for_pending_decisions():
     controller.ask(costs=COSTS)
     before = state_of(controller)
     with pytest.raises(InvalidInput, match=r"\['r0'\] still wait"):
-        controller.new_episode(1)
-    with pytest.raises(InvalidInput, match="action 6 is not an index"):
+        controller.new_episode(start_index=1)
+    with pytest.raises(InvalidInput, match=r"start_index=6 is not an index 0\.\.5"):
+        controller.new_episode(start_index=6)
+    with pytest.raises(InvalidInput, match="start=6 is not a setting"):
         controller.new_episode(6)
     assert state_of(controller) == before
 
@@ -444,12 +449,12 @@ def test_a_new_episode_waits_for_pending_decisions():
 def test_an_instruction_passes_through_the_limits(tmp_path):
     options = {"start": 0, "limits": hc.Limits(max_step=0.5), "log": tmp_path / "record"}
     with known(**options) as controller:
-        decision = controller.ask(costs=wants(1), instructed=5)
+        decision = controller.ask(costs=wants(1), instructed_index=5)
         assert (decision.action, controller.action) == (1, 2)
         assert controller.entry("r0").order == Order(5, 2, "max_step")
         assert "told to go to 0.4; max_step kept it from 1, which was wanted" in controller.explain("r0").words
         controller.tell("r0", 1.0)
-        controller.ask(costs=wants(1), instructed=4, allowed=mask(0, 1, 2, 3))
+        controller.ask(costs=wants(1), instructed_index=4, allowed=mask(0, 1, 2, 3))
         assert (controller.action, controller.entry("r1").order.limited_by) == (3, "allowed")
         expected = state_of(controller)
     with known(**options) as again:
@@ -459,12 +464,12 @@ def test_an_instruction_passes_through_the_limits(tmp_path):
 
 
 def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
-    with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
-        controller.ask(costs=wants(1), instructed=5, force="fire", allowed=mask(0, 1))
+    with known(start_index=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
+        controller.ask(costs=wants(1), instructed_index=5, force="fire", allowed=mask(0, 1))
         assert (controller.action, controller.entry("r0").order) == (5, Order(5, 5, None, "fire"))
         assert "go to 1 whatever the limits say, by force: fire" in controller.explain("r0").words
         controller.tell("r0", 1.0)
-        controller.new_episode(0, force="towed back")
+        controller.new_episode(start_index=0, force="towed back")
         (asked, _, episode) = controller.log.events()
     assert asked.body.order == Order(5, 5, limited_by=None, force="fire")
     assert episode.body == Episode(start=0, force="towed back")
@@ -475,11 +480,12 @@ def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
     ("options", "message"),
     [
         ({"force": "fire"}, "say with instructed="),
-        ({"watching": True, "instructed": 1}, "leave instructed and force out"),
+        ({"watching": True, "instructed_index": 1}, "leave instructed and force out"),
         ({"watching": True, "force": "fire"}, "leave instructed and force out"),
-        ({"instructed": 1, "force": " "}, "force must be the reason in words, got ' '"),
-        ({"instructed": 1, "force": True}, "force must be the reason in words, got True"),
-        ({"instructed": 6}, "action 6 is not an index"),
+        ({"instructed": 0.2, "force": " "}, "force must be the reason in words, got ' '"),
+        ({"instructed_index": 1, "force": True}, "force must be the reason in words, got True"),
+        ({"instructed": 6}, "instructed=6 is not a setting"),
+        ({"instructed_index": 6}, "instructed_index=6 is not an index 0..5"),
     ],
 )
 def test_orders_that_make_no_sense_are_refused(options, message):
@@ -491,44 +497,42 @@ def test_orders_that_make_no_sense_are_refused(options, message):
 
 
 def test_watching_stays_where_limits_would_not_let_it():
-    controller = known(start=5, limits=hc.Limits(max_step=0.25))
+    controller = known(start_index=5, limits=hc.Limits(max_step=0.25))
     assert controller.ask(costs=COSTS, allowed=mask(4), watching=True).action == 4
     assert controller.action == 5  # a fact, not a command
-    assert controller.permitted(0) == Order(0, 4, "allowed")
+    assert controller.permitted(wanted_index=0) == Order(0, 4, "allowed")
 
 
 def test_force_leads_out_where_nothing_is_in_reach():
-    controller = known(start=0, limits=hc.Limits(max_step=0.25))
-    for wish in ({}, {"instructed": 5}):
+    controller = known(start_index=0, limits=hc.Limits(max_step=0.25))
+    for wish in ({}, {"instructed": 1.0}):
         with pytest.raises(NoActionLeft, match="or have it forced"):
             controller.ask(costs=COSTS, allowed=mask(5), **wish)
-    decision = controller.ask(costs=COSTS, allowed=mask(5), instructed=5, force="the way is clear")
+    decision = controller.ask(costs=COSTS, allowed=mask(5), instructed_index=5, force="the way is clear")
     assert (decision.action, decision.limited_by, controller.action) == (0, "max_step", 5)
-    controller.tell(decision.id, 1.0, applied=0)
+    controller.tell(decision.id, 1.0, applied_index=0)
     assert controller.ask(costs=COSTS, allowed=mask(5), watching=True).limited_by == "max_step"
     assert controller.action == 0
 
 
 def test_an_episode_begins_within_reach_or_by_force(tmp_path):
-    options = {"start": 0, "limits": hc.Limits(max_step=0.25), "log": tmp_path / "record"}
+    options = {"start_index": 0, "limits": hc.Limits(max_step=0.25), "log": tmp_path / "record"}
     with known(**options) as controller:
         controller.tell(controller.ask(costs=wants(0), allowed=mask(0, 2, 3, 4, 5)).id, 1.0)
         before = state_of(controller)
-        far = r"action 5 \(1\.0\) costs 1 to reach from action 0 \(0\.0\), where the machine is; .* or force it"
+        far = r"going to 1 from 0, where the machine is, costs 1; .* or force it"
         with pytest.raises(InvalidInput, match=far):
-            controller.new_episode(5)
-        with pytest.raises(
-            InvalidInput, match=r"action 1 \(0\.2\) was not allowed at the newest question; .* or force it"
-        ):
-            controller.new_episode(1)
+            controller.new_episode(start_index=5)
+        with pytest.raises(InvalidInput, match=r"0\.2 was not allowed at the newest question; .* or force it"):
+            controller.new_episode(start_index=1)
         with pytest.raises(InvalidInput, match="force must be the reason"):
-            controller.new_episode(1, force="")
+            controller.new_episode(start_index=1, force="")
         assert state_of(controller) == before
     with known(**options) as again:  # the newest mask is known after a restart
         with pytest.raises(InvalidInput, match="not allowed"):
-            again.new_episode(1)
-        again.new_episode(0)
-        again.new_episode(1, force="by hand")
+            again.new_episode(start_index=1)
+        again.new_episode(start_index=0)
+        again.new_episode(start_index=1, force="by hand")
         assert again.action == 1
     assert hc.audit.verify(tmp_path / "record").verified
 
@@ -537,14 +541,14 @@ def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
     options = {"start": 0, "limits": hc.Limits(max_step=0.5), "log": tmp_path / "record"}
     with known(**options) as controller:
         with pytest.raises(InvalidInput, match="no round is in progress"):
-            controller.redirect(3)
+            controller.redirect(wanted_index=3)
         controller.ask(costs=wants(1), allowed=mask(0, 1, 2, 4, 5))
-        assert controller.redirect(5) == Order(5, 2, "max_step")
+        assert controller.redirect(wanted_index=5) == Order(5, 2, "max_step")
         assert "Later in the round it was sent to 0.4" in controller.explain("r0").words
         controller.tell("r0", 1.0)  # what was measured there
         assert controller.action == 2
         with pytest.raises(InvalidInput, match="no round is in progress"):
-            controller.redirect(3)
+            controller.redirect(wanted_index=3)
         assert controller.ask(costs=wants(5)).action == 4
         expected = state_of(controller)
     with known(**options) as again:
@@ -563,7 +567,7 @@ def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
 )
 def test_verify_finds_what_no_limit_permitted(tmp_path, event, found):
     """Events as a program without these limits would have written them."""
-    with known(start=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
+    with known(start_index=0, limits=hc.Limits(max_step=0.25), log=tmp_path / "record") as controller:
         _, record = operation_of(controller).session.decide(Request(None, costs=tuple(COSTS)), Wish(5))
         order = record.order if event is not None else Order(5, 5)
         controller.log.append(dataclasses.replace(asked(record), order=order))
@@ -579,7 +583,7 @@ def test_verify_finds_what_no_limit_permitted(tmp_path, event, found):
 
 
 def test_the_guard_goes_to_the_safe_action_and_back():
-    controller = known(start=0, guard=hc.Guard(threshold=10.0, revert_to=5, cool_down=2))
+    controller = known(start_index=0, guard=hc.Guard(threshold=10.0, revert_to_index=5, cool_down=2))
     actions = []
     for y in (1.0, 10.0, 11.0, 1.0, 1.0, 1.0):
         decision = controller.ask(costs=wants(2))
@@ -595,7 +599,7 @@ def test_the_guard_of_a_policy_that_maximises_watches_for_low_gains():
         hc.fixed(LINE, HISTORY, maximise=True),
         hc.stationary(LINE, maximise=True),
     ):
-        controller = hc.Controller(policy, start=0, guard=hc.Guard(10.0, revert_to=5, cool_down=1))
+        controller = hc.Controller(policy, start_index=0, guard=hc.Guard(10.0, revert_to_index=5, cool_down=1))
         controller.ask(costs=COSTS)
         controller.tell("r0", 11.0)
         assert controller.ask(costs=COSTS).action != 5 or policy.name == "MinC-Known"
@@ -604,7 +608,7 @@ def test_the_guard_of_a_policy_that_maximises_watches_for_low_gains():
 
 
 def test_the_guard_reverts_to_the_nearest_allowed():
-    controller = known(start=0, guard=hc.Guard(10.0, revert_to=5, cool_down=3))
+    controller = known(start_index=0, guard=hc.Guard(10.0, revert_to_index=5, cool_down=3))
     controller.ask(costs=wants(2))
     controller.tell("r0", 11.0)
     decision = controller.ask(costs=wants(2), allowed=mask(0, 2, 4))
@@ -612,19 +616,21 @@ def test_the_guard_reverts_to_the_nearest_allowed():
 
 
 def test_the_guard_keeps_the_limits():
-    controller = known(start=0, guard=hc.Guard(10.0, revert_to=5, cool_down=9), limits=hc.Limits(2, max_step=0.45))
+    controller = known(
+        start_index=0, guard=hc.Guard(10.0, revert_to_index=5, cool_down=9), limits=hc.Limits(2, max_step=0.45)
+    )
     played = []
     for y in (11.0, 0.0, 0.0, 0.0, 0.0):
         decision = controller.ask(costs=wants(2))
         played.append((decision.action, decision.limited_by))
         controller.tell(decision.id, y)
     assert played == [(2, None), (2, "min_dwell"), (4, "max_step"), (4, "min_dwell"), (5, "cool_down")]
-    assert "The guard wanted its safe action; min_dwell kept it" in controller.explain("r1").words
+    assert "The guard wanted its safe setting; min_dwell kept it" in controller.explain("r1").words
     assert "The rule wanted 0.4; min_dwell kept it" in controller.explain("r3").words
 
 
 def test_a_skipped_round_does_not_trigger_the_guard():
-    controller = known(start=0, guard=hc.Guard(10.0, revert_to=5))
+    controller = known(start_index=0, guard=hc.Guard(10.0, revert_to_index=5))
     controller.ask(costs=wants(2))
     controller.tell("r0", None)
     assert controller.ask(costs=wants(2)).action == 2
@@ -638,8 +644,11 @@ def test_a_skipped_round_does_not_trigger_the_guard():
         ({"threshold": None, "revert_to": 0}, "threshold must be a number, got None"),
         ({"threshold": 1.0, "revert_to": 0, "cool_down": 0}, "cool_down must be a whole number, 1 or more, got 0"),
         ({"threshold": 1.0, "revert_to": 0, "cool_down": 1.5}, "cool_down must be a whole number"),
-        ({"threshold": 1.0, "revert_to": 6}, "action 6 is not an index 0..5"),
-        ({"threshold": 1.0, "revert_to": 1.5}, "revert_to must be a whole number"),
+        ({"threshold": 1.0, "revert_to_index": 6}, "revert_to_index=6 is not an index 0..5"),
+        ({"threshold": 1.0, "revert_to_index": 1.5}, "revert_to_index must be a whole number"),
+        ({"threshold": 1.0, "revert_to": 1.5}, "revert_to=1.5 is not a setting; the nearest are 1, 0.8"),
+        ({"threshold": 1.0}, "give revert_to or revert_to_index"),
+        ({"threshold": 1.0, "revert_to": 0.0, "revert_to_index": 0}, "and not both"),
     ],
 )
 def test_wrong_guards(guard, message):
@@ -650,9 +659,14 @@ def test_wrong_guards(guard, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"start": 6}, "action 6 is not"),
-        ({"start": 2.7}, "action 2.7 is not"),
-        ({"start": "2"}, "action '2' is not"),
+        ({"start": 6}, "start=6 is not a setting"),
+        ({"start": 3}, "start=3 is not a setting; .* which is 0.6, write start_index=3"),
+        ({"start": 2.7}, "start=2.7 is not a setting"),
+        ({"start": "2"}, "start='2' is not a setting"),
+        ({"start_index": 6}, "start_index=6 is not an index"),
+        ({"start_index": 2.7}, "start_index=2.7 is not"),
+        ({"start_index": "2"}, "start_index='2' is not"),
+        ({"start": 0.2, "start_index": 1}, "give start or start_index, not both"),
         ({"seed": 1.7}, "seed must be a whole number .* got 1.7"),
         ({"seed": -1}, "seed must be"),
     ],
@@ -687,13 +701,13 @@ def test_an_explanation_holds_what_the_rule_saw():
         assert decision.expected_cost == mean[decision.action]
         rows = explanation.rows()
         assert len(rows) == LINE.n
-        assert set(rows[0]) == {"action", "bound", "expected", "probability", "movement", "mean", "std"}
+        assert set(rows[0]) == {"setting", "action", "bound", "expected", "probability", "movement", "mean", "std"}
         assert rows[3]["mean"] == mean[3]
         json.dumps(rows)
 
 
 def test_an_explanation_in_words():
-    controller = known(start=3, limits=hc.Limits(max_step=0.25))
+    controller = known(start_index=3, limits=hc.Limits(max_step=0.25))
     controller.ask(costs=COSTS)
     words = controller.explain("r0").words
     assert words.startswith("Round 0: go from 0.6 to 0.4, a move that costs 0.2. ")
@@ -735,9 +749,12 @@ WRONG_QUESTIONS = [
     ({"context": float("inf")}, "a context must be finite"),
     ({"context": "windy"}, "context must be a number or a list of numbers, got 'windy'"),
     ({"context": [[0.1], [0.2]]}, r"flat list of numbers.*got \[\[0.1\], \[0.2\]\]"),
-    ({"context": 0.1, "allowed": [True]}, "allowed must be 6 booleans"),
-    ({"context": 0.1, "allowed": [1, 0, 1, 0, 1, 0]}, "allowed must be 6 booleans, one per action, got int64"),
-    ({"context": 0.1, "allowed": np.zeros(6, dtype=bool)}, "allowed forbids every action"),
+    ({"context": 0.1, "allowed": [True]}, "allowed must be a list of settings or 6 booleans"),
+    (
+        {"context": 0.1, "allowed": [1, 0, 1, 0, 1, 0]},
+        "may be a mask or a list of settings; write True and False for a mask",
+    ),
+    ({"context": 0.1, "allowed": np.zeros(6, dtype=bool)}, "allowed forbids every setting"),
     ({"context": 0.1, "forecast": [0.1, np.nan]}, "forecast must not hold NaN"),
     ({"context": 0.1, "forecast": [0.1, np.inf]}, "forecast must be finite"),
     ({"context": 0.1, "forecast": 0.3}, "forecast must have shape"),
@@ -776,10 +793,10 @@ def test_a_context_that_could_never_be_told_is_refused_by_those_who_ignore_it_to
         ({"measurement": float("inf")}, "a measurement must be finite"),
         ({"measurement": "much"}, "a measurement must be one number, got 'much'"),
         ({"measurement": [1.0, 2.0]}, "a measurement must be one number"),
-        ({"measurement": 1.0, "applied": 6}, "action 6 is not an index 0..5"),
-        ({"measurement": 1.0, "applied": np.int64(-1)}, "action -1 is not"),
-        ({"measurement": 1.0, "applied": 1.0}, "action 1.0 is not"),
-        ({"measurement": 1.0, "applied": True}, "action True is not"),
+        ({"measurement": 1.0, "applied_index": 6}, "applied_index=6 is not an index 0..5"),
+        ({"measurement": 1.0, "applied_index": np.int64(-1)}, "applied_index=-1 is not"),
+        ({"measurement": 1.0, "applied_index": 1.0}, "applied_index=1.0 is not"),
+        ({"measurement": 1.0, "applied_index": True}, "applied_index=True is not"),
     ],
 )
 @pytest.mark.parametrize("method", ["exact", "flat"])
@@ -805,7 +822,7 @@ def test_policies_that_know_the_costs_need_them():
 def test_failed_questions_leave_no_trace_in_later_decisions(name):
     """Questions that are refused late, after the model has been asked; also between two tells."""
     quiet, disturbed = (
-        hc.Controller(POLICIES[name](), start=1, seed=3, limits=hc.Limits(max_step=0.3), max_pending=2)
+        hc.Controller(POLICIES[name](), start_index=1, seed=3, limits=hc.Limits(max_step=0.3), max_pending=2)
         for _ in range(2)
     )
     refused = 0
@@ -831,7 +848,7 @@ def test_failed_questions_leave_no_trace_in_later_decisions(name):
 
 
 def driven(name="gp_md exact", rounds=12, **options):
-    controller = hc.Controller(POLICIES[name](), start=1, seed=3, **options)
+    controller = hc.Controller(POLICIES[name](), start_index=1, seed=3, **options)
     for _ in half_rounds(controller, name, rounds):
         pass
     controller.ask(**question(name, rounds))
@@ -840,7 +857,9 @@ def driven(name="gp_md exact", rounds=12, **options):
 
 @pytest.mark.parametrize("name", list(POLICIES))
 def test_a_saved_state_comes_back_bit_for_bit(name, tmp_path):
-    controller = driven(name, limits=hc.Limits(2, 0.5, 3, 6), guard=hc.Guard(2.0, np.int64(0), 2))
+    controller = driven(
+        name, limits=hc.Limits(2, 0.5, 3, 6), guard=hc.Guard(2.0, revert_to_index=np.int64(0), cool_down=2)
+    )
     controller.save(tmp_path / "state")
     loaded = hc.Controller.load(str(tmp_path / "state"), POLICIES[name]())
     assert state_of(loaded) == state_of(controller)

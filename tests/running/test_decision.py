@@ -13,7 +13,7 @@ MASK = np.array([True, False, True, True])
 
 
 def words(policy, costs=None, start=2, allowed=None, context=None):
-    controller = hc.Controller(policy, start=start)
+    controller = hc.Controller(policy, start_index=start)
     return controller.explain(controller.ask(context, costs=costs, allowed=allowed).id).words
 
 
@@ -58,7 +58,7 @@ def test_known_gains_are_spoken_of_as_gains():
 def test_learned_gains_are_spoken_of_as_gains(maximise, sign):
     """The same data as gains and as costs: the same decisions, in other words."""
     policy = hc.cgp_lcb(LINE, kernel=hc.Kernel(RBF(50.0), RBF(1.0)), noise_std=0.1, maximise=maximise)
-    controller = hc.Controller(policy, start=2)
+    controller = hc.Controller(policy, start_index=2)
     for gain in (1.0, 2.0, 6.0, 2.0, 6.0, 2.0):
         decision = controller.ask(0.5)
         controller.tell(decision.id, sign * gain)
@@ -73,7 +73,7 @@ def test_learned_gains_are_spoken_of_as_gains(maximise, sign):
 def test_the_bound_that_is_best_is_named_in_the_same_terms():
     limited = hc.Limits(max_step=1.0)
     for maximise, best in ((True, "The highest bound, 7, is at 100"), (False, "The lowest bound, -7, is at 100")):
-        controller = hc.Controller(hc.minc_known(LINE, maximise=maximise), start=3, limits=limited)
+        controller = hc.Controller(hc.minc_known(LINE, maximise=maximise), start_index=3, limits=limited)
         gains = np.array([7.0, 5.0, 4.0, 3.0])
         decision = controller.ask(costs=gains if maximise else -gains)
         assert controller.explain(decision.id).words.endswith(f"{best}; going there would have cost 3.")

@@ -64,7 +64,7 @@ def test_a_full_disk_is_a_clear_error_and_it_goes_on_when_there_is_room(tmp_path
     assert saw["saved state kept"]
     assert saw["reopened"]
     assert saw["files"] == ["record", "record-mark", "state"]
-    undisturbed = hc.Controller(POLICIES["gp_md exact"](), start=1, seed=3)
+    undisturbed = hc.Controller(POLICIES["gp_md exact"](), start_index=1, seed=3)
     decided = [repr(decision) for decision in half_rounds(undisturbed, "gp_md exact", 6) if decision]
     assert saw["decided"][:6] == decided
 

@@ -77,7 +77,7 @@ WHOLE = st.integers(0, 100)
 LIMITS = st.builds(Limits, st.integers(1, 9), st.none() | st.floats(0, 9)) | st.builds(
     Limits, max_moves=WHOLE, window=st.just(3)
 )
-GUARDS = st.builds(Guard, NUMBERS, WHOLE, st.integers(1, 9))
+GUARDS = st.builds(Guard, NUMBERS, cool_down=st.integers(1, 9), revert_to_index=WHOLE)
 CONTEXTS = st.none() | NUMBERS | st.lists(NUMBERS, max_size=3)
 REQUESTS = st.builds(
     Request,

@@ -59,7 +59,7 @@ def often(monkeypatch):
 
 
 def logged(path, name=NAME, **options):
-    return hc.Controller(POLICIES[name](), **{"start": 1, "seed": 3, "log": path, **options})
+    return hc.Controller(POLICIES[name](), **{"start_index": 1, "seed": 3, "log": path, **options})
 
 
 def drive(controller, rounds, name=NAME):
@@ -84,9 +84,9 @@ def test_a_record_holds_every_event_in_order(tmp_path):
     with logged(tmp_path / "record") as controller:
         first = controller.ask(0.5, allowed=[True] * 5 + [False])
         controller.ask(0.5, allowed=[True] * 5 + [False])  # a repeated question is no event
-        controller.tell("r0", 1.5, applied=3)
-        controller.tell("r0", 1.5, applied=3)
-        controller.new_episode(2)
+        controller.tell("r0", 1.5, applied_index=3)
+        controller.tell("r0", 1.5, applied_index=3)
+        controller.new_episode(start_index=2)
         second = controller.ask(0.6)
         controller.tell("r1", None)
     log = Log.read(tmp_path / "record")
@@ -126,7 +126,7 @@ def test_reopened_it_is_the_live_state_bit_for_bit(name, tmp_path, often):
 
 @pytest.mark.parametrize("name", ["gp_md flat", "gp_md by episode", "md_known"])
 def test_decisions_after_reopening_are_those_of_an_undisturbed_run(name, tmp_path, often):
-    undisturbed = drive(hc.Controller(POLICIES[name](), start=1, seed=3), 30, name)
+    undisturbed = drive(hc.Controller(POLICIES[name](), start_index=1, seed=3), 30, name)
     decided = []
     for upto in (4, 5, 13, 30):
         with logged(tmp_path / "record", name) as controller:
@@ -135,15 +135,19 @@ def test_decisions_after_reopening_are_those_of_an_undisturbed_run(name, tmp_pat
 
 
 def test_limits_guard_and_several_pending_come_back(tmp_path, often):
-    options = {"limits": hc.Limits(2, 0.5, 3, 6), "guard": hc.Guard(1.0, 5, 4), "max_pending": 3}
+    options = {
+        "limits": hc.Limits(2, 0.5, 3, 6),
+        "guard": hc.Guard(1.0, revert_to_index=5, cool_down=4),
+        "max_pending": 3,
+    }
     with logged(tmp_path / "record", "minc_known", **options) as controller:
         for t in range(25):
             controller.ask(**question("minc_known", t), round=t)
             if t % 5 == 0:
                 continue
-            controller.tell(f"r{t}", 5.0 if t % 7 == 0 else 0.0, applied=3 if t % 4 == 0 else None)
+            controller.tell(f"r{t}", 5.0 if t % 7 == 0 else 0.0, applied_index=3 if t % 4 == 0 else None)
             if t % 5 == 2:
-                controller.tell(f"r{t - 2}", 0.5, applied=t % 6)
+                controller.tell(f"r{t - 2}", 0.5, applied_index=t % 6)
         live = state_of(controller)
         assert operation_of(controller).session.cool_until > 0
     with logged(tmp_path / "record", "minc_known", **options) as again:
@@ -203,7 +207,7 @@ def test_a_snapshot_that_cannot_be_written_is_only_a_warning(tmp_path, often, ca
         decided = drive(controller, 20)
     assert "no snapshot in" in caplog.text
     assert "no room" in caplog.text
-    assert decided == drive(hc.Controller(POLICIES[NAME](), start=1, seed=3), 20)
+    assert decided == drive(hc.Controller(POLICIES[NAME](), start_index=1, seed=3), 20)
 
 
 # -- identity ----------------------------------------------------------------------------------------------------------
@@ -213,10 +217,10 @@ def test_a_snapshot_that_cannot_be_written_is_only_a_warning(tmp_path, often, ca
     ("options", "message"),
     [
         ({"seed": 4}, "was begun with seed=3, but this controller has 4"),
-        ({"start": 2}, "was begun with start=1, but this controller has 2"),
+        ({"start_index": 2}, "was begun with start=1, but this controller has 2"),
         ({"max_pending": 2}, "was begun with max_pending=1, but this controller has 2"),
         ({"limits": hc.Limits(2)}, "was begun with limits="),
-        ({"guard": hc.Guard(1.0, 0)}, "was begun with guard=None"),
+        ({"guard": hc.Guard(1.0, revert_to_index=0)}, "was begun with guard=None"),
     ],
 )
 def test_another_controller_is_refused(options, message, tmp_path):
@@ -247,9 +251,13 @@ def test_a_different_history_does_not_change_what_was_recorded(tmp_path):
 
 
 def test_numpy_numbers_in_the_options_are_the_same_options(tmp_path):
-    options = {"start": np.int64(1), "seed": np.int64(3), "guard": hc.Guard(np.float32(1.5), np.int64(2), np.int64(3))}
+    options = {
+        "start_index": np.int64(1),
+        "seed": np.int64(3),
+        "guard": hc.Guard(np.float32(1.5), revert_to_index=np.int64(2), cool_down=np.int64(3)),
+    }
     written(tmp_path / "record", **options, limits=hc.Limits(np.int64(2)))
-    with logged(tmp_path / "record", limits=hc.Limits(2), guard=hc.Guard(1.5, 2, 3)) as again:
+    with logged(tmp_path / "record", limits=hc.Limits(2), guard=hc.Guard(1.5, revert_to_index=2, cool_down=3)) as again:
         assert again.round > 0
 
 
@@ -307,7 +315,7 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
     change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 5"):
+    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 6"):
         logged(tmp_path / "record")
 
 
@@ -366,7 +374,7 @@ def test_of_two_writers_the_second_is_refused_and_unchanged(tmp_path, unlocked):
     assert state_of(two) == before
     one.tell("r0", 1.0)
     with pytest.raises(LogError, match="another process writes"):
-        two.new_episode(2)
+        two.new_episode(start_index=2)
     assert state_of(two) == before
     live = state_of(one)
     one.close()
@@ -409,7 +417,7 @@ def test_a_record_begun_by_another_process_in_the_same_moment_is_not_replaced(tm
         return whole(self)
 
     monkeypatch.setattr(operation.Recording, "_beginning", overtaken)
-    with hc.Controller(slow, start=1, seed=3, log=tmp_path / "record") as controller:
+    with hc.Controller(slow, start_index=1, seed=3, log=tmp_path / "record") as controller:
         assert controller.round == 5
 
 
@@ -438,8 +446,8 @@ class Failing:
 
 CALLS = {
     "ask": lambda controller: controller.ask(**question(NAME, 10)),
-    "tell": lambda controller: controller.tell("r10", 1.0, applied=4),
-    "new_episode": lambda controller: controller.new_episode(4),
+    "tell": lambda controller: controller.tell("r10", 1.0, applied_index=4),
+    "new_episode": lambda controller: controller.new_episode(start_index=4),
 }
 
 
@@ -707,7 +715,7 @@ def test_a_record_goes_on_from_an_earlier_one(tmp_path):
     second.learn_earlier("r3", 2, 0.5, None, None, book=lambda _: (None, [DecisionLate("r3")]))
     expected = archive.pack(*second.session.snapshot())
     second.close()
-    with logged(tmp_path / "two", start=4) as again:
+    with logged(tmp_path / "two", start_index=4) as again:
         assert state_of(again) == expected
     assert Log.read(tmp_path / "two").about.previous == origin.previous
     assert hc.audit.verify(tmp_path / "two").verified

@@ -65,7 +65,7 @@ import holdcourse as hc
 from helpers.driving import POLICIES, half_rounds
 
 path = sys.argv[1]
-controller = hc.Controller(POLICIES["gp_md exact"](), start=1, seed=3, log=path)
+controller = hc.Controller(POLICIES["gp_md exact"](), start_index=1, seed=3, log=path)
 for _ in half_rounds(controller, "gp_md exact", 10):
     pass
 if sys.argv[2] == "looks itself":
@@ -399,7 +399,7 @@ import os, signal, sys
 import holdcourse as hc
 from helpers.driving import POLICIES, half_rounds
 
-controller = hc.Controller(POLICIES["gp_md exact"](), start=1, seed=3, log=sys.argv[1])
+controller = hc.Controller(POLICIES["gp_md exact"](), start_index=1, seed=3, log=sys.argv[1])
 for _ in half_rounds(controller, "gp_md exact", 5):
     pass
 child = os.fork()
@@ -747,7 +747,7 @@ import sys
 import holdcourse as hc
 from helpers.driving import POLICIES, half_rounds
 
-controller = hc.Controller(POLICIES["gp_md exact"](), start=1, seed=3, log=sys.argv[1])
+controller = hc.Controller(POLICIES["gp_md exact"](), start_index=1, seed=3, log=sys.argv[1])
 for _ in half_rounds(controller, "gp_md exact", 5):
     pass
 """

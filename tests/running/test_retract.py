@@ -112,9 +112,9 @@ def test_taken_back_at_once_it_is_as_if_nothing_had_been_measured(name):
     for each in (controller, twin):
         play(each, name, 9)
         each.ask(**shown(name, 9))
-    controller.tell("r9", WRONG, applied=2)
+    controller.tell("r9", WRONG, applied_index=2)
     controller.retract("r9", "unplugged")
-    twin.tell("r9", None, applied=2)
+    twin.tell("r9", None, applied_index=2)
     assert carried(operation_of(controller).session) == carried(operation_of(twin).session)
     assert decided(controller, name, 12) == decided(twin, name, 12)
 
@@ -169,7 +169,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("name", ["gp-md", "planner", "recommended", "md-known"])
 def test_whatever_happens_the_state_is_that_of_the_twin(name, tmp_path_factory):
-    limits, guard = hc.Limits(min_dwell=2), hc.Guard(3.0, revert_to=5, cool_down=3)
+    limits, guard = hc.Limits(min_dwell=2), hc.Guard(3.0, revert_to_index=5, cool_down=3)
 
     @settings(max_examples=max(4, settings().max_examples // 10), deadline=None)
     @given(STEPS)
@@ -181,9 +181,9 @@ def test_whatever_happens_the_state_is_that_of_the_twin(name, tmp_path_factory):
             if kind in ("round", "hold"):
                 held = {"instructed": value, "force": "test"} if kind == "hold" else {}
                 decision = controller.ask(**shown(name, controller.round), **held)
-                controller.tell(decision.id, 0.7 if kind == "hold" else value, more)
+                controller.tell(decision.id, 0.7 if kind == "hold" else value, applied_index=more)
             elif kind == "episode":
-                controller.new_episode(value, force="test")
+                controller.new_episode(start_index=value, force="test")
             elif kind == "reopen":
                 if value:  # as after a crash, with the newest events in the write-ahead log alone
                     copies += 1
@@ -220,14 +220,14 @@ def test_several_may_be_pending_and_are_told_in_any_order(tmp_path):
     with hc.Controller(policy(), **OPTIONS, log=tmp_path / "record", max_pending=3) as controller:
         for number in range(3):
             controller.ask(context=0.2 * number, round=number)
-        controller.tell("r2", WRONG, applied=0)
+        controller.tell("r2", WRONG, applied_index=0)
         controller.tell("r0", 0.5)
         controller.retract("r2", "unplugged")
         twin = twin_of(tmp_path / "record", policy(), {"r2"}, max_pending=3)
         assert carried(operation_of(controller).session) == carried(twin)
         assert [decision.id for decision in controller.pending] == ["r1"]
         controller.tell("r1", 0.3)
-        controller.tell("r2", WRONG, applied=0)  # the same again is fine: it was told
+        controller.tell("r2", WRONG, applied_index=0)  # the same again is fine: it was told
 
 
 # -- what stays --------------------------------------------------------------------------------------------------------
@@ -236,15 +236,15 @@ def test_several_may_be_pending_and_are_told_in_any_order(tmp_path):
 def test_the_machine_was_where_it_was():
     controller = hc.Controller(POLICIES["gp-md"](), **OPTIONS, limits=hc.Limits(min_dwell=3))
     decision = controller.ask(context=0.5)
-    controller.tell(decision.id, WRONG, applied=4)
+    controller.tell(decision.id, WRONG, applied_index=4)
     controller.retract(decision.id, "unplugged")
     assert controller.action == 4
     assert controller.ask(context=0.5).action == 4  # it has only just come there
 
 
 def test_a_guard_that_the_wrong_reading_set_off_lets_go_and_what_it_did_stands():
-    guard = hc.Guard(threshold=5.0, revert_to=0, cool_down=10)
-    controller = hc.Controller(hc.minc_known(LINE), start=3, guard=guard)
+    guard = hc.Guard(threshold=5.0, revert_to_index=0, cool_down=10)
+    controller = hc.Controller(hc.minc_known(LINE), start_index=3, guard=guard)
     costs = [2.0, 2.0, 2.0, 1.0, 2.0, 2.0]
     controller.tell(controller.ask(costs=costs).id, WRONG)
     kept = controller.ask(costs=costs)

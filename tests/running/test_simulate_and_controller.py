@@ -25,11 +25,11 @@ POLICIES = {
 def test_equal_rows(name):
     policy, starts, seed = POLICIES[name], [4, 12], 8
     run = hc.simulate(policy, WORLD, CONTEXTS, starts, seed, episodes=2)
-    controller = hc.Controller(policy, starts[0], seed)
+    controller = hc.Controller(policy, start_index=starts[0], seed=seed)
     rows = []
     for t, context in enumerate(CONTEXTS):
         if t == 15:
-            controller.new_episode(starts[1])
+            controller.new_episode(start_index=starts[1])
         costs = WORLD.costs(t, context)
         decision = controller.ask(context, costs=costs if policy.costs.needs_costs else None)
         measurement = WORLD.measure(t, context, decision.action, hc.measurement_noise(seed, t))

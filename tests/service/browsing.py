@@ -17,7 +17,7 @@ HEIGHTS = [50.0 + 25.0 * i for i in range(11)]
 KITE = {  # nothing is fitted, so a round is quick
     "actions": HEIGHTS,
     "scale": 0.004,
-    "start": 2,
+    "start_index": 2,
     "units": {"action": "m", "measurement": "kWh"},
     "options": {
         "kernel": hc.Kernel(RBF(75.0), RBF(2.0)).to_json(),

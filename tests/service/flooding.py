@@ -28,7 +28,7 @@ def folder_of(path, config, rounds_told):
     hosted = Hosted(store, settings.id)
     for t in range(rounds_told):
         decision = hosted.ask(AskGiven(context=[(t % 7) / 7]), None).answer["decision"]
-        hosted.tell(decision, 1.0 + t / rounds_told, None, None)
+        hosted.tell(decision, 1.0 + t / rounds_told)
     hosted.close()
     store.close()
     return {name: tokens.make(path / "tokens.json", name, scopes, ["*"])[1] for name, scopes in RIGHTS.items()}
@@ -65,7 +65,7 @@ def slowest_override(url, secret, name, seconds):
     until, slowest, turn = time.monotonic() + seconds, 0.0, 0
     while time.monotonic() < until:
         turn += 1
-        body = json.dumps({"action": turn % 4, "reason": f"turn {turn}"})
+        body = json.dumps({"setting_index": turn % 4, "reason": f"turn {turn}"})
         began = time.monotonic()
         with closing(HTTPConnection(address.hostname, address.port, timeout=30)) as operator:
             operator.request("POST", f"/controllers/{name}/override", body, headers)

@@ -24,7 +24,9 @@ class Operated:
         self.dwell = int(self.random.integers(1, 3))
         self.mask = [True] * len(ACTIONS)
         limits = {"max_step": self.step, "min_dwell": self.dwell}
-        state = client.create(id=name, actions=ACTIONS, start=2, limits=limits, fallback=5, deadline_s=PATIENT)
+        state = client.create(
+            id=name, actions=ACTIONS, start_index=2, limits=limits, fallback_index=5, deadline_s=PATIENT
+        )
         self.place = state["action"]
 
     def any_action(self):
@@ -101,8 +103,8 @@ class Operated:
         (asked,) = before["pending"]
         if applied is None and self.random.random() < 0.1:
             applied = self.any_action()
-        told = self.client.do(self.name, "tell", decision=asked["decision"], measurement=1.0, applied=applied)
-        taken, late = told["told"]["applied"], before["instruction"]["reason"] == "fallback"
+        told = self.client.do(self.name, "tell", decision=asked["decision"], measurement=1.0, applied_index=applied)
+        taken, late = told["told"]["applied_index"], before["instruction"]["reason"] == "fallback"
         if applied is None:
             assert taken == (before["instruction"] if late else before)["action"]
             assert told["assumed"] == "fallback" or (taken == asked["action"] and not late), (before, told)
@@ -131,9 +133,11 @@ class Operated:
     def override(self):
         chance = self.random.random()
         if chance < 0.7:
-            self.client.do(self.name, "override", action=None)
+            self.client.do(self.name, "override", setting=None)
         else:
-            self.client.do(self.name, "override", action=self.any_action(), reason="storm", force=bool(chance < 0.78))
+            self.client.do(
+                self.name, "override", setting_index=self.any_action(), reason="storm", force=bool(chance < 0.78)
+            )
         return False
 
     def mode(self):
@@ -147,12 +151,12 @@ class Operated:
         wrong = start != self.place and self.breaks(start)
         refused = wrong and not force
         reason = {"force": True, "reason": "towed"} if force else {}
-        self.client.do(self.name, "episode", start=start, status=422 if refused else 200, **reason)
+        self.client.do(self.name, "episode", start_index=start, status=422 if refused else 200, **reason)
         self.seen["start refused" if refused else "episode"] += 1
         return not refused
 
     def fallback(self):
-        self.client.change(self.name, fallback=self.any_action())
+        self.client.change(self.name, fallback_index=self.any_action())
         return False
 
     def change(self):

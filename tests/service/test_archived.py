@@ -26,7 +26,7 @@ def folder(tmp_path):
 def with_epochs(folder, count):
     """A controller "a" with so many epochs of two rounds each; returns its folder."""
     with served(folder) as url, Client(url) as client:
-        client.create(id="a", history=[[0, 0.5, 1.0]])
+        client.create(id="a", history_index=[[0, 0.5, 1.0]])
         for number in range(count):
             if number:
                 client.change("a", limits={"min_dwell": number + 1})
@@ -65,9 +65,9 @@ def test_the_epoch_after_an_archived_one_does_not_overwrite_the_live_one(folder,
         assert client.see("a", "explain/r3")["decision"] == "r3"
         client.see("a", "explain/r0", status=404)
         assert "archived" in client.see("a", "config", history=True, status=422)["message"]
-        told = client.do("a", "tell", decision="r6", measurement=1.0, applied=1, epoch=1, status=422)
+        told = client.do("a", "tell", decision="r6", measurement=1.0, applied_index=1, epoch=1, status=422)
         assert "epoch 1 was archived" in told["message"]
-        client.do("a", "tell", decision="r6", measurement=1.0, applied=1, epoch=2)
+        client.do("a", "tell", decision="r6", measurement=1.0, applied_index=1, epoch=2)
     assert names(records) == ["epoch-0002.db", "epoch-0003.db", "epoch-0004.db"]
     fourth = Log.read(records / "epoch-0004.db")
     third = Log.read(records / "epoch-0003.db")  # as the new one found it: nothing was put in its place

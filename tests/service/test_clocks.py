@@ -58,7 +58,7 @@ def opened(store, clock):
         there.append(Hosted(store, "a", with_clock))
         return there[0]
 
-    given = QUICK | {"id": "a", "deadline_s": 100.0, "fallback": 2}
+    given = QUICK | {"id": "a", "deadline_s": 100.0, "fallback_index": 2}
     epochs.begin(store, epochs.settings_of(Config.model_validate(given)), None)
     yield open_
     while there:
@@ -119,7 +119,7 @@ def test_a_clock_that_is_only_too_fast_is_no_alarm(opened, clock):
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 def test_silence_is_counted_by_the_time_that_passed(opened, clock, step):
     hosted = opened()
-    hosted.tell(ask(hosted), 1.0, None, None)
+    hosted.tell(ask(hosted), 1.0)
     clock.passes(60)
     clock.is_set(step)
     assert kinds(hosted) == ["clock"]
@@ -172,7 +172,7 @@ def test_times_of_a_record_go_back_only_with_a_clock_that_was_set(opened, clock,
     for seconds in (0.0, -2.0, 1.0, -HOUR, 1.0):
         clock.is_set(seconds)
         clock.passes(0.5)
-        hosted.tell(ask(hosted), 1.0, None, None)
+        hosted.tell(ask(hosted), 1.0)
     hosted.watch()
     log = Log.read(store.epochs("a")[-1])
     events = list(log.events(after=1))
@@ -185,7 +185,7 @@ def test_times_of_a_record_go_back_only_with_a_clock_that_was_set(opened, clock,
 
 def test_a_server_says_that_its_clock_was_set(tmp_path, clock):
     with served(tmp_path / "data", clock=clock) as url, Client(url) as client:
-        client.create(id="a", deadline_s=100.0, fallback=2)
+        client.create(id="a", deadline_s=100.0, fallback_index=2)
         client.do("a", "ask", context=0.5)
         clock.is_set(HOUR)
         wait_for(lambda: client.see("a", "alarms")["alarms"], "the watchdog")

@@ -25,12 +25,12 @@ def folder(tmp_path):
 
 def test_everything_is_there_after_a_restart(folder):
     with served(folder) as url, Client(url) as client:
-        client.create(id="a", max_pending=2, deadline_s=0.01, fallback=3, history=[[1, 0.5, 1.0]])
+        client.create(id="a", max_pending=2, deadline_s=0.01, fallback_index=3, history_index=[[1, 0.5, 1.0]])
         for t in range(4):
             client.do("a", "ask", context=0.1 * t, key=f"ask{t}")
-            client.do("a", "tell", decision=f"r{t}", measurement=1.0 + t, applied=t % 2, key=f"tell{t}")
+            client.do("a", "tell", decision=f"r{t}", measurement=1.0 + t, applied_index=t % 2, key=f"tell{t}")
         client.do("a", "mode", mode="advise", reason="trial")
-        client.do("a", "override", action=2, reason="look")
+        client.do("a", "override", setting_index=2, reason="look")
         pending = client.do("a", "ask", context=0.9, key="pending")
         wait_for(lambda: [a["kind"] for a in client.see("a", "state")["alarms"]] == ["stale"], "the alarm")
         before = [client.see("a", what) for what in ("state", "config", "decisions", "alarms", "field", "explain/r1")]
@@ -41,8 +41,8 @@ def test_everything_is_there_after_a_restart(folder):
         assert client.do("a", "ask", context=0.9, round=4) == pending
         assert client.do("a", "ask", context=0.1, key="ask1")["decision"] == "r1"
         client.do("a", "ask", context=0.2, key="ask1", status=409)
-        client.do("a", "tell", decision="r2", measurement=3.0, applied=0, key="tell2")
-        client.do("a", "tell", decision="r2", measurement=3.5, applied=0, status=409)
+        client.do("a", "tell", decision="r2", measurement=3.0, applied_index=0, key="tell2")
+        client.do("a", "tell", decision="r2", measurement=3.5, applied_index=0, status=409)
         assert client.see("a", "verify")["ok"]
 
 

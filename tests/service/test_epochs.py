@@ -26,11 +26,11 @@ def own(folder):
 
 def test_what_decisions_do_not_depend_on_changes_in_place(client, name):
     client.create(id=name)
-    state = client.change(name, name="South field", deadline_s=60.0, fallback=2, units={"measurement": "kWh"})
-    assert (state["name"], state["deadline_s"], state["fallback"], state["epoch"]) == ("South field", 60.0, 2, 1)
+    state = client.change(name, name="South field", deadline_s=60.0, fallback_index=2, units={"measurement": "kWh"})
+    assert (state["name"], state["deadline_s"], state["fallback_index"], state["epoch"]) == ("South field", 60.0, 2, 1)
     assert state["units"] == {"action": "", "measurement": "kWh", "cost": ""}
     assert client.change(name, fallback=None)["fallback"] is None
-    client.change(name, fallback=7, status=422)
+    client.change(name, fallback_index=7, status=422)
     client.change(name, mode="act", status=422)
     assert client.see(name, "config")["name"] == "South field"
 
@@ -56,9 +56,9 @@ def test_limits_begin_a_new_epoch_and_what_is_not_named_stays(client, name):
 
 
 def test_other_actions_keep_what_was_learned(client, name):
-    client.create(id=name, history=[[3, 0.5, 4.0]] * 3, policy="proximal-lcb", start=3)
+    client.create(id=name, history_index=[[3, 0.5, 4.0]] * 3, policy="proximal-lcb", start_index=3)
     for _ in range(5):
-        client.round(name, 0.5, 4.0, applied=3)
+        client.round(name, 0.5, 4.0, applied_index=3)
     state = client.change(name, actions=[0.0, 1.5, 3.1])
     assert (state["action"], state["value"]) == (2, 3.1)
     field = client.see(name, "field")
@@ -71,23 +71,23 @@ def test_other_actions_keep_what_was_learned(client, name):
 
 
 def test_a_pending_decision_is_carried_over(client, name):
-    client.create(id=name, policy="fixed-at", options={"action": 3}, deadline_s=100.0)
+    client.create(id=name, policy="fixed-at", options={"setting_index": 3}, deadline_s=100.0)
     asked = client.do(name, "ask", context=0.5, key="k")
-    state = client.change(name, actions=[1.0, 3.0], policy="stationary", options={"action": None})
+    state = client.change(name, actions=[1.0, 3.0], policy="stationary", options={"setting_index": None})
     (pending,) = state["pending"]
     assert (pending["decision"], pending["action"], pending["value"]) == ("r0", 1, 3.0)
     assert client.do(name, "ask", context=0.5, key="k") == asked
     assert client.do(name, "ask", context=0.5) == asked
     client.do(name, "ask", context=0.6, status=409)
-    told = client.do(name, "tell", decision="r0", measurement=2.0, applied=0)
-    assert told["told"] == {"measurement": 2.0, "applied": 0}
-    assert client.do(name, "tell", decision="r0", measurement=2.0, applied=0) == told
-    client.do(name, "tell", decision="r0", measurement=3.0, applied=0, status=409)
+    told = client.do(name, "tell", decision="r0", measurement=2.0, applied_index=0)
+    assert told["told"] == {"measurement": 2.0, "applied": 1.0, "applied_index": 0}
+    assert client.do(name, "tell", decision="r0", measurement=2.0, applied_index=0) == told
+    client.do(name, "tell", decision="r0", measurement=3.0, applied_index=0, status=409)
     state = client.see(name, "state")
     assert (state["action"], state["rounds_told"], state["pending"]) == (0, 1, [])
     assert client.do(name, "ask", context=0.6)["action"] == 0  # stays where the operator brought it
     row = client.see(name, "decisions")["decisions"][0]
-    assert (row["measurement"], row["applied_value"]) == (2.0, 1.0)
+    assert (row["measurement"], row["applied"]) == (2.0, 1.0)
     found = client.see(name, "verify", full=True)
     assert found["ok"], found
 
@@ -95,14 +95,19 @@ def test_a_pending_decision_is_carried_over(client, name):
 def test_mode_override_and_alarms_are_carried_over(client, name):
     client.create(id=name)
     client.do(name, "mode", mode="advise")
-    client.do(name, "override", action=3, reason="storm")
-    state = client.change(name, actions=[0.0, 3.0], guard={"threshold": 9.0, "revert_to": 1})
+    client.do(name, "override", setting_index=3, reason="storm")
+    state = client.change(name, actions=[0.0, 3.0], guard={"threshold": 9.0, "revert_to_index": 1})
     assert state["mode"] == "advise"
     assert (state["override"]["action"], state["override"]["reason"]) == (1, "storm")
-    assert client.see(name, "config")["guard"] == {"threshold": 9.0, "revert_to": 1, "cool_down": 10}
-    assert client.change(name, guard={"threshold": 8.0, "revert_to": 1})["epoch"] == 3
+    assert client.see(name, "config")["guard"] == {
+        "threshold": 9.0,
+        "revert_to": 3.0,
+        "revert_to_index": None,
+        "cool_down": 10,
+    }
+    assert client.change(name, guard={"threshold": 8.0, "revert_to_index": 1})["epoch"] == 3
     assert client.change(name, actions=[3.0, 0.0])["override"]["action"] == 0
-    assert client.see(name, "config")["guard"]["revert_to"] == 0
+    assert client.see(name, "config")["guard"]["revert_to"] == 3.0  # which is the first one now
     assert client.change(name, guard=None)["epoch"] == 5
 
 
@@ -156,7 +161,7 @@ def test_an_epoch_that_does_not_continue_the_one_before_is_refused(folder):
 
 def test_another_policy_begins_with_its_own_options(client, name):
     client.create(id=name)
-    state = client.change(name, policy="fixed-at", options={"action": 2})
+    state = client.change(name, policy="fixed-at", options={"setting_index": 2})
     assert (state["policy"], state["epoch"]) == ("fixed-at", 2)
     assert client.round(name, 0.5, 1.0)["action"] == 2
     assert client.change(name, policy="stationary")["epoch"] == 3
@@ -173,13 +178,13 @@ def test_what_is_measured_keeps_its_meaning_under_another_policy(client, name):
         assert client.see(name, "config")["options"]["maximise"] is True
     client.round(name, 0.5, 3.0)
     assert client.see(name, "state")["service"] == -5.0
-    client.change(name, policy="fixed-at", options={"action": 1, "maximise": False})
+    client.change(name, policy="fixed-at", options={"setting_index": 1, "maximise": False})
     assert client.see(name, "config")["options"]["maximise"] is False
 
 
 def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):
-    guard = {"threshold": 5.0, "revert_to": 1, "cool_down": 3}
-    client.create(id=name, policy="fixed-at", options={"action": 3}, guard=guard)
+    guard = {"threshold": 5.0, "revert_to_index": 1, "cool_down": 3}
+    client.create(id=name, policy="fixed-at", options={"setting_index": 3}, guard=guard)
     client.round(name, 0.5, 9.0)
     client.change(name, limits={"min_dwell": 2}, actions=[1.0, 3.0, 5.0])
     asked = [client.round(name, 0.5, 1.0)["value"] for _ in range(5)]
@@ -188,8 +193,8 @@ def test_cool_down_and_dwell_go_on_in_the_next_epoch(client, name):
 
 
 def test_a_late_tell_trips_the_guard(client, name):
-    guard = {"threshold": 5.0, "revert_to": 0, "cool_down": 1}
-    client.create(id=name, policy="fixed-at", options={"action": 3}, guard=guard)
+    guard = {"threshold": 5.0, "revert_to_index": 0, "cool_down": 1}
+    client.create(id=name, policy="fixed-at", options={"setting_index": 3}, guard=guard)
     client.do(name, "ask", context=0.5)
     client.change(name, max_pending=2)
     client.do(name, "tell", decision="r0", measurement=9.0)
@@ -198,24 +203,24 @@ def test_a_late_tell_trips_the_guard(client, name):
 
 
 def test_a_late_tell_from_elsewhere_keeps_the_moves_that_limits_count(client, name):
-    client.create(id=name, policy="fixed-at", options={"action": 3}, limits={"max_moves": 2, "window": 50})
-    client.round(name, 0.5, 1.0, applied=1)
+    client.create(id=name, policy="fixed-at", options={"setting_index": 3}, limits={"max_moves": 2, "window": 50})
+    client.round(name, 0.5, 1.0, applied_index=1)
     client.do(name, "ask", context=0.5)
     client.change(name, max_pending=2)
-    client.do(name, "tell", decision="r1", measurement=1.0, applied=2)
+    client.do(name, "tell", decision="r1", measurement=1.0, applied_index=2)
     assert client.do(name, "ask", context=0.5, round=2)["action"] == 2  # it has moved twice
     assert client.see(name, "verify", full=True)["ok"]
 
 
 def test_actions_that_a_change_names_are_new_ones_and_the_others_follow(client, name):
-    fixed = {"policy": "fixed-at", "options": {"action": 2}, "fallback": 3}
-    client.create(id=name, guard={"threshold": 9.0, "revert_to": 1}, **fixed)
-    client.change(name, actions=[3.0, 2.0, 1.0, 0.0], fallback=3, guard={"threshold": 9.0, "revert_to": 1})
+    fixed = {"policy": "fixed-at", "options": {"setting_index": 2}, "fallback_index": 3}
+    client.create(id=name, guard={"threshold": 9.0, "revert_to_index": 1}, **fixed)
+    client.change(name, actions=[3.0, 2.0, 1.0, 0.0], fallback_index=3, guard={"threshold": 9.0, "revert_to_index": 1})
     config = client.see(name, "config")
-    assert (config["fallback"], config["guard"]["revert_to"], config["options"]["action"]) == (3, 1, 1)
-    client.change(name, actions=[0.0, 1.0, 2.0, 3.0], options={"action": 1})
+    assert (config["fallback"], config["guard"]["revert_to"], config["options"]["setting"]) == (0.0, 2.0, 2.0)
+    client.change(name, actions=[0.0, 1.0, 2.0, 3.0], options={"setting_index": 1})
     config = client.see(name, "config")
-    assert (config["fallback"], config["guard"]["revert_to"], config["options"]["action"]) == (0, 2, 1)
+    assert (config["fallback"], config["guard"]["revert_to"], config["options"]["setting"]) == (0.0, 2.0, 1.0)
 
 
 def test_a_question_is_recognised_in_a_later_epoch(client, name):
@@ -237,15 +242,15 @@ def test_a_late_tell_may_use_the_old_numbers(client, name):
     for number in range(2):
         client.do(name, "ask", context=0.5, round=number)
     client.change(name, actions=[3.0, 0.0])
-    old = {"decision": "r0", "measurement": 1.0, "applied": 3, "epoch": 1}
+    old = {"decision": "r0", "measurement": 1.0, "applied_index": 3, "epoch": 1}
     told = client.do(name, "tell", **old, key="told")
-    assert told["told"]["applied"] == 0
+    assert told["told"]["applied_index"] == 0
     assert client.do(name, "tell", **old, key="told") == client.do(name, "tell", **old) == told
-    assert client.do(name, "tell", decision="r0", measurement=1.0, applied=0) == told
-    client.do(name, "skip", decision="r1", applied=2, status=422)
-    client.do(name, "skip", decision="r1", applied=4, epoch=1, status=422)
-    client.do(name, "skip", decision="r1", applied=0, epoch=3, status=422)
-    assert client.do(name, "skip", decision="r1", applied=0, epoch=1)["told"]["applied"] == 1
+    assert client.do(name, "tell", decision="r0", measurement=1.0, applied_index=0) == told
+    client.do(name, "skip", decision="r1", applied_index=2, status=422)
+    client.do(name, "skip", decision="r1", applied_index=4, epoch=1, status=422)
+    client.do(name, "skip", decision="r1", applied_index=0, epoch=3, status=422)
+    assert client.do(name, "skip", decision="r1", applied_index=0, epoch=1)["told"]["applied_index"] == 1
 
 
 def test_a_change_under_a_key_is_made_once(client, name):

@@ -60,7 +60,7 @@ class World:
 def test_the_gain_is_exact_where_the_expectations_are_whatever_shifts_a_whole_round(client, name, sign, applied):
     history = [[action, context, sign * y] for action, context, y in PAST]
     config = with_prior(SURE, (sign * COSTS).tolist(), maximise=sign < 0)
-    client.create(id=name, start=HOME, scale=SCALE, history=history, **config)
+    client.create(id=name, start_index=HOME, scale=SCALE, history_index=history, **config)
     shocks = np.random.default_rng(0).normal(-8.0, 5.0, 30)  # a cheap time: that alone gains nothing
     world = World(client, name, shocks, sign)
     assert world.run(*applied) == pytest.approx((world.staying, world.fixed), abs=1e-6)
@@ -71,7 +71,7 @@ def test_the_gain_is_near_the_truth_where_the_model_learns(client, name):
     rng = np.random.default_rng(1)
     history = [[k % 4, 0.5, COSTS[k % 4] + rng.normal(0.0, 2.0)] for k in range(400)]
     options = {"kernel": KERNEL.to_json(), "noise_std": 2.0, "prior_mean": 2.0, "context_bounds": [[0.0, 1.0]]}
-    client.create(id=name, start=HOME, scale=SCALE, history=history, policy="proximal-lcb", options=options)
+    client.create(id=name, start_index=HOME, scale=SCALE, history_index=history, policy="proximal-lcb", options=options)
     world = World(client, name, rng.normal(0.0, 2.0, 100))
     staying, fixed = world.run()
     assert world.staying > 100.0
@@ -80,13 +80,13 @@ def test_the_gain_is_near_the_truth_where_the_model_learns(client, name):
 
 
 def test_rounds_that_nobody_can_compare_count_on_neither_side(client, name):
-    client.create(id=name, start=HOME, scale=SCALE, history=PAST, **with_prior(SURE, COSTS.tolist()))
+    client.create(id=name, start_index=HOME, scale=SCALE, history_index=PAST, **with_prior(SURE, COSTS.tolist()))
     world = World(client, name, [])
     world.round(4.0, applied=1)
     booked = client.see(name, "state")
     decision = client.do(name, "ask", context=0.5)["decision"]
     client.change(name, limits={"min_dwell": 2})  # the new epoch's model did not decide this round
-    client.do(name, "tell", decision=decision, measurement=-50.0, applied=2)
+    client.do(name, "tell", decision=decision, measurement=-50.0, applied_index=2)
     state = client.see(name, "state")
     assert state["service"] == booked["service"] - 50.0
     assert state["against_staying"] == pytest.approx(booked["against_staying"])
@@ -94,16 +94,16 @@ def test_rounds_that_nobody_can_compare_count_on_neither_side(client, name):
 
 
 def test_a_round_without_a_measurement_compares_movement_only(client, name):
-    client.create(id=name, start=HOME, scale=SCALE, history=PAST, **with_prior(SURE, COSTS.tolist()))
+    client.create(id=name, start_index=HOME, scale=SCALE, history_index=PAST, **with_prior(SURE, COSTS.tolist()))
     client.do(name, "ask", context=0.5)
-    client.do(name, "skip", decision="r0", applied=3)
+    client.do(name, "skip", decision="r0", applied_index=3)
     state = client.see(name, "state")
     assert (state["against_staying"], state["against_fixed"]) == pytest.approx((-0.3, -0.3))
 
 
 def test_gains_are_said_beside_the_costs_that_they_are_inside(client, name):
     config = with_prior(SURE, (-COSTS).tolist(), maximise=True)
-    client.create(id=name, start=HOME, scale=SCALE, **config)
+    client.create(id=name, start_index=HOME, scale=SCALE, **config)
     decision = client.do(name, "ask", context=0.5)
     assert decision["expected_measurement"] == pytest.approx(-decision["expected_cost"])
     assert decision["expected_measurement"] == pytest.approx(-COSTS[decision["action"]])

@@ -204,7 +204,7 @@ def test_an_old_answer_is_rebuilt_beside_the_turn(as_, guarded, name, held, monk
         again = [pool.submit(as_("drives").do, name, "ask", context=0.5, round=0, key=key) for key in ("k", None)]
         wait_for(lambda: rebuilding.calls == 1, "the answer to be rebuilt")
         began = time.monotonic()
-        admin.do(name, "override", action=2, reason="inspection")
+        admin.do(name, "override", setting_index=2, reason="inspection")
         assert time.monotonic() - began < 1.0
         rebuilding.free.set()
         assert [future.result() for future in again] == [first, first]
@@ -342,7 +342,7 @@ def test_bodies_that_take_long_to_look_through_are_refused_at_once(as_, name):
     began = time.monotonic()
     for body in ({"forecast": [[0.5]] * 100_000}, {f"k{k}": 1 for k in range(50_000)}, {"context": ["x"] * 200_000}):
         as_("asks").do(name, "ask", status=422, **body)
-    refused = as_("operator").do(name, "override", action=1, reason="x" * 100_000, status=413)
+    refused = as_("operator").do(name, "override", setting_index=1, reason="x" * 100_000, status=413)
     assert "longer than 64 KiB" in refused["message"]
     assert time.monotonic() - began < 10.0
 

@@ -16,7 +16,7 @@ from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import ENOUGH, RAISED_AT, STILL, WINDOW, alarm_notes, deviations, window_after
 
 UNLIMITED = {"limited_by": None, "forced": None}
-GOES_TO_2 = {"policy": "fixed-at", "options": {"action": 2}, "start": 0}
+GOES_TO_2 = {"policy": "fixed-at", "options": {"setting_index": 2}, "start_index": 0}
 
 
 def test_act(client, name):
@@ -34,7 +34,7 @@ def test_advise(client, name):
     client.do(name, "tell", decision="r0", measurement=1.0)
     assert client.see(name, "state")["action"] == 2  # the advice was followed
     client.do(name, "ask", context=0.5)
-    client.do(name, "tell", decision="r1", measurement=1.0, applied=3)
+    client.do(name, "tell", decision="r1", measurement=1.0, applied_index=3)
     assert client.see(name, "state")["action"] == 3
 
 
@@ -43,11 +43,11 @@ def test_shadow_leaves_the_machine_where_it_is(client, name):
     decision = client.do(name, "ask", context=0.5)
     assert (decision["act"], decision["action"], decision["proposed"]) == (False, 0, 2)
     told = client.do(name, "tell", decision="r0", measurement=1.0)
-    assert told["told"]["applied"] == 0
+    assert told["told"]["applied_index"] == 0
     state = client.see(name, "state")
     assert (state["action"], state["movement"]) == (0, 0.0)
     client.do(name, "ask", context=0.5)
-    client.do(name, "tell", decision="r1", measurement=1.0, applied=1)  # the operator moved it
+    client.do(name, "tell", decision="r1", measurement=1.0, applied_index=1)  # the operator moved it
     assert client.do(name, "ask", context=0.5)["action"] == 1
     assert client.see(name, "verify")["ok"]
 
@@ -57,23 +57,23 @@ def test_shadow_with_several_pending(client, name):
     asked = [client.do(name, "ask", context=0.5, round=k) for k in range(2)]
     assert [decision["action"] for decision in asked] == [0, 0]
     for decision in ("r1", "r0"):
-        assert client.do(name, "tell", decision=decision, measurement=1.0)["told"]["applied"] == 0
+        assert client.do(name, "tell", decision=decision, measurement=1.0)["told"]["applied_index"] == 0
     assert client.see(name, "state")["movement"] == 0.0
 
 
 def test_limits_count_from_where_the_machine_was_told_to_stay(client, name):
-    far = {"policy": "fixed-at", "options": {"action": 3}, "limits": {"max_step": 0.1}, "max_pending": 4}
+    far = {"policy": "fixed-at", "options": {"setting_index": 3}, "limits": {"max_step": 0.1}, "max_pending": 4}
     client.create(id=name, mode="shadow", **far)
     assert [client.do(name, "ask", context=0.5, round=k)["proposed"] for k in range(2)] == [1, 1]
-    client.do(name, "override", action=3, reason="storm", force=True)
+    client.do(name, "override", setting_index=3, reason="storm", force=True)
     assert client.do(name, "ask", context=0.5, round=2)["action"] == 3
-    client.do(name, "override", action=None)
+    client.do(name, "override", setting=None)
     client.do(name, "mode", mode="act")
     assert client.do(name, "ask", context=0.5, round=3)["action"] == 3  # no step from where it is held
-    client.do(name, "tell", decision="r0", measurement=1.0, applied=1)  # the operator did what was proposed
+    client.do(name, "tell", decision="r0", measurement=1.0, applied_index=1)  # the operator did what was proposed
     for decision in ("r1", "r2", "r3"):
         client.do(name, "tell", decision=decision, measurement=1.0)
-    assert [row["applied"] for row in client.see(name, "decisions")["decisions"]] == [1, 0, 3, 3]
+    assert [row["applied_index"] for row in client.see(name, "decisions")["decisions"]] == [1, 0, 3, 3]
     assert client.see(name, "verify", full=True)["ok"]
 
 
@@ -82,9 +82,9 @@ def test_observe_does_not_show_the_proposal(client, name):
     decision = client.do(name, "ask", context=0.5)
     assert (decision["act"], decision["action"], decision["reason"]) == (False, 0, "observe")
     assert decision["proposed"] is decision["proposed_value"] is decision["probabilities"] is None
-    client.do(name, "tell", decision="r0", measurement=1.0, applied=1)
+    client.do(name, "tell", decision="r0", measurement=1.0, applied_index=1)
     row = client.see(name, "decisions")["decisions"][0]
-    assert (row["proposed"], row["proposed_value"], row["applied"]) == (None, None, 1)
+    assert (row["proposed"], row["proposed_value"], row["applied_index"]) == (None, None, 1)
 
 
 def test_a_change_of_mode_counts_from_the_next_question(client, name):
@@ -100,23 +100,23 @@ def test_a_change_of_mode_counts_from_the_next_question(client, name):
 
 def test_override_holds_the_machine_until_it_is_released(client, name):
     client.create(id=name, **GOES_TO_2)
-    state = client.do(name, "override", action=3, reason="storm")
+    state = client.do(name, "override", setting_index=3, reason="storm")
     assert state["status"] == "held"
     assert (state["override"]["action"], state["override"]["reason"]) == (3, "storm")
     assert state["instruction"] == UNLIMITED | {"action": 3, "value": 3.0, "reason": "override"}
     decision = client.do(name, "ask", context=0.5)
     assert (decision["act"], decision["action"], decision["proposed"], decision["reason"]) == (True, 3, 2, "override")
-    assert client.do(name, "tell", decision="r0", measurement=1.0)["told"]["applied"] == 3
+    assert client.do(name, "tell", decision="r0", measurement=1.0)["told"]["applied_index"] == 3
     assert client.see(name, "state")["movement"] == pytest.approx(0.3)
-    state = client.do(name, "override", action=None)
+    state = client.do(name, "override", setting=None)
     assert (state["override"], state["status"]) == (None, "ok")
     assert client.do(name, "ask", context=0.5)["action"] == 2
     assert client.see(name, "verify")["ok"]
-    client.do(name, "override", action=4, status=422)
+    client.do(name, "override", setting_index=4, status=422)
 
 
 def test_the_watchdog(client, name):
-    client.create(id=name, deadline_s=0.3, fallback=1, **GOES_TO_2)
+    client.create(id=name, deadline_s=0.3, fallback_index=1, **GOES_TO_2)
     client.do(name, "ask", context=0.5)
     assert client.see(name, "state")["status"] == "waiting"
     wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
@@ -128,7 +128,7 @@ def test_the_watchdog(client, name):
     assert len(state["pending"]) == 1
     assert f'holdcourse_stale{{controller="{name}"}} 1' in client.get("/metrics").text.splitlines()
     told = client.do(name, "tell", decision="r0", measurement=1.0)  # late is better than never
-    assert (told["told"]["applied"], told["assumed"]) == (1, "fallback")  # what the machine was really told
+    assert (told["told"]["applied_index"], told["assumed"]) == (1, "fallback")  # what the machine was really told
     state = client.see(name, "state")
     assert (state["status"], state["alarms"], state["rounds_told"], state["action"]) == ("ok", [], 1, 1)
     (alarm,) = client.see(name, "alarms")["alarms"]
@@ -146,7 +146,7 @@ def test_without_a_fallback_a_stale_machine_stays(client, name):
 
 @pytest.mark.parametrize("mode", ["observe", "shadow"])
 def test_a_stale_machine_that_does_not_follow_is_not_sent_to_the_fallback(client, name, mode):
-    client.create(id=name, deadline_s=0.05, fallback=1, mode=mode, **GOES_TO_2)
+    client.create(id=name, deadline_s=0.05, fallback_index=1, mode=mode, **GOES_TO_2)
     client.do(name, "ask", context=0.5)
     wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
     state = client.see(name, "state")
@@ -156,7 +156,7 @@ def test_a_stale_machine_that_does_not_follow_is_not_sent_to_the_fallback(client
 
 @pytest.mark.parametrize("mode", ["observe", "shadow", "advise", "act"])
 def test_a_machine_that_stops_asking_is_silent(client, name, mode):
-    client.create(id=name, deadline_s=0.2, fallback=1, mode=mode, **GOES_TO_2)
+    client.create(id=name, deadline_s=0.2, fallback_index=1, mode=mode, **GOES_TO_2)
     time.sleep(1.0)  # two looks of the watchdog
     assert client.see(name, "state")["status"] == "new"  # nobody has begun
     client.round(name, 0.5, 1.0)
@@ -211,7 +211,7 @@ def test_between_episodes_silence_is_expected(client, name):
     client.create(id=name, deadline_s=0.2, **GOES_TO_2)
     client.round(name, 0.5, 1.0)
     wait_for(lambda: client.see(name, "state")["alarms"], "the alarm")
-    client.do(name, "episode", start=1)
+    client.do(name, "episode", start_index=1)
     client.change(name, limits={"min_dwell": 2})  # also in a new epoch
     wait_for(lambda: not client.see(name, "state")["alarms"], "the watchdog to clear it")
     time.sleep(0.3)
@@ -264,7 +264,7 @@ def test_a_model_that_is_right_raises_no_alarm():
     for seed in range(10):
         rng = np.random.default_rng(seed)
         costs = (np.linalg.cholesky(covariance) @ rng.standard_normal(100)).reshape(25, 4)
-        controller, watched = hc.Controller(policy, start=0, seed=seed), AlarmWindow()
+        controller, watched = hc.Controller(policy, start_index=0, seed=seed), AlarmWindow()
         for k in rng.integers(25, size=1000):
             decision = controller.ask(contexts[k])
             measured = costs[k, decision.action] + rng.normal(0.0, 0.3)
@@ -296,9 +296,9 @@ def test_an_old_request_that_comes_again_does_not_undo_a_newer_one(client, name)
     client.do(name, "mode", mode="act", key="first")
     client.do(name, "mode", mode="observe")
     assert client.do(name, "mode", mode="act", key="first")["mode"] == "observe"
-    client.do(name, "override", action=1, reason="storm", key="second")
-    client.do(name, "override", action=None)
-    assert client.do(name, "override", action=1, reason="storm", key="second")["override"] is None
+    client.do(name, "override", setting_index=1, reason="storm", key="second")
+    client.do(name, "override", setting=None)
+    assert client.do(name, "override", setting_index=1, reason="storm", key="second")["override"] is None
     client.do(name, "ask", key="third", context=0.5)
     for what, body, key, recorded in (
         ("ask", {"context": 0.5}, "first", "mode"),
@@ -316,14 +316,14 @@ def test_a_key_means_its_request_also_where_that_changed_nothing(client, name):
     client.do(name, "mode", mode="act", key="first")  # it acts already
     client.do(name, "mode", mode="observe")
     assert client.do(name, "mode", mode="act", key="first")["mode"] == "observe"
-    since = client.do(name, "override", action=1, reason="storm")["override"]["since"]
-    assert client.do(name, "override", action=1, reason="storm", key="second")["override"]["since"] == since
-    client.do(name, "override", action=None)
-    assert client.do(name, "override", action=1, reason="storm", key="second")["override"] is None
+    since = client.do(name, "override", setting_index=1, reason="storm")["override"]["since"]
+    assert client.do(name, "override", setting_index=1, reason="storm", key="second")["override"]["since"] == since
+    client.do(name, "override", setting=None)
+    assert client.do(name, "override", setting_index=1, reason="storm", key="second")["override"] is None
 
 
 def test_a_repeated_override_is_recognised_when_its_action_is_gone(client, name):
     client.create(id=name, **GOES_TO_2)
-    client.do(name, "override", action=3, reason="storm", key="k")
+    client.do(name, "override", setting_index=3, reason="storm", key="k")
     assert client.change(name, actions=[0.0, 3.0])["override"]["action"] == 1
-    assert client.do(name, "override", action=3, reason="storm", key="k")["override"]["action"] == 1
+    assert client.do(name, "override", setting_index=3, reason="storm", key="k")["override"]["action"] == 1

@@ -414,7 +414,7 @@ def test_a_service_with_tokens_asks_for_one(server, browser):
 def test_text_of_an_operator_stays_text(server, browser):
     evil = "<img src=x onerror=alert(1)>"
     server.client.create(id="evil", name=evil)
-    server.client.do("evil", "override", action=0, reason=evil)
+    server.client.do("evil", "override", setting_index=0, reason=evil)
     with page_of(browser, server.token) as page:
         page.on("dialog", lambda _: pytest.fail("a script ran"))
         controller_page(page, server, "evil")
@@ -430,7 +430,7 @@ def test_the_promise_and_a_wrong_reading_are_shown(server, browser):
     with page_of(browser, server.token) as page:
         controller_page(page, server, "promised")
         shown = page.locator(".promise")
-        expect(shown).to_contain_text(re.compile("Promise: at most 3.% above staying.*of the allowance"))
+        expect(shown).to_contain_text(re.compile("Promise: at most 2.% above staying.*of the allowance"))
         expect(shown.get_by_role("img", name="of the allowance is left")).to_be_visible()
         expect(shown).to_contain_text("1 reading set aside as wrong")
         expect(page.locator(".strip")).to_contain_text("the reading 1,000,000 of r8 was set aside")

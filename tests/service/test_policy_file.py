@@ -67,9 +67,9 @@ def flown(controller, world, rounds):
 def test_the_wind_policy_runs_in_the_service_as_in_process(url, client, name, kite, kite_file, tmp_path):
     (tmp_path / "site.policy").write_bytes(kite_file)
     world = kite[1]
-    here = hc.Controller(hc.load_policy(tmp_path / "site.policy"), start=1)
+    here = hc.Controller(hc.load_policy(tmp_path / "site.policy"), start_index=1)
     with hc.connect(url) as service:
-        remote = service.create_from_file(tmp_path / "site.policy", name, start=1)
+        remote = service.create_from_file(tmp_path / "site.policy", name, start_index=1)
         assert flown(remote, world, 40) == flown(here, world, 40)
     state = client.see(name, "state")
     assert (state["policy"], state["limits"]["min_dwell"]) == ("wind-planner", 2)
@@ -84,7 +84,7 @@ def test_the_wind_policy_runs_in_the_service_as_in_process(url, client, name, ki
 
 def test_what_is_booked_is_energy_not_wind(client, name, kite, kite_file):
     world = kite[1]
-    create(client, name, kite_file, start=0)
+    create(client, name, kite_file, start_index=0)
     made = moved = 0.0
     before = 0
     for t in range(12):
@@ -103,7 +103,7 @@ def test_what_is_booked_is_energy_not_wind(client, name, kite, kite_file):
 
 
 def test_the_bytes_of_a_file_can_be_sent_as_they_are(client, name, kite_file):
-    query = {"id": name, "start": 2, "mode": "shadow", "name": "123", "limits": '{"min_dwell": 5}'}
+    query = {"id": name, "start_index": 2, "mode": "shadow", "name": "123", "limits": '{"min_dwell": 5}'}
     headers = {"Content-Type": "application/octet-stream"}
     made = client.post("/controllers", content=kite_file, params=query, headers=headers)
     assert made.status_code == 201, made.text
@@ -111,7 +111,7 @@ def test_the_bytes_of_a_file_can_be_sent_as_they_are(client, name, kite_file):
     assert made.json()["limits"]["min_dwell"] == 5
     again = client.post("/controllers", content=kite_file, params=query, headers=headers)
     assert again.status_code == 200
-    other = client.post("/controllers", content=kite_file, params=query | {"start": 1}, headers=headers)
+    other = client.post("/controllers", content=kite_file, params=query | {"start_index": 1}, headers=headers)
     assert other.status_code == 409
     nameless = client.post("/controllers", content=kite_file, headers=headers)
     assert nameless.status_code == 422
@@ -132,9 +132,9 @@ def test_a_restart_goes_on_where_it_was(kite, kite_file, tmp_path):
         remote = hc.connect(url)
         path = tmp_path / "site.policy"
         path.write_bytes(kite_file)
-        first = flown(remote.create_from_file(path, "kite", start=1), world, 20)
+        first = flown(remote.create_from_file(path, "kite", start_index=1), world, 20)
         remote.close()
-    here = hc.Controller(hc.load_policy(path), start=1)
+    here = hc.Controller(hc.load_policy(path), start_index=1)
     assert flown(here, world, 20) == first
     with served(tmp_path / "data") as url, Client(url) as client:
         asked = client.do("kite", "ask", context=float(world.moments[20]))
@@ -235,9 +235,9 @@ def test_the_wind_policy_live_over_http_is_the_same_as_in_process(url, client, n
     """Asked with the time, told a speed, a profile or nothing, shown forecasts, within an airspace."""
     (tmp_path / "site.policy").write_bytes(kite_file)
     world = kite[1]
-    here = hc.Controller(hc.load_policy(tmp_path / "site.policy"), start=1)
+    here = hc.Controller(hc.load_policy(tmp_path / "site.policy"), start_index=1)
     with hc.connect(url) as service:
-        there = service.create_from_file(tmp_path / "site.policy", name, start=1)
+        there = service.create_from_file(tmp_path / "site.policy", name, start_index=1)
         found = {here: [], there: []}
         for t in range(24):
             said = {

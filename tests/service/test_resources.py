@@ -22,27 +22,27 @@ def test_health_and_readiness(client):
 
 
 def test_create_is_done_once(client, name):
-    state = client.create(id=name, name="North field", units={"action": "m"}, start=1)
+    state = client.create(id=name, name="North field", units={"action": "m"}, start_index=1)
     assert state["status"] == "new"
     assert state["name"] == "North field"
     assert state["actions"] == [0.0, 1.0, 2.0, 3.0]
     assert state["units"] == {"action": "m", "measurement": "", "cost": ""}
     assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "place", "limited_by": None, "forced": None}
-    again = client.create(id=name, name="North field", units={"action": "m"}, start=1, status=200)
+    again = client.create(id=name, name="North field", units={"action": "m"}, start_index=1, status=200)
     assert again == state
-    error = client.create(id=name, name="North field", units={"action": "m"}, start=2, status=409)
-    assert (error["recorded"], error["given"]) == ({"start": 1}, {"start": 2})
+    error = client.create(id=name, name="North field", units={"action": "m"}, start_index=2, status=409)
+    assert (error["recorded"], error["given"]) == ({"start": 1.0}, {"start": 2.0})
 
 
 def test_settings_and_history_can_be_read_back(client, name):
     history = [[0, 0.5, 1.0], [1, [0.25], 2.0], [2, 0.5, 3.0]]
-    client.create(id=name, history=history, limits={"min_dwell": 2})
+    client.create(id=name, history_index=history, limits={"min_dwell": 2})
     config = client.see(name, "config")
     assert config["limits"] == {"min_dwell": 2, "max_step": None, "max_moves": None, "window": None}
     assert (config["history"], config["history_count"]) == (None, 3)
     assert client.see(name, "config", history=True)["history"] == history
-    client.create(id=name, history=history, limits={"min_dwell": 2}, status=200)
-    client.create(id=name, history=history[:2], limits={"min_dwell": 2}, status=409)
+    client.create(id=name, history_index=history, limits={"min_dwell": 2}, status=200)
+    client.create(id=name, history_index=history[:2], limits={"min_dwell": 2}, status=409)
 
 
 def test_decisions_equal_those_of_a_controller_in_process(client, name):
@@ -96,7 +96,11 @@ def test_an_old_decision_is_rebuilt_from_the_record(client, name):
     assert client.see(name, "explain/r0") == words
     assert client.do(name, "ask", context=0.5, key="first") == first
     assert client.do(name, "ask", context=0.5, round=0) == first
-    assert client.do(name, "tell", decision="r0", measurement=1.0)["told"] == {"measurement": 1.0, "applied": 0}
+    assert client.do(name, "tell", decision="r0", measurement=1.0)["told"] == {
+        "measurement": 1.0,
+        "applied": 0.0,
+        "applied_index": 0,
+    }
     client.do(name, "tell", decision="r0", measurement=2.0, status=409)
 
 
@@ -104,10 +108,10 @@ def test_telling_again_is_fine_and_telling_otherwise_is_not(client, name):
     client.create(id=name)
     decision = client.do(name, "ask", context=0.5)
     told = client.do(name, "tell", decision="r0", measurement=1.5)
-    ran = {"measurement": 1.5, "applied": decision["action"]}
+    ran = {"measurement": 1.5, "applied": decision["value"], "applied_index": decision["action"]}
     assert told == {"decision": "r0", "told": ran, "assumed": "answer", "alarms": []}
     assert client.do(name, "tell", decision="r0", measurement=1.5) == told
-    assert client.do(name, "tell", decision="r0", measurement=1.5, applied=decision["action"]) == told
+    assert client.do(name, "tell", decision="r0", measurement=1.5, applied_index=decision["action"]) == told
     error = client.do(name, "tell", decision="r0", measurement=2.5, status=409)
     assert (error["recorded"]["measurement"], error["given"]["measurement"]) == (1.5, 2.5)
     client.do(name, "skip", decision="r0", status=409)
@@ -140,9 +144,9 @@ def test_several_pending_decisions_are_told_in_any_order(client, name):
 def test_skipping(client, name):
     client.create(id=name)
     client.do(name, "ask", context=0.5)
-    answer = client.do(name, "skip", decision="r0", applied=2)
-    assert answer["told"] == {"measurement": None, "applied": 2}
-    assert client.do(name, "skip", decision="r0", applied=2) == answer
+    answer = client.do(name, "skip", decision="r0", applied_index=2)
+    assert answer["told"] == {"measurement": None, "applied": 2.0, "applied_index": 2}
+    assert client.do(name, "skip", decision="r0", applied_index=2) == answer
     state = client.see(name, "state")
     assert (state["action"], state["rounds_told"], state["service"]) == (2, 0, 0.0)
     assert state["movement"] == pytest.approx(0.2)
@@ -164,7 +168,7 @@ def test_rows(client, name):
         None,
     )
     assert (told["measurement"], told["cumulative_service"], told["epoch"]) == (7.0, 28.0, 1)
-    assert told["value"] == told["applied_value"]
+    assert told["value"] == told["applied"]
     state = client.see(name, "state")
     assert told["cumulative_movement"] == state["movement"]
     after = client.see(name, "decisions", after=1, limit=2)
@@ -209,7 +213,7 @@ def test_the_learned_field(client, name):
         ("cgp-lcb", {"maximise": True, **QUICK["options"]}),
         ("proximal-lcb", {"weight": 0.5, **QUICK["options"]}),
         ("stationary", {}),
-        ("fixed-at", {"action": 2}),
+        ("fixed-at", {"setting_index": 2}),
     ],
 )
 def test_every_policy(client, name, policy, options):
@@ -242,7 +246,9 @@ def test_every_kind_of_action(client, name, actions, more, values):
 
 
 def test_rho_weighs_the_service_cost_against_movement(client, name):
-    client.create(id=name, rho=4.0, scale=2.0, limits={"max_step": 2.0}, policy="fixed-at", options={"action": 3})
+    client.create(
+        id=name, rho=4.0, scale=2.0, limits={"max_step": 2.0}, policy="fixed-at", options={"setting_index": 3}
+    )
     decision = client.round(name, 0.5, 1.0)
     assert decision["action"] == 1  # a step costs 2, in units of what is measured a half
     assert client.see(name, "state")["movement"] == pytest.approx(0.5)
@@ -252,10 +258,10 @@ def test_what_was_fitted_to_the_history_is_told_for_good(tmp_path):
     rng = np.random.default_rng(0)
     history = [[k % 4, float(rng.uniform()), float((k % 4 - 2) ** 2 + rng.normal(0.0, 0.1))] for k in range(60)]
     with served(tmp_path) as url, Client(url) as client:
-        said = client.create(id="fitted", policy="recommended", options={}, history=history)["explains_itself"]
+        said = client.create(id="fitted", policy="recommended", options={}, history_index=history)["explains_itself"]
         assert "60 past measurements" in said
         assert "The kernel was fitted to the history" in said
-        other = client.create(id="other", history=history[:7])["explains_itself"]
+        other = client.create(id="other", history_index=history[:7])["explains_itself"]
         assert "It began with 7 past measurements" in other
     with served(tmp_path) as url, Client(url) as client:  # opened again from its record, which holds the kernel itself
         assert client.see("fitted", "state")["explains_itself"] == said
@@ -266,7 +272,7 @@ def test_what_was_fitted_to_the_history_is_told_for_good(tmp_path):
 
 def test_gain_against_staying_and_against_the_best_of_the_history(client, name):
     history = [[0, 0.5, 5.0], [2, 0.5, 1.0]] * 5
-    client.create(id=name, history=history, policy="proximal-lcb")
+    client.create(id=name, history_index=history, policy="proximal-lcb")
     for _ in range(5):
         client.round(name, 0.5, 1.0)
     state = client.see(name, "state")
@@ -275,51 +281,54 @@ def test_gain_against_staying_and_against_the_best_of_the_history(client, name):
 
 
 def test_gains_count_what_was_measured_and_only_rounds_that_can_be_compared(client, name):
-    client.create(id=name, policy="fixed-at", options={"action": 0})
+    client.create(id=name, policy="fixed-at", options={"setting_index": 0})
     assert client.see(name, "state")["against_staying"] is None
     client.round(name, 0.5, 7.0)  # it stayed: what it measured is what staying costs
     assert client.see(name, "state")["against_staying"] == 0.0
-    client.round(name, 0.5, 1.0, applied=2)  # nobody knows what staying would have cost
+    client.round(name, 0.5, 1.0, applied_index=2)  # nobody knows what staying would have cost
     state = client.see(name, "state")
     assert (state["against_staying"], state["against_fixed"], state["service"]) == (0.0, None, 8.0)
     client.change(name, policy="proximal-lcb", options=QUICK["options"])
-    client.round(name, 0.5, 1.0, applied=2)
+    client.round(name, 0.5, 1.0, applied_index=2)
     assert client.see(name, "state")["against_staying"] == pytest.approx(6.0, abs=1.0)
 
 
 def test_episodes(client, name):
     client.create(id=name)
     client.round(name, 0.5, 1.0)
-    state = client.do(name, "episode", start=3)
+    state = client.do(name, "episode", start_index=3)
     assert (state["episode"], state["action"]) == (1, 3)
-    assert client.do(name, "episode", start=3)["episode"] == 1  # the same request again
+    assert client.do(name, "episode", start_index=3)["episode"] == 1  # the same request again
     client.do(name, "ask", context=0.5)
-    assert client.do(name, "episode", start=2, status=409)["recorded"] == ["r1"]
-    client.do(name, "episode", start=9, status=422)
+    assert client.do(name, "episode", start_index=2, status=409)["recorded"] == ["r1"]
+    client.do(name, "episode", start_index=9, status=422)
 
 
 def test_an_episode_under_a_key_is_begun_once(client, name):
     client.create(id=name)
-    assert client.do(name, "episode", start=3, key="first")["episode"] == 1
-    assert client.do(name, "episode", start=3, key="first")["episode"] == 1
-    assert client.do(name, "episode", start=3)["episode"] == 1  # without a key: the same, as no round came
-    assert client.do(name, "episode", start=3, key="second")["episode"] == 2
+    assert client.do(name, "episode", start_index=3, key="first")["episode"] == 1
+    assert client.do(name, "episode", start_index=3, key="first")["episode"] == 1
+    assert client.do(name, "episode", start_index=3)["episode"] == 1  # without a key: the same, as no round came
+    assert client.do(name, "episode", start_index=3, key="second")["episode"] == 2
     client.round(name, 0.5, 1.0)
-    assert client.do(name, "episode", start=3, key="first")["episode"] == 2  # late: it does not end another one
-    refused = client.do(name, "episode", start=2, key="first", status=409)
-    assert (refused["recorded"], refused["given"]) == ({"start": 3, "force": None}, {"start": 2, "force": None})
-    assert client.do(name, "ask", context=0.5, key="first", status=409)["recorded"] == "episode at 3"
+    assert client.do(name, "episode", start_index=3, key="first")["episode"] == 2  # late: it does not end another one
+    refused = client.do(name, "episode", start_index=2, key="first", status=409)
+    assert (refused["recorded"], refused["given"]) == (
+        {"start_index": 3, "force": None},
+        {"start_index": 2, "force": None},
+    )
+    assert client.do(name, "ask", context=0.5, key="first", status=409)["recorded"] == "episode at index 3"
     client.change(name, actions=[3.0, 0.0])
-    assert client.do(name, "episode", start=3, key="first")["episode"] == 2  # in the numbers of that time
+    assert client.do(name, "episode", start_index=3, key="first")["episode"] == 2  # in the numbers of that time
     assert client.see(name, "verify", full=True)["ok"]
 
 
 def test_a_fresh_episode_is_recognised_in_the_next_epoch(client, name):
     client.create(id=name)
-    client.do(name, "episode", start=3)
+    client.do(name, "episode", start_index=3)
     client.change(name, actions=[3.0, 0.0])
-    assert client.do(name, "episode", start=0)["episode"] == 1
-    assert client.do(name, "episode", start=1)["episode"] == 2
+    assert client.do(name, "episode", start_index=0)["episode"] == 1
+    assert client.do(name, "episode", start_index=1)["episode"] == 2
 
 
 def test_forecasts_and_masks_are_passed_on(client, name):
@@ -363,7 +372,7 @@ def test_events_are_sent_as_they_happen(client, url, name):
         assert next(lines).startswith(":")
         client.round(name, 0.5, 1.0)
         client.do(name, "mode", mode="advise")
-        client.do(name, "override", action=1, reason="look")
+        client.do(name, "override", setting_index=1, reason="look")
         seen = []
         for line in lines:
             if line.startswith("event: "):

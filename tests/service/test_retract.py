@@ -39,14 +39,14 @@ def test_no_figure_knows_it_any_more(client, name, applied, options):
     """The twin skipped the round."""
     twin = f"{name}-twin"
     for each in (name, twin):
-        client.create(id=each, history=[[0, 0.5, 2.0], [2, 0.5, 1.0]], **options)
+        client.create(id=each, history_index=[[0, 0.5, 2.0], [2, 0.5, 1.0]], **options)
         play(client, each, 5)
         client.do(each, "ask", context=0.4)
-    client.do(name, "tell", decision="r5", measurement=WRONG, applied=applied)
+    client.do(name, "tell", decision="r5", measurement=WRONG, applied_index=applied)
     assert client.see(name, "state")["service"] > WRONG
     answer = client.do(name, "retract", decision="r5", reason="unplugged")
     assert (answer["measurement"], answer["reason"]) == (WRONG, "unplugged")
-    client.do(twin, "skip", decision="r5", applied=applied)
+    client.do(twin, "skip", decision="r5", applied_index=applied)
     assert figures(client, name) == figures(client, twin)
     for each in (name, twin):
         play(client, each, 9)
@@ -65,13 +65,13 @@ def test_gains_are_those_of_a_model_that_never_learned_it(client, name):
     """The twin was moved as this one was, and told the same but for the wrong measurement."""
     twin = f"{name}-twin"
     for each in (name, twin):
-        client.create(id=each, history=[[0, 0.5, 2.0], [2, 0.5, 1.0]])
+        client.create(id=each, history_index=[[0, 0.5, 2.0], [2, 0.5, 1.0]])
     play(client, name, 12, wrong={3})
     misled = client.see(name, "state")["against_staying"]
     client.do(name, "retract", decision="r3", reason="unplugged")
     for row in client.see(name, "decisions")["decisions"]:
         client.do(twin, "ask", context=row["context"])
-        told = {"decision": row["decision"], "applied": row["applied"]}
+        told = {"decision": row["decision"], "applied_index": row["applied_index"]}
         if row["retracted"]:
             client.do(twin, "skip", **told)
         else:

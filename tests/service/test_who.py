@@ -38,9 +38,9 @@ def test_every_event_that_somebody_causes_says_who(tmp_path, people):
             historian.do("a", "tell", decision="r0", measurement=1.0)
             scada.do("a", "ask", context=0.5, key="k")
             historian.do("a", "skip", decision="r1")
-            room.do("a", "episode", start=1)
+            room.do("a", "episode", start_index=1)
             room.do("a", "mode", mode="advise", reason="first week", key="m")
-            state = room.do("a", "override", action=3, reason="storm")
+            state = room.do("a", "override", setting_index=3, reason="storm")
             assert state["override"]["by"] == author["control room"]
             room.change("a", name="North")
             state = room.change("a", limits={"min_dwell": 2}, key="p")
@@ -73,10 +73,10 @@ def test_every_event_that_somebody_causes_says_who(tmp_path, people):
 def test_without_tokens_it_was_anybody_and_the_watchdog_is_nobody(client, name):
     client.create(id=name)
     client.round(name, 0.5, 1.0)
-    assert client.do(name, "override", action=1)["override"]["by"] == ANYBODY
+    assert client.do(name, "override", setting_index=1)["override"]["by"] == ANYBODY
     (row,) = client.see(name, "decisions")["decisions"]
     assert (row["asked_by"], row["told_by"]) == (ANYBODY, ANYBODY)
-    client.do(name, "override", action=None)
+    client.do(name, "override", setting=None)
     for measurement in (2.0,) * 10:  # the service raises an alarm, nobody else does
         client.round(name, 0.5, measurement)
     assert "by" not in client.see(name, "alarms")["alarms"][0]
@@ -93,9 +93,9 @@ def test_refusals_are_logged_with_token_address_and_path_once_a_minute(tmp_path,
         Client(url, "hc_wrong") as stranger,
     ):
         room.create(id="a")
-        room.create(id="a", start=1, status=409)
+        room.create(id="a", start_index=1, status=409)
         for _ in range(5):
-            scada.do("a", "override", action=0, status=403)
+            scada.do("a", "override", setting_index=0, status=403)
         for k in range(7):
             stranger.see(f"c{k}", "state", status=401)
         scada.see("nobody", "state", status=404)

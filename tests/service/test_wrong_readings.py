@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 ACTIONS = [0.0, 1.0, 2.0, 3.0, 4.0]
-PLANT = {"policy": "recommended", "options": {}, "actions": ACTIONS, "scale": 2.0, "start": 1, "seed": 5}
+PLANT = {"policy": "recommended", "options": {}, "actions": ACTIONS, "scale": 2.0, "start_index": 1, "seed": 5}
 FACTOR = 1e4
 
 
@@ -100,16 +100,17 @@ def test_a_policy_that_believes_all_says_nothing(client, name):
 
 
 def test_the_promise_is_an_option(client, name):
-    options = {"baseline": 3, "at_most": 0.05, "budget": 40.0, "guard": {"deviations": 8.0}}
+    options = {"baseline_index": 3, "at_most": 0.05, "budget": 40.0, "guard": {"deviations": 8.0}}
     client.create(id=name, **(PLANT | {"options": options}))
     promise = client.see(name, "state")["promise"]
-    assert (promise["baseline"], promise["at_most"], promise["budget"], promise["left"]) == (3, 0.05, 40.0, 40.0)
+    assert (promise["baseline_index"], promise["at_most"], promise["budget"], promise["left"]) == (3, 0.05, 40.0, 40.0)
     play(client, name, 6)
     promise = client.see(name, "state")["promise"]
     assert promise["left"] == pytest.approx(promise["saved"] - promise["doubt"] + promise["allowed"])
     client.change(name, actions=ACTIONS[1:])  # the baseline gets its new number
-    assert client.see(name, "state")["promise"]["baseline"] == 2
-    assert client.see(name, "config")["options"]["baseline"] == 2
+    assert client.see(name, "state")["promise"]["baseline_index"] == 2
+    assert client.see(name, "state")["promise"]["baseline"] == ACTIONS[3]
+    assert client.see(name, "config")["options"]["baseline"] == ACTIONS[3]
     lines = client.get("/metrics").text.splitlines()
     assert f'holdcourse_promise_allowed{{controller="{name}"}} 40' in lines
     client.change(name, options={"at_most": "none"})
@@ -118,16 +119,16 @@ def test_the_promise_is_an_option(client, name):
 
 def test_the_best_of_the_history_is_a_baseline(client, name):
     history = [[k % 5, 0.0, 100.0 + 4 * (k % 5 - 3) ** 2] for k in range(20)]
-    client.create(id=name, **(PLANT | {"options": {"baseline": "history"}, "history": history}))
+    client.create(id=name, **(PLANT | {"options": {"baseline": "history"}, "history_index": history}))
     assert "that of fixed at 3" in client.see(name, "state")["explains_itself"].lower()
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"baseline": 9}, "action 9"),
+        ({"baseline_index": 9}, "baseline_index=9 is not an index"),
         ({"baseline": "history"}, "there is none"),
-        ({"baseline": "operators"}, "options.baseline"),
+        ({"baseline": "operators"}, "baseline='operators' is not a setting"),
         ({"at_most": -0.1}, "options.at_most"),
         ({"at_most": "all"}, "options.at_most"),
         ({"budget": -1.0}, "options.budget"),
@@ -140,5 +141,5 @@ def test_options_that_make_no_sense(client, name, options, words):
 
 
 def test_a_policy_without_a_promise_takes_no_baseline(client, name):
-    config = {"policy": "stationary", "options": {"baseline": 1}}
-    assert "does not take the option 'baseline'" in client.create(status=422, id=name, **config)["message"]
+    config = {"policy": "stationary", "options": {"baseline_index": 1}}
+    assert "does not take the option 'baseline_index'" in client.create(status=422, id=name, **config)["message"]

@@ -138,26 +138,31 @@ class Fuzzer:
         chance = self.random
         decision = self.latest if chance.random() < 0.8 else f"r{chance.randrange(20)}"
         new = f"fuzz{self.seed}" if chance.random() < 0.7 else f"new{self.seed}-{self.count}"
-        create = CONFIG | {"id": new, "start": 1, "limits": {"min_dwell": 2}, "history": [[0, 0.5, 1.0], [1, 0.2, 2.0]]}
+        create = CONFIG | {
+            "id": new,
+            "start_index": 1,
+            "limits": {"min_dwell": 2},
+            "history_index": [[0, 0.5, 1.0], [1, 0.2, 2.0]],
+        }
         if chance.random() < 0.3:
             create |= {"policy": chance.choice(("stationary", "recommended", "fixed-at", "cgp-lcb")), "options": {}}
         changes = chance.choice(
             (
                 {"limits": {"max_step": 0.2}},
                 {"actions": [0.0, 0.5, 2.0], "rho": 2.0},
-                {"deadline_s": 60, "fallback": 1, "units": {"action": "m"}},
+                {"deadline_s": 60, "fallback_index": 1, "units": {"action": "m"}},
                 {"policy": "stationary", "options": {"kernel": None, "noise_std": None, "context_bounds": None}},
-                {"guard": {"threshold": 5.0, "revert_to": 0}},
+                {"guard": {"threshold": 5.0, "revert_to_index": 0}},
             )
         )
         forecast = chance.choice((None, [0.1, 0.2], [[0.1], [0.2]]))
         return [
             ("POST", "ask", {"context": chance.random(), "allowed": None, "forecast": forecast, "round": None}),
             ("POST", "tell", {"decision": decision, "measurement": chance.gauss(0, 1), "applied": None}),
-            ("POST", "skip", {"decision": decision, "applied": 1}),
+            ("POST", "skip", {"decision": decision, "applied_index": 1}),
             ("POST", "override", {"action": chance.choice((None, 1)), "reason": "look"}),
             ("POST", "mode", {"mode": chance.choice(("act", "observe", "shadow", "advise")), "reason": ""}),
-            ("POST", "episode", {"start": 1}),
+            ("POST", "episode", {"start_index": 1}),
             ("POST", "create", create),
             ("PATCH", "change", changes),
         ]

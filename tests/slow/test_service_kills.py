@@ -79,7 +79,7 @@ def config(name):
     policy, options, limits, pending = KINDS[name]
     learning = LEARNING | {"kernel": KERNEL.to_json()}
     settings = {"actions": ACTIONS, "scale": SCALE, "seed": 11, "policy": policy, "options": learning | options}
-    return settings | {"id": name, "limits": limits, "max_pending": pending, "start": 2}
+    return settings | {"id": name, "limits": limits, "max_pending": pending, "start_index": 2}
 
 
 def undisturbed(name):
@@ -88,7 +88,7 @@ def undisturbed(name):
     if policy == "planner" and limits.get("max_step") is not None:
         options = options | {"max_step": limits["max_step"]}
     made = hc.registry.entry_of(policy).maker()(PROBLEM, kernel=KERNEL, **LEARNING, **options)
-    return hc.Controller(made, start=2, seed=11, limits=hc.Limits(**limits), max_pending=pending)
+    return hc.Controller(made, start_index=2, seed=11, limits=hc.Limits(**limits), max_pending=pending)
 
 
 def context_of(t):

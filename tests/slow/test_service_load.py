@@ -170,7 +170,7 @@ def test_a_full_disk_is_507_and_the_service_goes_on_when_there_is_room(tmp_path,
             for name, what, body in (
                 ("a", "tell", tell),
                 ("a", "mode", {"mode": "shadow"}),
-                ("b", "override", {"action": 1, "reason": "r" * 500}),
+                ("b", "override", {"setting_index": 1, "reason": "r" * 500}),
             ):
                 written = client.post(f"/controllers/{name}/{what}", json=body)
                 if written.status_code == 200:  # it fitted into a page that was there already

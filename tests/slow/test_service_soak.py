@@ -83,7 +83,7 @@ class Driven:
     """A controller under way."""
 
     def __init__(self, server, name, settings):
-        config = {"id": name, "actions": ACTIONS, "scale": 0.1, "history": history(), **settings}
+        config = {"id": name, "actions": ACTIONS, "scale": 0.1, "history_index": history(), **settings}
         with Client(server.url) as client:
             client.timeout = 600.0
             client.create(**config)

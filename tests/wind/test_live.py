@@ -66,7 +66,7 @@ def log_linear(heights, speeds, altitude):
     ids=str,
 )
 def test_it_is_asked_with_the_time(policy, time):
-    controller = hc.Controller(policy, start=2)
+    controller = hc.Controller(policy, start_index=2)
     decision = controller.ask(time)
     assert controller.entry(decision.id).request.context == HOUR
 
@@ -83,7 +83,7 @@ def test_it_is_asked_with_the_time(policy, time):
 )
 def test_a_time_that_is_none_is_refused(policy, time, message):
     with pytest.raises(InvalidInput, match=message):
-        hc.Controller(policy, start=2).ask(time)
+        hc.Controller(policy, start_index=2).ask(time)
 
 
 def test_other_policies_have_no_times():
@@ -107,7 +107,7 @@ def test_a_profile_is_interpolated_as_the_loader_does():
 
 
 def test_a_profile_teaches_more_than_one_speed(policy, speed):
-    one, whole = hc.Controller(policy, start=2), hc.Controller(policy, start=2)
+    one, whole = hc.Controller(policy, start_index=2), hc.Controller(policy, start_index=2)
     for t in range(6):
         for controller, profile in ((one, None), (whole, (ALTITUDES, speed[t]))):
             decision = controller.ask(HOUR + t)
@@ -118,7 +118,7 @@ def test_a_profile_teaches_more_than_one_speed(policy, speed):
 
 
 def test_a_profile_is_learned_as_its_readings_would_be(policy, speed):
-    told, model = hc.Controller(policy, start=2), policy.costs.copy()
+    told, model = hc.Controller(policy, start_index=2), policy.costs.copy()
     decision = told.ask(HOUR)
     told.tell(decision.id, None, profile={"heights": LIDAR, "speeds": [7.0, None, 8.5, 9.0]})
     expected = profile_at(ALTITUDES, [40.0, 160.0, 320.0], [7.0, 8.5, 9.0])
@@ -130,7 +130,7 @@ def test_a_profile_is_learned_as_its_readings_would_be(policy, speed):
 
 
 def test_a_profile_that_ends_below_the_machine_still_teaches(policy, tmp_path):
-    controller = hc.Controller(policy, start=4, limits=hc.Limits(max_step=0.0), log=tmp_path / "kite.log")
+    controller = hc.Controller(policy, start_index=4, limits=hc.Limits(max_step=0.0), log=tmp_path / "kite.log")
     before = controller.model.copy().estimate(HOUR + 1).std
     decision = controller.ask(HOUR)
     controller.tell(decision.id, None, profile=([40.0, 200.0, 400.0], [7.0, 8.0, None]))
@@ -143,21 +143,21 @@ def test_a_profile_that_ends_below_the_machine_still_teaches(policy, tmp_path):
 
 
 def test_a_profile_without_a_reading_is_nothing(policy):
-    controller = hc.Controller(policy, start=2)
+    controller = hc.Controller(policy, start_index=2)
     decision = controller.ask(HOUR)
     controller.tell(decision.id, None, profile=(LIDAR, [None, float("nan"), None, None]))
     assert controller.entry(decision.id).told == (None, None)
 
 
 def test_nothing_told_is_fine(policy):
-    controller = hc.Controller(policy, start=2)
+    controller = hc.Controller(policy, start_index=2)
     for t in range(3):
         controller.tell(controller.ask(HOUR + t).id, None)
     assert controller.round == 3
 
 
 def test_telling_the_same_profile_again_is_fine_and_another_is_not(policy):
-    controller = hc.Controller(policy, start=2)
+    controller = hc.Controller(policy, start_index=2)
     decision = controller.ask(HOUR)
     controller.tell(decision.id, 8.0, profile=(LIDAR, [7.0, 7.5, 8.5, 9.0]))
     controller.tell(decision.id, 8.0, profile=(LIDAR, [7.0, 7.5, 8.5, 9.0]))
@@ -182,7 +182,7 @@ def test_telling_the_same_profile_again_is_fine_and_another_is_not(policy):
     ids=str,
 )
 def test_a_profile_that_is_none_is_refused_and_changes_nothing(policy, profile, message):
-    controller = hc.Controller(policy, start=4, limits=hc.Limits(max_step=0.0))
+    controller = hc.Controller(policy, start_index=4, limits=hc.Limits(max_step=0.0))
     decision = controller.ask(HOUR)
     with pytest.raises(InvalidInput, match=message):
         controller.tell(decision.id, None, profile=profile)
@@ -197,7 +197,7 @@ def test_a_policy_that_learns_from_one_measurement_takes_no_profile():
 
 def test_a_record_with_profiles_forecasts_and_times_is_proved_by_itself(policy, speed, tmp_path):
     log = tmp_path / "kite.log"
-    with hc.Controller(policy, start=2, log=log) as controller:
+    with hc.Controller(policy, start_index=2, log=log) as controller:
         for t in range(20):
             said = forecast(speed, t) if t % 3 == 0 else None
             decision = controller.ask(
@@ -209,12 +209,12 @@ def test_a_record_with_profiles_forecasts_and_times_is_proved_by_itself(policy, 
         last = controller.ask(HOUR + 20)
     found = audit.verify(log)
     assert (found.decisions, found.verified) == (21, True), found.differences
-    with hc.Controller(policy, start=2, log=log) as again:
+    with hc.Controller(policy, start_index=2, log=log) as again:
         assert again.pending[0].action == last.action
 
 
 def test_what_is_taken_back_takes_the_profile_with_it(policy):
-    one, other = hc.Controller(policy, start=2), hc.Controller(policy, start=2)
+    one, other = hc.Controller(policy, start_index=2), hc.Controller(policy, start_index=2)
     for controller in (one, other):
         decision = controller.ask(HOUR)
         controller.tell(
@@ -264,17 +264,17 @@ def test_a_forecast_ends_where_it_says_nothing(speed):
 )
 def test_a_forecast_that_is_none_is_refused(policy, speed, changes, message):
     with pytest.raises(InvalidInput, match=message):
-        hc.Controller(policy, start=2).ask(HOUR, forecast=forecast(speed, 0) | changes)
+        hc.Controller(policy, start_index=2).ask(HOUR, forecast=forecast(speed, 0) | changes)
 
 
 def test_a_forecast_of_yesterday_is_refused_with_its_times(policy, speed):
     with pytest.raises(InvalidInput, match=r"the next round is at 2022-04-03T01:00Z .* it covers 2022-04-01T00:00Z to"):
-        hc.Controller(policy, start=2).ask(HOUR + 48, forecast=forecast(speed, 0))
+        hc.Controller(policy, start_index=2).ask(HOUR + 48, forecast=forecast(speed, 0))
 
 
 def test_forecasts_come_from_the_formats_that_we_read(policy):
     data = hc.wind.bundled("test").between("2010-07-01", "2010-07-02")
-    controller = hc.Controller(policy, start=2)
+    controller = hc.Controller(policy, start_index=2)
     decision = controller.ask("2010-07-01T00:00Z", forecast=data.forecast())
     rows = np.array(controller.entry(decision.id).request.forecast)
     np.testing.assert_allclose(rows, data.at(ALTITUDES)[1:], rtol=1e-12)
@@ -287,7 +287,7 @@ def test_a_right_forecast_is_worth_something(policy):
     power = policy.costs.curve.power
     net = {}
     for shown in (False, True):
-        controller, made, here = hc.Controller(policy, start=2), 0.0, 2
+        controller, made, here = hc.Controller(policy, start_index=2), 0.0, 2
         for t in range(hours - 13):
             said = None
             if shown:
@@ -305,7 +305,7 @@ def test_a_right_forecast_is_worth_something(policy):
 
 
 def test_the_airspace_is_obeyed(policy, speed):
-    controller = hc.Controller(policy, start=4)
+    controller = hc.Controller(policy, start_index=4)
     for t in range(20):
         decision = controller.ask(HOUR + t, within=(100.0, 240.0))
         assert 100.0 <= decision.value <= 240.0
@@ -323,4 +323,4 @@ def test_the_airspace_is_obeyed(policy, speed):
 )
 def test_an_airspace_without_a_setting_is_refused(policy, within, message):
     with pytest.raises(InvalidInput, match=message):
-        hc.Controller(policy, start=2).ask(HOUR, within=within)
+        hc.Controller(policy, start_index=2).ask(HOUR, within=within)

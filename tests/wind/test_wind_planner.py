@@ -158,7 +158,7 @@ def test_windows_are_gapless_and_spread():
 def flown_with(forecast_of, rounds=240):
     """Net energy of the wind planner with a forecast of 12 hours each round."""
     world = world_of(wind(rounds + 24, seed=5))
-    controller = hc.Controller(wind_planner(Setting(world, PAST)), start=2)
+    controller = hc.Controller(wind_planner(Setting(world, PAST)), start_index=2)
     before, net = 2, 0.0
     for t in range(rounds):
         decision = controller.ask(float(world.moments[t]), forecast=forecast_of(world, t))

@@ -1,8 +1,7 @@
-"""CSV files of users: columns by name, and errors that name the line."""
+"""CSV files of plain tables, with or without names of columns: coordinates, matrices, costs."""
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput
 from holdcourse.running.database import refuse_record
-from holdcourse.spreadsheet import original
+from holdcourse.tables.cells import read_table
+from holdcourse.tables.numbers import Signs, cleaned
+from holdcourse.tables.text import read_text
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -29,44 +30,35 @@ class Csv:
         The first line; empty if it holds no words.
     cells, lines
         The rows below it, and the number of the line that each stands in.
+    separator
+        What separates cells.
     """
 
     path: Path
     header: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
     lines: tuple[int, ...]
+    separator: str = ","
 
     @classmethod
     def read(cls, path: Path) -> Csv:
         """Read a file; empty lines and lines that begin with # are left out."""
         refuse_record(path, "a CSV is what is read here")
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.reader(file)
-                numbered = [
-                    (reader.line_num, tuple(original(cell.strip()) for cell in row))
-                    for row in reader
-                    if any(cell.strip() for cell in row) and not row[0].lstrip().startswith("#")
-                ]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise InvalidInput(f"cannot read {path}: {reason}") from None
-        for line, row in numbered:
-            if any("\x00" in cell for cell in row):
-                raise InvalidInput(f"{path}, line {line}: there are bytes that are no text; export it again as CSV")
-        if not numbered:
+        if path.is_dir():
+            raise InvalidInput(f"cannot read {path}: Is a directory")
+        text = read_text(path, str(path)).text
+        if not text.strip():
             raise InvalidInput(f"{path} is empty")
-        header: tuple[str, ...] = ()
-        if any(cell and _number(cell) is None for cell in numbered[0][1]):  # a missing number makes no header
-            header = numbered.pop(0)[1]
-        if not numbered:
+        table = read_table(text, str(path), fewest=1)
+        rows = list(zip(*([str(cell) for cell in column] for column in table.cells), strict=True))
+        header, lines = tuple(table.names), list(table.lines)
+        if all(not cell or _special(cell) or not isinstance(_number(cell), str) for cell in header):
+            rows.insert(0, header)  # a missing number makes no header
+            lines.insert(0, table.header_line)
+            header = ()
+        if not rows:
             raise InvalidInput(f"{path} has a header and no rows")
-        width = len(header or numbered[0][1])
-        for line, row in numbered:
-            if len(row) != width:
-                raise InvalidInput(f"{path}, line {line}: {len(row)} columns, expected {width}")
-        lines, cells = zip(*numbered, strict=True)
-        return cls(path, header, cells, lines)
+        return cls(path, header, tuple(rows), tuple(lines), table.separator)
 
     def texts(self, name: str) -> list[str]:
         """Return the cells of a column, by its name."""
@@ -79,13 +71,21 @@ class Csv:
     def numbers(self, names: Sequence[str] | None = None, *, finite: bool = True) -> Array:
         """Return the columns as numbers, shape (rows, columns); None: all of them. `finite`: refuse nan and inf."""
         wanted = range(len(self.cells[0])) if names is None else [self._place(name) for name in names]
+        signs = Signs()
+        for line, row in zip(self.lines, self.cells, strict=True):
+            for place in wanted:
+                signs.look(cleaned(row[place]), f"{self.path}, line {line}")
+        signs.settle(self.separator)
         table = np.empty((len(self.cells), len(wanted)))
         for k, (line, row) in enumerate(zip(self.lines, self.cells, strict=True)):
             for j, place in enumerate(wanted):
-                number = _number(row[place])
-                if number is None or (finite and not math.isfinite(number)):
-                    kind = "number" if number is None else "finite number"
-                    raise InvalidInput(f"{self.path}, line {line}: {row[place]!r} is not a {kind}")
+                cell = cleaned(row[place])
+                number: float | str = signs.number(cell)
+                if isinstance(number, str) and not finite and _special(cell):
+                    number = float(cell)
+                if isinstance(number, str):
+                    verb = "may be" if " or " in number else "is"
+                    raise InvalidInput(f"{self.path}, line {line}: {row[place][:40]!r} {verb} {number}")
                 table[k, j] = number
         return table
 
@@ -94,8 +94,13 @@ class Csv:
         return self.header.index(name)
 
 
-def _number(cell: str) -> float | None:
+def _number(cell: str) -> float | str:
+    return Signs("point").number(cleaned(cell).replace(",", "."))
+
+
+def _special(cell: str) -> bool:
+    """Return whether a text is nan or infinite."""
     try:
-        return float(cell)
+        return not math.isfinite(float(cell))
     except ValueError:
-        return None
+        return False

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdcourse.archive import LARGEST
 from holdcourse.backtest.plant import MakePolicy, PlantBacktest, known_to_learners
@@ -32,6 +33,7 @@ def plant_policy(
     *,
     as_judged: bool = False,
     source: str = "",
+    times: NDArray[np.datetime64] | None = None,
     files: Sequence[str | Path] = (),
     units: Mapping[str, str] | None = None,
 ) -> Policy:
@@ -45,8 +47,8 @@ def plant_policy(
         Which of its policies; default the one that its answer is about.
     as_judged
         As it was judged, before it knew a reading; default: with everything learned from the readings.
-    source, files
-        Where the readings come from, in words, and the files that were read.
+    source, times, files
+        Where the readings come from, in words, when they were measured, and the files that were read.
     units
         What the numbers are.
     """
@@ -65,13 +67,13 @@ def plant_policy(
         policy = make(name, world.problem, known_to_learners(world), {})
     else:
         policy = _from_now(found, make, name, rho)
-    told = len(world.readings)
+    told = f"{len(world.readings):,} readings{_period(times)}"
     evidence = Evidence(
         source=source,
         files={Path(path).name: file_digest(path) for path in files},
         data=readings_digest(world.readings),
-        learned="the kernel, the noise and the mean of all readings, and nothing else" if as_judged else _count(told),
-        judged=f"{_count(told)}, in a model of them",
+        learned="the kernel, the noise and the mean of all readings, and nothing else" if as_judged else told,
+        judged=f"{told}, in a model of them",
         as_judged=as_judged,
         verdict=found.verdict,
         conclusion=found.conclusion if found.judged is not None and name == found.judged.policy else "",
@@ -137,5 +139,8 @@ def finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def _count(readings: int) -> str:
-    return f"{readings:,} readings"
+def _period(times: NDArray[np.datetime64] | None) -> str:
+    if times is None or not len(times):
+        return ""
+    days = np.asarray(times, dtype="datetime64[D]")
+    return f" from {days.min()} to {days.max()}"

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.verdict import Verdict, compared, judged, line_of, runnable, verdict
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.movement.offline import best_fixed, optimal_path
 from holdcourse.movement.problem import Problem
@@ -27,7 +23,6 @@ Indices: TypeAlias = NDArray[np.int64]
 
 MakePolicy: TypeAlias = Callable[[str, Problem, Mapping[str, Any], Mapping[str, Any]], Policy]
 
-MOST_ACTIONS = 60
 POLICIES = ("recommended", "gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
 AS_RUN, BEST_FIXED, CLAIRVOYANT = "as-run", "best-fixed", "clairvoyant"  # what was done, and might have been
 MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
@@ -123,55 +118,6 @@ class PlantBacktest:
         }
 
 
-def read_plant(
-    path: Path,
-    *,
-    action: str,
-    cost: str,
-    context: Sequence[str],
-    time: str | None = None,
-    bins: int | None = None,
-) -> tuple[Array | list[str], History]:
-    """Read a plant's readings from a CSV: the settings that were tried, and what was measured, oldest first.
-
-    Parameters
-    ----------
-    action, cost, context
-        Names of columns. Actions may be numbers or names.
-    time
-        Column to sort by, numbers or ISO dates; default the order of the rows.
-    bins
-        Round numeric settings to so many evenly spaced ones.
-
-    Returns
-    -------
-    values, readings
-        The actions, (n,) numbers or names, and the rows in terms of their indices.
-    """
-    table = Csv.read(path)
-    if not context:
-        raise InvalidInput("give at least one context= column: what was known before each decision")
-    costs, contexts, texts = table.numbers([cost])[:, 0], table.numbers(context), table.texts(action)
-    order = _order(table, time)
-    values: Array | list[str]
-    try:
-        numbers = np.array([float(text) for text in texts])
-    except ValueError:
-        if bins is not None:
-            raise InvalidInput(
-                f"bins= is for numbers, but column {action!r} holds names such as {texts[0]!r}"
-            ) from None
-        values = sorted(set(texts))
-        actions = np.array([values.index(text) for text in texts], dtype=np.int64)
-    else:
-        values, actions = _binned(numbers, bins, action)
-    if len(values) > MOST_ACTIONS:
-        raise InvalidInput(
-            f"column {action!r} holds {len(values)} different settings; round them to fewer, e.g. bins=20"
-        )
-    return values, History(actions[order], contexts[order], costs[order])
-
-
 def backtest_plant(
     problem: Problem,
     readings: History,
@@ -243,46 +189,6 @@ def _notes(world: LoggedWorld) -> list[str]:
     if rare:
         notes.append(f"Tried in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}.")
     return notes + [f"The fit: {note}" for note in world.notes]
-
-
-def _order(table: Csv, time: str | None) -> Indices:
-    if time is None:
-        return np.arange(len(table.cells))
-    moments = []
-    for line, text in zip(table.lines, table.texts(time), strict=True):
-        moment = _moment(text)
-        if not math.isfinite(moment):
-            raise InvalidInput(
-                f"{table.path}, line {line}: {text!r} is no time; write it like 2020-06-30T12:00, or as a number"
-            )
-        moments.append(moment)
-    return np.argsort(np.array(moments), kind="stable")
-
-
-def _moment(text: str) -> float:
-    """Read a number, or the seconds of a date; NaN for what is neither."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:
-        return math.nan
-    # Without a zone it is none of this computer's: its change to summer time would put rows into another order.
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-
-
-def _binned(numbers: Array, bins: int | None, name: str) -> tuple[Array, Indices]:
-    if not np.isfinite(numbers).all():
-        raise InvalidInput(f"column {name!r} holds {numbers[~np.isfinite(numbers)][0]}; leave such rows out")
-    if bins is None:
-        values, actions = np.unique(numbers, return_inverse=True)
-        return values, actions.astype(np.int64)
-    if bins < 2:
-        raise InvalidInput(f"bins= must be 2 or more, got {bins}")
-    values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
-    return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)
 
 
 def _bill(actions: Indices, costs: Array, problem: Problem, start: int) -> tuple[float, float]:

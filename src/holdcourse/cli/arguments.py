@@ -19,6 +19,33 @@ Trusted = Annotated[
     list[str] | None,
     typer.Option("--trust", metavar="PATH", help="Code that is not ours and may be run, e.g. mine.py:mine."),
 ]
+# How a plant's table is written; what a file does not tell, these do.
+HOW = "How the file is written, where it does not tell"
+Time = Annotated[
+    str | None,
+    typer.Option(help="Column of the time, or 'date,time'; default: rows are in order.", rich_help_panel=HOW),
+]
+Timezone = Annotated[
+    str | None, typer.Option(help="Zone of times that carry none: Europe/Oslo, +01:00.", rich_help_panel=HOW)
+]
+TimeFormat = Annotated[
+    str | None, typer.Option(help="How times are written, e.g. '%d/%m/%Y %H:%M'.", rich_help_panel=HOW)
+]
+Separator = Annotated[
+    str | None, typer.Option(help="Between cells: comma, semicolon, tab, bar, space.", rich_help_panel=HOW)
+]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign: point or comma.", rich_help_panel=HOW)]
+Thousands = Annotated[
+    str | None, typer.Option(help="Between thousands: comma, point, space, apostrophe.", rich_help_panel=HOW)
+]
+Encoding = Annotated[str | None, typer.Option(help="E.g. utf-8, utf-16, cp1252.", rich_help_panel=HOW)]
+HeaderLine = Annotated[int | None, typer.Option(help="Line of the names of columns, from 1.", rich_help_panel=HOW)]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file.", rich_help_panel=HOW)]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(help="What else stands for a missing number, e.g. -9999.", rich_help_panel=HOW),
+]
+
 Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
 
 

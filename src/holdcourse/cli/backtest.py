@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
@@ -19,8 +19,27 @@ from typer.core import TyperCommand
 from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.handover import plant_policy
-from holdcourse.backtest.plant import POLICIES, backtest_plant, read_plant
-from holdcourse.cli.arguments import Directed, Json, Matrix, check_out, names_of, names_option
+from holdcourse.backtest.plant import POLICIES, backtest_plant
+from holdcourse.backtest.readings import Duplicates, read_readings
+from holdcourse.cli.arguments import (
+    HOW,
+    Decimal,
+    Directed,
+    Encoding,
+    HeaderLine,
+    Json,
+    Matrix,
+    Missing,
+    Separator,
+    Sheet,
+    Thousands,
+    Time,
+    TimeFormat,
+    Timezone,
+    check_out,
+    names_of,
+    names_option,
+)
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
@@ -93,7 +112,7 @@ def saved_words(path: Path, policy: Policy) -> list[str]:
 
 def _csv(path: Path) -> Path:
     """Refuse a controller's own record before the columns are asked for: it has none."""
-    refuse_record(path, "--log reads a CSV")
+    refuse_record(path, "--log reads a CSV, an Excel sheet or a Parquet file")
     return path
 
 
@@ -101,12 +120,12 @@ def _csv(path: Path) -> Path:
 def backtest_log(
     log: Annotated[
         Path,
-        typer.Option(callback=_csv, help="CSV of the plant's readings: a row per measurement, with a header."),
+        typer.Option(callback=_csv, help="The plant's readings: CSV, Excel or Parquet, a row per measurement."),
     ],
     action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
     cost: Annotated[str, typer.Option(help="Column of what was measured.")],
-    context: Annotated[list[str], typer.Option(help="Column of the context; repeat for several.")],
-    time: Annotated[str | None, typer.Option(help="Column of the time; default: rows are in order.")] = None,
+    context: Annotated[list[str], typer.Option(help="Known before: 'load, outdoor, hour, load@-1, load - load@-24h'.")],
+    time: Time = None,
     bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
     move_cost: Annotated[float, typer.Option(help="Cost of moving a setting by one unit.")] = 1.0,
     fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
@@ -122,6 +141,22 @@ def backtest_log(
     save_policy: Save = None,
     as_judged: AsJudged = False,
     as_json: Json = False,
+    named: Annotated[
+        bool, typer.Option("--named", help="Settings are names, also where they look like numbers.")
+    ] = False,
+    timezone: Timezone = None,
+    time_format: TimeFormat = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    header_line: HeaderLine = None,
+    sheet: Sheet = None,
+    missing: Missing = None,
+    duplicates: Annotated[
+        str,
+        typer.Option(help="Rows of one time that differ: refuse, first, last or keep.", rich_help_panel=HOW),
+    ] = "refuse",
 ) -> None:
     """Would it have paid off at your plant? Policies on its own readings.
 
@@ -131,17 +166,31 @@ def backtest_log(
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
     check_save(save_policy, as_judged)
-    values, readings = read_plant(log, action=action, cost=cost, context=context, time=time, bins=bins)
-    named = isinstance(values, list)
-    if named and matrix is None:
-        raise InvalidInput(f"column {action!r} holds names ({', '.join(values[:4])}); give a --matrix of move costs")
-    problem = Problem(
-        None if named else values,
+    found_readings = read_readings(
+        log,
+        action=action,
+        cost=cost,
+        context=context,
+        time=time,
+        bins=bins,
+        named=named,
+        timezone=timezone,
+        time_format=time_format,
+        separator=separator,
+        decimal=decimal,
+        thousands=thousands,
+        encoding=encoding,
+        header_line=header_line,
+        sheet=sheet,
+        missing=missing,
+        duplicates=cast(Duplicates, duplicates),
+    )
+    readings = found_readings.history
+    problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=move_cost if matrix is None else 1.0,
+        scale=move_cost,
         fixed_cost=fixed_cost,
         directed=directed,
-        labels=list(values) if named else None,
     )
     wanted = names_of(policies) or POLICIES
     sources = sources_of(wanted)
@@ -151,12 +200,22 @@ def backtest_log(
         return make_policy(name, problem, learning, options, sources[name])
 
     found = backtest_plant(problem, readings, make, tuple(sources), rho=rho, seed=seed)
-    check = _checked(problem, readings, context)
-    data = found.as_values() | {"check": check.as_values()}
+    check = _checked(problem, readings, found_readings.context)
+    data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
     saved = []
     if save_policy is not None:
-        units = {"context": ", ".join(context), "measurement": cost}
-        policy = plant_policy(found, make, as_judged=as_judged, source=log.name, files=[log], units=units)
+        known = found_readings.units
+        units = {"action": known.get(action, ""), "measurement": known.get(cost, cost)}
+        units["context"] = ", ".join(found_readings.context)
+        policy = plant_policy(
+            found,
+            make,
+            as_judged=as_judged,
+            source=log.name,
+            times=found_readings.times,
+            files=[log],
+            units=units,
+        )
         policy.save(save_policy)
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
@@ -175,7 +234,7 @@ def backtest_log(
         numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
         table.add_row(label_of(line.policy), *numbers, f"{line.saved:+.1f} %", f"{100 * line.guessed:.0f} %")
     Console().print(table)
-    for note in found.notes:
+    for note in (*(f"data: {note}" for note in found_readings.notes), *found.notes):
         typer.echo(note)
     typer.echo("\nCan these readings be learned from?")
     for sentence in check.words:

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from holdcourse.errors import Conflict, InvalidInput, ServiceError
 
@@ -349,7 +349,7 @@ class RemoteController:
     def ask(
         self,
         context: Any = None,
-        allowed: ArrayLike | None = None,
+        allowed: Any = None,
         forecast: Any = None,
         *,
         round: int | None = None,  # noqa: A002
@@ -367,7 +367,7 @@ class RemoteController:
         is_time, has_profiles = isinstance(context, str | datetime | np.datetime64), isinstance(forecast, Mapping)
         body = {
             "time" if is_time else "context": _plain(context),
-            "allowed": None if allowed is None else [bool(each) for each in np.asarray(allowed)],
+            "allowed": None if allowed is None else _plain(list(allowed)),
             "profiles" if has_profiles else "forecast": _plain(forecast),
             "round": round,
             "within": None if within is None else list(within),
@@ -396,17 +396,18 @@ class RemoteController:
         self,
         decision_id: str,
         measurement: float | None,
-        applied: int | None = None,
+        applied: Any = None,
         *,
         epoch: int | None = None,
+        applied_index: int | None = None,
         profile: Any = None,
     ) -> None:
         """Say what was measured, or None; telling the same again is fine.
 
-        Where the actions may have been changed meanwhile, `epoch` says in which set `applied` counts; `profile` is as
-        in `Controller.tell`.
+        `applied` is the setting that ran, or `applied_index` its index. Where the settings may have been changed
+        meanwhile, `epoch` says of which set it is one. `profile` is as in `Controller.tell`.
         """
-        body: dict[str, Any] = {"decision": decision_id, "applied": applied, "epoch": epoch}
+        body = {"decision": decision_id, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
         if measurement is not None:
             body["measurement"] = float(measurement)
         if profile is not None:
@@ -421,16 +422,24 @@ class RemoteController:
         """
         return self._post("retract", {"decision": decision_id, "reason": reason}, is_long=True)
 
-    def override(self, action: int | None, reason: str = "", *, force: bool = False) -> dict[str, Any]:
-        """Hold the machine at an action, or as near as limits permit; with None let the policy decide again.
+    def override(
+        self, setting: Any, reason: str = "", *, force: bool = False, setting_index: int | None = None
+    ) -> dict[str, Any]:
+        """Hold the machine at a setting, or as near as limits permit; with None let the policy decide again.
 
         With `force` it goes there whatever mask and limits say; that needs a reason, which is recorded and shown.
         """
-        return self._post("override", {"action": action, "reason": reason, "force": force}, uuid.uuid4().hex)
+        held = {"setting": _plain(setting), "setting_index": setting_index}
+        return self._post("override", {**held, "reason": reason, "force": force}, uuid.uuid4().hex)
 
-    def new_episode(self, start: int, *, force: str | None = None) -> dict[str, Any]:
-        """End the episode; the next one begins at `start`. `force` is the reason for a start beyond the limits."""
-        body = {"start": start, "force": force is not None, "reason": force or ""}
+    def new_episode(
+        self, start: Any = None, *, force: str | None = None, start_index: int | None = None
+    ) -> dict[str, Any]:
+        """End the episode; the next one begins at the setting `start`, or the one with the index `start_index`.
+
+        `force` is the reason for a start beyond the limits.
+        """
+        body = {"start": _plain(start), "start_index": start_index, "force": force is not None, "reason": force or ""}
         return self._post("episode", body, uuid.uuid4().hex)
 
     def mode(self, mode: str, reason: str = "") -> dict[str, Any]:

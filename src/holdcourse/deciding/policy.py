@@ -38,6 +38,7 @@ from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import AnyKernel
 from holdcourse.learning.posteriors import Method, posterior
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import required
 from holdcourse.movement.tree import Tree, frt_tree
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ def stationary(problem: Problem, *, maximise: bool = False) -> Policy:
     Examples
     --------
     >>> import holdcourse as hc
-    >>> hc.Controller(hc.stationary(hc.Problem([0.0, 0.5, 1.0])), start=1).ask(context=0.3).value
+    >>> hc.Controller(hc.stationary(hc.Problem([0.0, 0.5, 1.0])), start=0.5).ask(context=0.3).value
     0.5
     """
     nothing = KnownCosts(problem, Nothing(problem.n), maximise=maximise)
@@ -378,22 +379,24 @@ def fixed(problem: Problem, history: History | Iterable[tuple[int, Any, float]],
     best = best_measured(History.of(history), problem, maximise=maximise)
     if best is None:
         raise InvalidInput("fixed chooses its action on history, and the history is empty")
-    return fixed_at(problem, best, maximise=maximise)
+    return fixed_at(problem, setting_index=best, maximise=maximise)
 
 
-def fixed_at(problem: Problem, action: int, *, maximise: bool = False) -> Policy:
-    """One given action for ever.
+def fixed_at(
+    problem: Problem, setting: Any = None, *, maximise: bool = False, setting_index: int | None = None
+) -> Policy:
+    """One given setting for ever: by its value or label, or by its index.
 
     Examples
     --------
     >>> import holdcourse as hc
-    >>> hc.Controller(hc.fixed_at(hc.Problem([0.0, 0.5, 1.0]), 2), start=0).ask(context=0.3).value
+    >>> hc.Controller(hc.fixed_at(hc.Problem([0.0, 0.5, 1.0]), 1.0), start=0.0).ask(context=0.3).value
     1.0
     """
-    problem.check_action(action)
-    name, nothing = f"fixed at {problem.value(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
-    made_by = ("fixed-at", {"action": int(action), "maximise": maximise})
-    return Policy(name, Stay(problem, int(action)), nothing, problem, made_by)
+    action = required(problem, setting, setting_index, "setting")
+    name, nothing = f"fixed at {problem.text(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
+    made_by = ("fixed-at", {"setting_index": action, "maximise": maximise})
+    return Policy(name, Stay(problem, action), nothing, problem, made_by)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ x, b       what is played in a round, and what the baseline would play
 saved      sum over rounds of E(b) - E(x), less the movement beyond the baseline's
 doubt      by how much `saved` may be wrong
 allowed    half of `at_most` times the baseline's bill (the other half is kept for what the model does not see); at the
-           beginning that of some rounds more, which are paid in advance
+           beginning that of some rounds more, which are paid in advance, or what some moves cost, if that is more
 =========  =============================================================================================================
 
 **By what is known now.** A round's E are asked again after it was measured: E(x) is then close to what was measured,
@@ -50,7 +50,7 @@ from holdcourse.movement.problem import Problem
 Array: TypeAlias = NDArray[np.float64]
 
 SPENT = 0.5  # of the share: the rest is kept for what the model does not see
-ADVANCE_START, ADVANCE_PACE, ADVANCE_MOST = 300.0, 4.0, 1000.0  # rounds paid in advance, growing by the round
+ADVANCE_START, ADVANCE_PACE, ADVANCE_MOST = 200.0, 2.0, 1200.0  # rounds paid in advance, growing by the round
 PERSISTENCE = 8.0  # rounds over which a way is counted where the rule's own wish is too dear
 OPEN_ROUNDS = 128  # newest rounds away from the baseline whose costs are asked again
 ASKED = 4  # of them, each round, those asked longest ago
@@ -64,6 +64,7 @@ def promised(
     at_most: float,
     *,
     budget: float | None = None,
+    trials: float = 0.0,
     closeness: Closeness | None = None,
     asks_again: bool = True,
     max_step: float | None = None,
@@ -77,8 +78,11 @@ def promised(
     at_most
         Share of the baseline's bill by which it may be exceeded.
     budget
-        What may be spent in advance, in the unit of costs; by default the share of the baseline's bill of 300 rounds at
-        once, growing to that of 1,000.
+        What may be spent in advance, in the unit of costs; by default the share of the baseline's bill of 200 rounds at
+        once, growing to that of 1,200.
+    trials
+        What may be spent in advance at least, in the unit of costs, where no budget is given: a promise of a share that
+        does not pay for the way to another action and back keeps whoever made it from learning anything.
     closeness
         How alike contexts are.
     asks_again
@@ -97,7 +101,7 @@ def promised(
     if baseline.costs.needs_costs:
         raise InvalidInput(f"the baseline {baseline.name} must be shown the true costs; give one that needs none")
     advance = None if budget is None else float(budget)
-    maker = PromisedMaker(policy, baseline, float(at_most), advance, closeness, asks_again, max_step)
+    maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, max_step)
     return maker, Panel([policy.costs, baseline.costs])
 
 
@@ -109,6 +113,7 @@ class PromisedMaker:
     baseline: Policy
     at_most: float
     budget: float | None = None
+    trials: float = 0.0
     closeness: Closeness | None = None
     asks_again: bool = True
     max_step: float | None = None
@@ -126,6 +131,7 @@ class PromisedMaker:
             self.baseline.rule_for(_other_seed(seed)),
             self.at_most,
             self.budget,
+            self.trials,
             self.closeness or Closeness(),
             self.asks_again,
             self.max_step,
@@ -134,7 +140,7 @@ class PromisedMaker:
     def describe(self) -> dict[str, Any]:
         """Say what it makes, in JSON values."""
         rules = {"policy": self.policy.rule.describe(), "baseline": self.baseline.rule.describe()}
-        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, **rules}
+        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, "trials": self.trials, **rules}
 
 
 @dataclass(frozen=True)
@@ -182,6 +188,7 @@ class Promised:
     baseline: Rule
     at_most: float
     budget: float | None = None
+    trials: float = 0.0
     closeness: Closeness = Closeness()  # noqa: RUF009 - frozen
     asks_again: bool = True
     max_step: float | None = None
@@ -220,7 +227,7 @@ class Promised:
         ways = self.problem.move_costs(np.full(n, state.action), everywhere)
         back = self.problem.move_costs(everywhere, np.full(n, b))
         base_way = float(self.problem.move_costs(np.array([base.action]), np.array([b]))[0])
-        stands = account.stands(self.at_most, self.budget, self.closeness, float(expected[b]))
+        stands = account.stands(self, float(expected[b]))
         upper = expected + _doubts(spread, b)
         permitted = stands.left + base_way - (upper - expected[b]) - ways - back >= 0
         permitted[state.action] |= upper[state.action] <= expected[b]
@@ -248,12 +255,12 @@ class Promised:
 
     def stands(self, state: RuleState) -> Budget:
         """How the promise stands after the newest round."""
-        return Account.of(state.arrays).stands(self.at_most, self.budget, self.closeness)
+        return Account.of(state.arrays).stands(self)
 
     def describe(self) -> dict[str, Any]:
         """Say what the rule is, in JSON values."""
         rules = {"policy": self.followed.describe(), "baseline": self.baseline.describe()}
-        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, **rules}
+        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, "trials": self.trials, **rules}
 
     def _chosen(
         self, state: RuleState, wish: Choice, action: int, other: Choice, account: Account, words: str
@@ -361,26 +368,22 @@ class Account:
             return replace(self, sums=sums)
         return Account(self.contexts[:-1], self.rounds[:-1], self.costs[:-1], sums)
 
-    def stands(
-        self,
-        at_most: float,
-        budget: float | None,
-        closeness: Closeness,
-        now: float | None = None,
-    ) -> Budget:
+    def stands(self, terms: Promised, now: float | None = None) -> Budget:
         """How the promise stands; `now`: the baseline's cost in a round that is being decided."""
         spent, old_doubt, movement, bill, rounds = self.sums[:5].tolist()
         if now is not None:
             bill, rounds = bill + now, rounds + 1.0
-        share = SPENT * at_most * abs(bill)
-        if budget is not None:
-            allowed = share + budget
-        else:
+        share = SPENT * terms.at_most * abs(bill)
+        if terms.budget is not None:
+            allowed = share + terms.budget
+        elif rounds:
             advance = min(ADVANCE_START + ADVANCE_PACE * rounds, ADVANCE_MOST)
-            allowed = share * max(1.0, advance / rounds) if rounds else 0.0
+            allowed = max(share * max(1.0, advance / rounds), terms.trials * advance / ADVANCE_MOST)
+        else:
+            allowed = 0.0
         square = old_doubt
         if len(self.rounds):
-            apart = closeness.distances(self.contexts, self.contexts, self.contexts)
+            apart = terms.closeness.distances(self.contexts, self.contexts, self.contexts)
             alike = TOGETHER + (1.0 - TOGETHER) * alikeness(apart, 1.0)
             square += float(self.costs[:, 1] @ alike @ self.costs[:, 1])
             spent += float(self.costs[:, 0].sum())

@@ -21,7 +21,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -43,11 +43,13 @@ from holdcourse.learning.posteriors.fitted import FIRST_FIT
 from holdcourse.learning.posteriors.temporal import why_not_temporal
 from holdcourse.movement.offline import best_fixed
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import chosen
 
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
 ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
-AT_MOST, AT_MOST_COLD = 0.02, 0.03  # of the baseline's bill, where something is known and where nothing is
+AT_MOST = 0.02  # of the baseline's bill
+TRIALS = 25.0  # mean ways that may be gone in advance, whatever the share
 JUDGED_CONTEXTS = 200  # of the history, in which the fixed action is chosen
 
 
@@ -60,10 +62,12 @@ def recommended(
     context_scale: Any = None,
     period: Any = None,
     max_step: float | None = None,
-    fixed_action: int | None = None,
-    baseline: Policy | int | str | None = None,
+    fixed_setting: Any = None,
+    baseline: Any = None,
     at_most: float | str | None = "auto",
     budget: float | None = None,
+    fixed_setting_index: int | None = None,
+    baseline_index: int | None = None,
     **learning: Any,
 ) -> Policy:
     """Make the policy we would run ourselves. The module says what it chooses, its `explanation` what it chose.
@@ -81,17 +85,19 @@ def recommended(
         Time between two rounds, where contexts are times.
     context_scale, period, max_step
         As in `planner`; the first two not for contexts that are times.
-    fixed_action
-        An action whose constant use is one of the experts; by default the best one in the history, if there is one.
+    fixed_setting
+        A setting whose constant use is one of the experts; by default the best one in the history, if there is one.
     baseline
-        What would happen without us: an action for ever, "history" for the best fixed one of the history, a policy such
+        What would happen without us: a setting for ever, "history" for the best fixed one of the history, a policy such
         as the operators' own rule; None: staying where the run begins.
     at_most
-        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02 where a
-        baseline or a history is given, and 0.03 where nothing is known; None: no promise. See
-        `holdcourse.deciding.promise` for how it is kept.
+        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and
+        in advance at least what 25 moves cost in the mean; None: no promise. See `holdcourse.deciding.promise` for
+        how it is kept.
     budget
         What may be spent in advance, in the unit of costs; by default the share of a few hundred rounds.
+    fixed_setting_index, baseline_index
+        The same settings by their index.
     learning
         See `Learning`; what is not given is fitted.
 
@@ -106,8 +112,8 @@ def recommended(
     time = flag(time, "time") or bool(known.get("method") == "temporal")
     if not (is_finite(interval) and interval > 0):
         raise InvalidInput(f"interval must be positive, got {plain(interval)!r}")
-    if fixed_action is not None:
-        problem.check_action(fixed_action)
+    fixed_action = chosen(problem, fixed_setting, fixed_setting_index, "fixed_setting")
+    without, kept = _baseline_given(problem, baseline, baseline_index)
     if time and not (context_scale is None and period is None):
         raise InvalidInput(
             "context_scale and period are for contexts that return, which times never do; leave them out"
@@ -131,60 +137,94 @@ def recommended(
     if max_step is None:
         experts.append(Expert(Policy(label_of("gp-md"), OnTree(problem), model, problem), _share(model)))
         if fixed_action is not None:
-            experts.append(Expert(fixed_at(problem, fixed_action), 1.0))
+            experts.append(Expert(fixed_at(problem, setting_index=fixed_action), 1.0))
     options = {"time": time, "interval": interval, "context_scale": context_scale, "period": period}
-    options |= {"max_step": max_step, "fixed_action": fixed_action, **known}
-    if baseline == "history":
-        baseline = _best_measured(problem, past, model.maximise)
+    options |= {"max_step": max_step, "fixed_setting_index": fixed_action, **known}
+    if without == "history":
+        kept = _best_measured(problem, past, model.maximise)
+    options |= {"baseline": without if isinstance(without, Policy) else None, "baseline_index": kept}
+    options |= {"at_most": at_most, "budget": budget}
+    trials = 0.0
     if isinstance(at_most, str):
         if at_most != "auto":
             raise InvalidInput(f"at_most must be a share such as 0.02, 'auto', or None for no promise, got {at_most!r}")
-        at_most = AT_MOST if baseline is not None or past is not None else AT_MOST_COLD
-    options |= {"baseline": baseline, "at_most": at_most, "budget": budget}
+        at_most, trials = AT_MOST, TRIALS * _mean_way(problem)
     hedge: tuple[Any, Any] = (
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
         Panel([model], [(0, expert.share) for expert in experts]),
     )
     words = _explanation(experts, notes, time, max_step)
     if at_most is not None:
-        without = _baseline(problem, baseline, model.maximise)
+        against = without if isinstance(without, Policy) else _kept_at(problem, kept, model.maximise)
         inner = Policy(label_of("recommended"), *hedge, problem)
         alike = Closeness.of(context_scale, period)
         past_can_be_asked = known.get("method") != "temporal"
         hedge = promised(
             inner,
-            without,
+            against,
             at_most,
             budget=budget,
+            trials=trials,
             closeness=alike,
             asks_again=past_can_be_asked,
             max_step=max_step,
         )
-        words = f"{words} {_promise_in_words(without, baseline, at_most, budget)}"
+        words = f"{words} {_promise_in_words(against, kept, at_most, budget, trials)}"
     return named("recommended", *hedge, problem, options, words)
 
 
 def _best_measured(problem: Problem, past: History | None, maximise: bool) -> int:
     best = None if past is None else best_measured(past, problem, maximise=maximise)
     if best is None:
-        raise InvalidInput("baseline='history' is the best fixed action of the history, and there is none")
+        raise InvalidInput("baseline='history' is the best fixed setting of the history, and there is none")
     return best
 
 
-def _baseline(problem: Problem, given: Policy | int | str | None, maximise: bool) -> Policy:
-    """Return what would happen without us as a policy."""
-    if given is None:
+def _baseline_given(
+    problem: Problem, baseline: Any, index: int | None
+) -> tuple[Policy | Literal["history"] | None, int | None]:
+    """Return what would happen without us as far as it is given: a policy or the history, or an action."""
+    if isinstance(baseline, Policy):
+        if index is not None:
+            raise InvalidInput("give baseline or baseline_index, not both")
+        return baseline, None
+    if isinstance(baseline, str) and baseline == "history":
+        if index is not None:
+            raise InvalidInput("give baseline or baseline_index, not both")
+        if problem.labels is not None and baseline in problem.labels:
+            where = problem.labels.index(baseline)
+            raise InvalidInput(
+                "baseline='history' means the best fixed setting of the history, and a setting has that label; for the "
+                f"setting write baseline_index={where}"
+            )
+        return "history", None
+    try:
+        return None, chosen(problem, baseline, index, "baseline")
+    except InvalidInput as error:
+        raise InvalidInput(f"{error}; a baseline may also be 'history' or a Policy") from None
+
+
+def _kept_at(problem: Problem, action: int | None, maximise: bool) -> Policy:
+    """Return what would happen without us as a policy: one action for ever, or staying."""
+    if action is None:
         return stationary(problem, maximise=maximise)
-    if isinstance(given, Policy):
-        return given
-    if isinstance(given, str):
-        raise InvalidInput(f"baseline {given!r} is not known; give an action, 'history', a Policy, or None for staying")
-    return fixed_at(problem, given, maximise=maximise)
+    return fixed_at(problem, setting_index=action, maximise=maximise)
 
 
-def _promise_in_words(without: Policy, given: Any, at_most: float, budget: float | None) -> str:
-    what = "staying where it begins" if given is None else without.name
-    advance = "" if budget is None else f", and {budget:.3g} in advance"
+def _mean_way(problem: Problem) -> float:
+    """Return what a move costs in the mean over pairs of some actions, spread over all of them."""
+    some = np.unique(np.linspace(0, problem.n - 1, 64).astype(int))
+    return float(problem.move_costs(np.repeat(some, len(some)), np.tile(some, len(some))).mean())
+
+
+def _promise_in_words(without: Policy, kept: int | None, at_most: float, budget: float | None, trials: float) -> str:
+    stays = kept is None and without.made_by is not None and without.made_by[0] == "stationary"
+    what = "staying where it begins" if stays else without.name
+    advance = ""
+    if budget is not None:
+        advance = f", and {budget:.3g} in advance"
+    elif trials:
+        advance = f"; in the beginning what {TRIALS:.0f} moves cost, {trials:.3g}, may be spent in any case"
     return (
         f"It explores out of what it saves: by the model's calibrated bounds the bill, movement included, does not "
         f"exceed that of {what} by more than {100 * at_most:.3g} %{advance}."

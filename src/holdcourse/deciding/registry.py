@@ -132,7 +132,8 @@ class Entry:
         own = [each for each in parameters if each.kind in NAMED]
         learns = any(each.kind is each.VAR_KEYWORD for each in parameters)
         names = frozenset(each.name for each in own).union(Learning.__annotations__ if learns else ())
-        return Options(names, tuple(each.name for each in own if each.default is each.empty), learns)
+        needed = tuple(each.name for each in own if each.default is each.empty or each.name in self.required)
+        return Options(names, needed, learns)
 
 
 def _ours() -> Iterable[Entry]:
@@ -305,7 +306,7 @@ def _ours() -> Iterable[Entry]:
         {"problem": f"{named}:fixed_at"},
         "#8b7f78",
         (1.0, 2.5),
-        required=("action",),
+        required=("setting",),
     )
     yield Entry(
         "as-run",

@@ -207,10 +207,10 @@ class PolicyAgent:
         """Learn what the info says of the last round, and decide this one. At round 0 an episode begins."""
         here = int(observation["action"])
         if self.controller is None:
-            self.controller = Controller(self.policy, start=here, seed=self.seed)
+            self.controller = Controller(self.policy, start_index=here, seed=self.seed)
         elif info["round"] == 0:
             self._tell(None)
-            self.controller.new_episode(here)
+            self.controller.new_episode(start_index=here)
         else:
             self._tell(info)
         model = self.controller.model

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import check_index, flag, float_array, is_finite, require_finite
-from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge
+from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge, plain
 from holdcourse.movement.grid import Grid, grid
 from holdcourse.movement.metric import (
     check_metric,
@@ -24,6 +24,7 @@ from holdcourse.movement.metric import (
     require_distinct,
     with_fixed_cost,
 )
+from holdcourse.movement.settings import index_of, smallest_steps, text_of
 
 __all__ = ["METRIC_NAMES", "Grid", "Metric", "MetricName", "Problem", "grid"]
 
@@ -55,7 +56,7 @@ class Problem:
     directed
         Allow ``cost(a to b) != cost(b to a)``. The triangle inequality is still required.
     labels
-        Names of the actions, shown instead of the coordinates.
+        Names of the actions, shown and written instead of the coordinates; each once.
 
     Examples
     --------
@@ -77,7 +78,9 @@ class Problem:
     ) -> None:
         self.directed = flag(directed, "directed")
         self.fixed_cost = _checked_fixed_cost(fixed_cost)
+        self.units: tuple[str, ...] = ()
         self._grid = actions if isinstance(actions, Grid) else None
+        self.has_coordinates = actions is not None  # or they are only numbered
         self.metric_name: str
         matrix: Array | None = None
         if isinstance(metric, str):
@@ -89,7 +92,9 @@ class Problem:
             self.actions = _checked_coordinates(actions)
         elif callable(metric):
             self.metric_name = "callable"
-            values, self.actions, labels = _values_for_callable(actions, labels)
+            values, self.actions, names = _values_for_callable(actions, labels)
+            self.has_coordinates = names is labels
+            labels = names
             matrix = matrix_from_callable(metric, values)
         else:
             self.metric_name = "matrix"
@@ -168,6 +173,35 @@ class Problem:
             return dict(zip(self._grid.names, point, strict=True))
         return point[0] if len(point) == 1 else tuple(point)
 
+    def index(self, setting: Any) -> int:
+        """Return the action that people call `setting`: its label, a number, a point, or grid values by name.
+
+        Numbers match within a relative 1e-9, labels letter by letter. Anything else is an error that names the nearest.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> hc.Problem([100.0, 200.0, 400.0]).index(200)
+        1
+        >>> hc.Problem([0, 1, 2], labels=["low", "middle", "high"]).index("high")
+        2
+        """
+        return index_of(self, setting)
+
+    def text(self, action: int) -> str:
+        """Return the action as people read it, with as many digits as it takes to tell it from the others."""
+        return text_of(self, action)
+
+    @property
+    def axis_names(self) -> tuple[str, ...] | None:
+        """Names of the axes of a grid; None where there is none."""
+        return None if self._grid is None else self._grid.names
+
+    @cached_property
+    def smallest_steps(self) -> Array:
+        """The smallest difference between two values on each axis, 0 where there is only one; shape (d,)."""
+        return _frozen(smallest_steps(self.actions))
+
     def check_action(self, action: int) -> None:
         """Raise unless `action` is an index 0..n-1."""
         if not (type(action) is int and 0 <= action < self.n):  # else all is well, which is most often so
@@ -180,7 +214,7 @@ class Problem:
         if self._grid is not None:
             axes = [[name, list(values)] for name, values in zip(self._grid.names, self._grid.axes, strict=True)]
         return {
-            "actions": self.actions.tolist(),
+            "actions": self.actions.tolist() if self.has_coordinates else None,
             "axes": axes,
             "metric": self.metric_name if named else self._metric_matrix.tolist(),
             "scale": self.scale.tolist() if named else 1.0,
@@ -298,4 +332,8 @@ def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | N
         raise InvalidInput(f"labels must be a list of {n} names, got {labels!r}")
     if len(labels) != n:
         raise InvalidInput(f"there are {n} actions but {len(labels)} labels")
+    names = [repr(plain(label)) for label in labels]
+    if len(set(names)) < n:
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"two actions have the label {twice}; give each a label of its own")
     return tuple(labels)

@@ -19,8 +19,9 @@ from holdcourse.deciding.promise import Budget
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.learning.costs import Calibration, CostModel, calibration_of, maximises
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import chosen, required
 from holdcourse.running import database
-from holdcourse.running.decision import Decision, Entry, Explanation, Order
+from holdcourse.running.decision import Decision, Entry, Explanation, Order, Request
 from holdcourse.running.events import Identity, from_plain
 from holdcourse.running.limits import Guard, Limits, settings_within
 from holdcourse.running.log import Log
@@ -40,7 +41,7 @@ class Controller:
     policy
         What decides.
     start
-        The action before the first round.
+        The setting before the first round, by its value or label; by default the first one.
     seed
         Of all randomness.
     log
@@ -48,16 +49,21 @@ class Controller:
     limits
         What the machine may do; see `Limits`.
     guard
-        When to go to a safe action; see `Guard`.
+        When to go to a safe setting; see `Guard`.
     max_pending
         How many decisions may wait for their measurement; with more than one, `ask` needs `round`.
     witness
         Who is told how far the record has come; see `Witness`.
+    start_index
+        The setting before the first round by its index, in place of `start`.
+
+    Settings are what people call them: a value or a label that is none of the problem's is an error, and never taken
+    for an index. What is called an index, or an action, is a number 0..n-1.
 
     Examples
     --------
     >>> import holdcourse as hc
-    >>> controller = hc.Controller(hc.minc_known(hc.Problem([100.0, 200.0, 300.0])), start=0)
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([100.0, 200.0, 300.0])), start=100.0)
     >>> decision = controller.ask(context=None, costs=[3.0, 1.0, 2.0])
     >>> decision.value
     200.0
@@ -67,7 +73,7 @@ class Controller:
     def __init__(
         self,
         policy: Policy,
-        start: int = 0,
+        start: Any = None,
         seed: int = 0,
         log: str | Path | None = None,
         *,
@@ -75,10 +81,12 @@ class Controller:
         guard: Guard | None = None,
         max_pending: int = 1,
         witness: Witness | None = None,
+        start_index: int | None = None,
     ) -> None:
+        first = chosen(policy.problem, start, start_index, "start")
         self._operation = Operation.begin(
             policy,
-            start,
+            0 if first is None else first,
             seed,
             None if log is None else Path(log),
             limits=limits,
@@ -99,8 +107,9 @@ class Controller:
 
     @property
     def guard(self) -> Guard | None:
-        """Return the guard, which sends the machine to a safe action; None where there is none."""
-        return self._operation.session.guard
+        """Return the guard, which sends the machine to a safe setting; None where there is none."""
+        guard = self._operation.session.guard
+        return None if guard is None else guard.in_words_of(self.policy.problem)
 
     @property
     def max_pending(self) -> int:
@@ -119,8 +128,13 @@ class Controller:
 
     @property
     def action(self) -> int:
-        """Return the action at which the machine is."""
+        """Return the action at which the machine is, an index."""
         return self._operation.session.where.action
+
+    @property
+    def setting(self) -> Any:
+        """Return the setting at which the machine is: its value or label."""
+        return self.policy.problem.value(self.action)
 
     @property
     def round(self) -> int:
@@ -158,14 +172,15 @@ class Controller:
     def ask(
         self,
         context: Any = None,
-        allowed: ArrayLike | None = None,
+        allowed: Any = None,
         forecast: Any = None,
         *,
         costs: ArrayLike | None = None,
         round: int | None = None,  # noqa: A002
-        instructed: int | None = None,
+        instructed: Any = None,
         force: str | None = None,
         watching: bool = False,
+        instructed_index: int | None = None,
         within: tuple[float | None, float | None] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
@@ -179,7 +194,7 @@ class Controller:
             What is known now: a number, a list of numbers, or None. For a policy whose contexts are times, also a
             time: a `datetime` or text such as ``"2026-03-01T07:00Z"``.
         allowed
-            Which actions may be chosen, n booleans; default all.
+            Which settings may be chosen: a list of them, or n booleans; default all.
         forecast
             Contexts expected in the next rounds, for policies that plan; for the wind policy speeds, one row per round
             to come, or a forecast of profiles with `times`, `heights` and `speeds` (see `WindData.forecast`).
@@ -188,12 +203,14 @@ class Controller:
         round
             Which round is meant; needed only where several decisions may be pending.
         instructed
-            What somebody wants the machine to do in place of the decision. It passes through `allowed` and all limits
-            as the decision does: the machine goes as near as it may.
+            The setting that somebody wants in place of the decision. It passes through `allowed` and all limits as the
+            decision does: the machine goes as near as it may.
         force
             The reason why the machine shall go to `instructed` whatever mask and limits say; it is recorded.
         watching
             Nobody moves the machine in this round: it stays where it is, whatever is decided.
+        instructed_index
+            What is wanted by its index, in place of `instructed`.
         within
             Lowest and highest setting that may be chosen now, such as the limits of the airspace; None: no limit. For
             settings that are single numbers.
@@ -201,16 +218,18 @@ class Controller:
         if within is not None:
             allowed = _within(self.policy.problem, within, allowed)
         wish = None
-        if watching or instructed is not None or force is not None:
-            wish = _wish(self.policy.problem, instructed, force, watching)
+        if watching or force is not None or instructed is not None or instructed_index is not None:
+            wanted = chosen(self.policy.problem, instructed, instructed_index, "instructed")
+            wish = _wish(wanted, force, watching)
         return self._operation.ask(context, allowed, forecast, costs, round, wish)
 
     def tell(
         self,
         decision_id: str,
         measurement: float | None,
-        applied: int | None = None,
+        applied: Any = None,
         *,
+        applied_index: int | None = None,
         profile: Any = None,
     ) -> None:
         """Say what was measured; telling the same again is fine.
@@ -222,14 +241,17 @@ class Controller:
         measurement
             What was measured, or None if nothing was.
         applied
-            The action that was really taken, if it was not the one meant; it is learned there. If no later decision
+            The setting that was really taken, if it was not the one meant; it is learned there. If no later decision
             has been taken, that is where the machine is, and the rule starts again from there.
+        applied_index
+            What was really taken by its index, in place of `applied`.
         profile
             What was measured at other settings at the same time, for policies that learn from it: heights and speeds,
             as a pair of lists. Where it reaches the setting that ran, it tells the measurement too; where nothing was
             measured, it may hold None or NaN.
         """
-        self._operation.tell(decision_id, measurement, applied, profile=profile)
+        action = chosen(self.policy.problem, applied, applied_index, "applied")
+        self._operation.tell(decision_id, measurement, action, profile=profile)
 
     def retract(self, decision_id: str, reason: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Take back what was measured: it no longer counts, and decisions from now on are as if it had not been told.
@@ -260,27 +282,28 @@ class Controller:
         """
         self._operation.retract(decision_id, reason, progress)
 
-    def permitted(self, wanted: int) -> Order:
+    def permitted(self, wanted: Any = None, *, wanted_index: int | None = None) -> Order:
         """Say where the machine may go now if somebody wants it at `wanted`, by the newest mask and all limits.
 
-        Changes nothing. Where a forbidden action cannot be left within `max_step`, the machine stays.
+        `wanted` is a setting, or `wanted_index` its index. Changes nothing. Where a forbidden setting cannot be left
+        within `max_step`, the machine stays.
         """
-        return self._operation.permitted(wanted)
+        return self._operation.permitted(required(self.policy.problem, wanted, wanted_index, "wanted"))
 
-    def redirect(self, wanted: int) -> Order:
+    def redirect(self, wanted: Any = None, *, wanted_index: int | None = None) -> Order:
         """Send the machine elsewhere within the round in progress, as far as `permitted` says.
 
         A `tell` of that round without `applied` then means where it was sent, and limits count from there.
         """
-        return self._operation.redirect(wanted)
+        return self._operation.redirect(required(self.policy.problem, wanted, wanted_index, "wanted"))
 
-    def new_episode(self, start: int, *, force: str | None = None) -> None:
-        """End the episode; the next one begins at `start`, with limits and guard afresh.
+    def new_episode(self, start: Any = None, *, force: str | None = None, start_index: int | None = None) -> None:
+        """End the episode; the next one begins at the setting `start`, with limits and guard afresh.
 
         A start that was not allowed at the newest question, or that is farther than `max_step` from where the machine
         is, is refused unless `force` says why; the reason is recorded.
         """
-        self._operation.new_episode(start, force)
+        self._operation.new_episode(required(self.policy.problem, start, start_index, "start"), force)
 
     def entry(self, decision_id: str) -> Entry:
         """Return a pending decision, or one of the newest others, with all that explains it."""
@@ -334,35 +357,27 @@ class Controller:
         self.close()
 
     def __repr__(self) -> str:
-        place = self.policy.problem.value(self.action)
+        place = self.policy.problem.text(self.action)
         return f"Controller({self.policy.name}, round {self.round}, at {place}, {len(self.pending)} pending)"
 
 
-def _within(
-    problem: Problem, within: tuple[float | None, float | None], allowed: ArrayLike | None
-) -> NDArray[np.bool_]:
+def _within(problem: Problem, within: tuple[float | None, float | None], allowed: Any) -> NDArray[np.bool_]:
     """Which actions may be chosen, of those allowed, by the lowest and the highest setting."""
     mask = settings_within(problem, within)
     if allowed is not None:
-        given = np.asarray(allowed)
-        if given.shape != mask.shape or given.dtype != np.bool_:
-            raise InvalidInput(f"allowed must be {problem.n} booleans, one per action, got {given.dtype} {given.shape}")
-        mask &= given
+        mask &= Request.of(problem, None, allowed, None, None).mask(problem.n)
         if not mask.any():
-            raise InvalidInput(f"allowed forbids every action within {list(within)}; allow at least one of them")
+            raise InvalidInput(f"allowed forbids every setting within {list(within)}; allow at least one of them")
     return mask
 
 
-def _wish(problem: Problem, instructed: int | None, force: str | None, watching: bool) -> Wish | None:
+def _wish(wanted: int | None, force: str | None, watching: bool) -> Wish | None:
     """What somebody wants in place of the decision, if anything, checked."""
     check_force(force)
-    if watching and (instructed is not None or force is not None):
+    if watching and (wanted is not None or force is not None):
         raise InvalidInput("watching means that nobody moves the machine; leave instructed and force out")
-    if force is not None and instructed is None:
+    if force is not None and wanted is None:
         raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine shall go")
     if watching:
         return Wish(None)
-    if instructed is None:
-        return None
-    problem.check_action(instructed)
-    return Wish(int(instructed), force)
+    return None if wanted is None else Wish(wanted, force)

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import several
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class Request:
     costs: tuple[float, ...] | None = None
 
     @classmethod
-    def of(cls, problem: Problem, context: Any, allowed: ArrayLike | None, forecast: Any, costs: Any) -> Request:
+    def of(cls, problem: Problem, context: Any, allowed: Any, forecast: Any, costs: Any) -> Request:
         """Check and simplify what a caller passed."""
         return cls(
             context=_context(context),
-            allowed=_allowed_indices(allowed, problem.n),
+            allowed=_allowed_indices(allowed, problem),
             forecast=_forecast(forecast),
             costs=None if costs is None else _costs(costs, problem.n),
         )
@@ -86,15 +87,28 @@ def _costs(costs: Any, n: int) -> tuple[float, ...]:
     return tuple(simple)
 
 
-def _allowed_indices(allowed: ArrayLike | None, n: int) -> tuple[int, ...] | None:
+def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
+    """Which actions may be chosen, of n booleans or a list of settings."""
     if allowed is None:
         return None
-    mask = np.asarray(allowed)
-    if mask.shape != (n,) or mask.dtype != np.bool_:
-        raise InvalidInput(f"allowed must be {n} booleans, one per action, got {mask.dtype} of shape {mask.shape}")
-    if not mask.any():
-        raise InvalidInput("allowed forbids every action; allow at least one")
-    return tuple(np.flatnonzero(mask).tolist())
+    given = list(allowed) if isinstance(allowed, set | frozenset) else allowed
+    if isinstance(given, list | tuple) and not all(isinstance(each, bool | np.bool_) for each in given):
+        found = sorted(several(problem, given, "allowed"))
+    else:
+        mask = np.asarray(given)
+        if mask.ndim == 1 and mask.size and mask.dtype != np.bool_:
+            found = sorted(several(problem, mask, "allowed"))
+        elif mask.shape == (problem.n,) and mask.dtype == np.bool_:
+            found = np.flatnonzero(mask).tolist()
+        elif mask.size == 0:
+            found = []
+        else:
+            raise InvalidInput(
+                f"allowed must be a list of settings or {problem.n} booleans, got {mask.dtype} of shape {mask.shape}"
+            )
+    if not found:
+        raise InvalidInput("allowed forbids every setting; allow at least one")
+    return tuple(found)
 
 
 Array: TypeAlias = NDArray[np.float64]
@@ -121,15 +135,15 @@ class Decision:
         Service cost that the model expects at `action`.
     movement
         What the move to `action` costs.
-    wanted
-        What the rule chose; differs from `action` where a limit acted.
+    wanted, wanted_value
+        What the rule chose, by its index and as people call it; differs from `action` where a limit acted.
     limited_by
         The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None where none did.
 
     Examples
     --------
     >>> import holdcourse as hc
-    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0.0)
     >>> decision = controller.ask(costs=[3.0, 1.0, 2.0])
     >>> decision.id, decision.action, decision.value, decision.movement
     ('r0', 1, 0.5, 0.5)
@@ -144,6 +158,7 @@ class Decision:
     expected_cost: float
     movement: float
     wanted: int
+    wanted_value: Any
     limited_by: str | None
 
     def __post_init__(self) -> None:
@@ -166,18 +181,20 @@ class Explanation:
         That the rule gave.
     movement
         What moving there would have cost, from where the machine was.
+    settings
+        What the actions are called.
     words
         The same in a few sentences.
 
     Examples
     --------
     >>> import holdcourse as hc
-    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> controller = hc.Controller(hc.minc_known(hc.Problem([0.0, 0.5, 1.0])), start=0.0)
     >>> why = controller.explain(controller.ask(costs=[3.0, 1.0, 2.0]).id)
     >>> why.words
     'Round 0: go from 0 to 0.5, a move that costs 0.5. Expected service cost there: 1, at 0: 3.'
     >>> why.rows()[2]
-    {'action': 2, 'bound': 2.0, 'expected': 2.0, 'probability': 0.0, 'movement': 1.0}
+    {'setting': 1.0, 'action': 2, 'bound': 2.0, 'expected': 2.0, 'probability': 0.0, 'movement': 1.0}
     """
 
     decision: Decision
@@ -187,11 +204,13 @@ class Explanation:
     std: Array | None
     probabilities: Array
     movement: Array
+    settings: tuple[Any, ...]
     words: str
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat dict per action."""
         columns: dict[str, Any] = {
+            "setting": self.settings,
             "action": range(len(self.bounds)),
             "bound": self.bounds.tolist(),
             "expected": self.expected.tolist(),
@@ -282,6 +301,7 @@ class Entry:
             self.std,
             decision.probabilities,
             movement,
+            tuple(problem.value(k) for k in range(problem.n)),
             _in_words(self, problem, movement, maximise),
         )
 
@@ -316,7 +336,10 @@ class Entry:
         return cls(
             request=Request.from_data(data["request"]),
             decision=Decision(
-                **fields, value=problem.value(fields["action"]), probabilities=np.array(arrays["probabilities"])
+                **fields,
+                value=problem.value(fields["action"]),
+                wanted_value=problem.value(fields["wanted"]),
+                probabilities=np.array(arrays["probabilities"]),
             ),
             before=data["before"],
             bounds=np.array(arrays["bounds"]),
@@ -362,17 +385,7 @@ def _kept(array: Array) -> Array:
 def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -> str:
     decision, before = entry.decision, entry.before
 
-    def name(action: int) -> str:
-        match problem.value(action):
-            case float(number):
-                return f"{number:.6g}"
-            case dict(named):
-                return ", ".join(f"{axis} {number:.6g}" for axis, number in named.items())
-            case tuple(point):
-                return f"({', '.join(f'{number:.6g}' for number in point)})"
-            case label:
-                return str(label)
-
+    name = problem.text
     # Who is told gains decides on them as negative costs; people read gains.
     what, most, sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
 
@@ -393,7 +406,7 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
             way = f"and going there would have cost {movement[other]:.4g}"
             sentences.append(f"{there}; the best elsewhere: {amount(entry.expected[other])} at {name(other)}, {way}.")
     if decision.limited_by is not None and decision.action == decision.wanted:
-        sentences.append(f"The guard wanted its safe action; {decision.limited_by} kept it from being played.")
+        sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
     elif decision.limited_by is not None:
         sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
     if entry.order is not None and entry.order.wanted is not None:

@@ -26,7 +26,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 5  # of a record
+FORMAT = 6  # of a record
 
 Made = TypeVar("Made")
 
@@ -273,14 +273,14 @@ class Settings:
     @property
     def kept_action(self) -> int | None:
         """The action that the policy keeps to, where that is an option."""
-        action: int | None = self.options.get("action")
+        action: int | None = self.options.get("setting_index")
         return action
 
     @property
     def baseline(self) -> int | None:
         """The action that the policy is promised against, where that was given."""
-        baseline = self.options.get("baseline")
-        return baseline if isinstance(baseline, int) else None
+        baseline: int | None = self.options.get("baseline_index")
+        return baseline
 
     @property
     def kernel(self) -> str | None:
@@ -295,11 +295,11 @@ class Settings:
 
     def with_kept_action(self, action: int) -> Settings:
         """Return the settings of a policy that keeps to another action."""
-        return replace(self, options=self.options | {"action": action})
+        return replace(self, options=self.options | {"setting_index": action})
 
     def with_baseline(self, action: int) -> Settings:
         """Return the settings of a policy that is promised against another action."""
-        return replace(self, options=self.options | {"baseline": action})
+        return replace(self, options=self.options | {"baseline_index": action})
 
     def options_for_another_policy(self) -> dict[str, Any]:
         """The options after a change of policy: another one takes others, but what is measured stays the same."""

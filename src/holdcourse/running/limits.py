@@ -19,7 +19,7 @@ allowed, however recently it came there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import is_finite, whole_number
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import required
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -55,10 +56,10 @@ class Limits:
     --------
     >>> import holdcourse as hc
     >>> policy = hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))
-    >>> controller = hc.Controller(policy, start=0, limits=hc.Limits(max_step=0.5))
+    >>> controller = hc.Controller(policy, start=0.0, limits=hc.Limits(max_step=0.5))
     >>> decision = controller.ask(costs=[3.0, 2.0, 1.0])
-    >>> decision.action, decision.wanted, decision.limited_by
-    (1, 2, 'max_step')
+    >>> decision.value, decision.wanted_value, decision.limited_by
+    (0.5, 1.0, 'max_step')
     """
 
     min_dwell: int = 1
@@ -99,31 +100,56 @@ class Guard:
     threshold
         A measured cost above this triggers it (a gain below it, for a policy that maximises).
     revert_to
-        The safe action.
+        The safe setting, by its value or label.
     cool_down
         Rounds to stay there.
+    revert_to_index
+        The safe setting by its index, in place of `revert_to`.
 
     Examples
     --------
     >>> import holdcourse as hc
     >>> policy = hc.minc_known(hc.Problem([0.0, 0.5, 1.0]))
-    >>> controller = hc.Controller(policy, start=0, guard=hc.Guard(threshold=5.0, revert_to=0, cool_down=2))
+    >>> controller = hc.Controller(policy, start=0.0, guard=hc.Guard(threshold=5.0, revert_to=0.0, cool_down=2))
     >>> controller.tell(controller.ask(costs=[2.0, 1.0, 2.0]).id, measurement=9.0)  # far above the threshold
     >>> decision = controller.ask(costs=[2.0, 1.0, 2.0])
-    >>> decision.action, decision.wanted, decision.limited_by
-    (0, 1, 'cool_down')
+    >>> decision.value, decision.wanted_value, decision.limited_by
+    (0.0, 0.5, 'cool_down')
     """
 
     threshold: float
-    revert_to: int
+    revert_to: Any = field(default=None, metadata={"left_out": True})  # a record holds the index
     cool_down: int = 10
+    revert_to_index: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not (is_finite(self.threshold) or self.threshold in (np.inf, -np.inf)):
             raise InvalidInput(f"threshold must be a number, got {plain(self.threshold)!r}")
         object.__setattr__(self, "threshold", float(self.threshold))  # what JSON can hold
-        object.__setattr__(self, "revert_to", whole_number(self.revert_to, "revert_to", 0))
+        if (self.revert_to is None) == (self.revert_to_index is None):
+            raise InvalidInput(
+                f"a guard needs its safe setting: give revert_to or revert_to_index, and not both; got "
+                f"{plain(self.revert_to)!r} and {plain(self.revert_to_index)!r}"
+            )
+        if self.revert_to_index is not None:
+            index = whole_number(self.revert_to_index, "revert_to_index", 0)
+            object.__setattr__(self, "revert_to_index", index)
         object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
+
+    def on(self, problem: Problem) -> Guard:
+        """The same guard with its safe setting as an index of a problem."""
+        index = required(problem, self.revert_to, self.revert_to_index, "revert_to")
+        return replace(self, revert_to=None, revert_to_index=index)
+
+    def in_words_of(self, problem: Problem) -> Guard:
+        """The same guard with its safe setting as people call it."""
+        return replace(self, revert_to=problem.value(self.safe_action), revert_to_index=None)
+
+    @property
+    def safe_action(self) -> int:
+        """The safe action of a guard that stands on a problem."""
+        assert self.revert_to_index is not None  # as `on` gave it
+        return self.revert_to_index
 
     def trips(self, measurement: float, *, maximise: bool) -> bool:
         """Whether a measurement is too bad."""
@@ -214,7 +240,7 @@ def nearest_permitted(
         reachable = allowed & (problem.distances[here] <= limits.max_step)
         if not reachable.any():
             raise NoActionLeft(
-                f"no allowed action is within max_step={limits.max_step:g} of action {here} ({problem.value(here)}); "
+                f"no allowed action is within max_step={limits.max_step:g} of {problem.text(here)}; "
                 f"allow it, a nearer one, raise max_step, or have it forced (the nearest allowed costs "
                 f"{problem.distances[here][allowed].min():g})"
             )

@@ -326,7 +326,7 @@ class Operation:
     def ask(
         self,
         context: Any = None,
-        allowed: ArrayLike | None = None,
+        allowed: Any = None,
         forecast: Any = None,
         costs: ArrayLike | None = None,
         round: int | None = None,  # noqa: A002
@@ -421,11 +421,12 @@ class Operation:
         y = None if measurement is None else check_measurement(measurement)
         if entry.told is not None:
             if entry.told != (y, applied) or entry.also != also:
+                then, now = self._in_words(*entry.told), self._in_words(y, applied)
                 raise Conflict(
-                    f"{decision_id} was told measurement={entry.told[0]}, applied={entry.told[1]}; "
-                    f"now measurement={y}, applied={applied}. A measurement is told once",
-                    {"measurement": entry.told[0], "applied": entry.told[1]},
-                    {"measurement": y, "applied": applied},
+                    f"{decision_id} was told measurement={then['measurement']}, applied={then['applied']}; now "
+                    f"measurement={now['measurement']}, applied={now['applied']}. A measurement is told once",
+                    then,
+                    now,
                 )
             return
         with self._recording.all_or_nothing():
@@ -433,6 +434,11 @@ class Operation:
             details, notes = (None, ()) if book is None else book(learned)
             self._recording.write(Tell(decision_id, y, applied, also=_recorded(also), extra=details), notes)
         self._recording.snapshot_if_due()
+
+    def _in_words(self, measurement: float | None, applied: int | None) -> dict[str, Any]:
+        """What was told of a decision, with the setting as people call it."""
+        value = None if applied is None else self.session.policy.problem.value(applied)
+        return {"measurement": measurement, "applied": value}
 
     @_one_at_a_time
     def retract(

@@ -89,7 +89,7 @@ class Difference:
 class Session:
     """A pilot under limits: where the machine is, what was decided and what was told.
 
-    Parameters are those of `Controller`.
+    Parameters are those of `Controller`; `start` is an index.
     """
 
     def __init__(
@@ -104,11 +104,9 @@ class Session:
         origin: Origin | None = None,
     ) -> None:
         policy.problem.check_action(start)
-        if guard is not None:
-            policy.problem.check_action(guard.revert_to)
         self.policy = policy
         self.limits = limits or Limits()
-        self.guard = guard
+        self.guard = None if guard is None else guard.on(policy.problem)
         self.max_pending = whole_number(max_pending, "max_pending", 1)
         self.seed, self.start = checked_seed(seed), int(start)
         self.origin = origin or Origin()
@@ -153,7 +151,7 @@ class Session:
         choice = self.pilot.decide(view)
         wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
         if cooling and self.guard is not None:
-            wanted = self.guard.revert_to
+            wanted = self.guard.safe_action
         try:
             action, limit = nearest_permitted(problem, self.limits, self.where, wanted, view.allowed, round_number)
         except NoActionLeft:
@@ -172,6 +170,7 @@ class Session:
             expected_cost=float(estimate.expected[action]),
             movement=problem.distance(self.where.action, action),
             wanted=choice.action,
+            wanted_value=problem.value(choice.action),
             limited_by=limit,
         )
         entry = Entry(
@@ -213,14 +212,14 @@ class Session:
         problem, here, most = self.policy.problem, self.where.action, self.limits.max_step
         if start == here:
             return None
-        there, remedy = f"action {start} ({problem.value(start)})", "or force it, with a reason"
+        there, remedy = problem.text(start), "or force it, with a reason"
         if not self.mask[start]:
-            return f"{there} was not allowed at the newest question; begin at another action, {remedy}"
+            return f"{there} was not allowed at the newest question; begin at another setting, {remedy}"
         away = problem.distance(here, start)
         if most is not None and away > most:
             return (
-                f"{there} costs {away:g} to reach from action {here} ({problem.value(here)}), where the machine is; "
-                f"max_step={most:g}; begin at a nearer action, {remedy}"
+                f"going to {there} from {problem.text(here)}, where the machine is, costs {away:g}; "
+                f"max_step={most:g}; begin at a nearer setting, {remedy}"
             )
         return None
 
@@ -459,8 +458,19 @@ class Session:
         assert recorded.wanted is not None  # it was sent somewhere
         again = self.permitted(recorded.wanted)
         self.redirect(recorded)
-        words = f"round {event.round}: sent by {asdict(recorded)}, comes out as {asdict(again)}"
+        then, now = self._shown("order", recorded), self._shown("order", again)
+        words = f"round {event.round}: sent by {then}, comes out as {now}"
         return [] if again == recorded else [Difference(words)]
+
+    def _shown(self, name: str, value: Any) -> str:
+        """A part of a decision in words, with settings as people call them."""
+        problem = self.policy.problem
+        if name in ("action", "wanted"):
+            return problem.text(value)
+        if isinstance(value, Order):
+            wanted = None if value.wanted is None else problem.text(value.wanted)
+            return repr(asdict(value) | {"wanted": wanted, "action": problem.text(value.action)})
+        return repr(value)
 
     def _ask_again(self, event: Ask) -> list[Difference]:
         order = event.order
@@ -469,7 +479,7 @@ class Session:
         again = asked(entry)
         differences = [
             Difference(
-                f"round {event.round}: {name} was {_shown(then)}, comes out as {_shown(now)}",
+                f"round {event.round}: {name} was {self._shown(name, then)}, comes out as {self._shown(name, now)}",
                 name != "probabilities" and not (name == "expected_cost" and _close(now, then)),
             )
             for name in COMPARED
@@ -483,6 +493,7 @@ class Session:
                 expected_cost=event.expected_cost,
                 movement=self.policy.problem.distance(entry.before, event.action),
                 wanted=event.wanted,
+                wanted_value=self.policy.problem.value(event.wanted),
                 limited_by=event.limited_by,
             )
             entry = replace(entry, decision=decision)
@@ -513,10 +524,6 @@ def _told(action: int, context: Any, measurement: float) -> Told:
 
 def _close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=LAST_DIGITS, abs_tol=LAST_DIGITS)
-
-
-def _shown(value: Any) -> str:
-    return repr(asdict(value) if isinstance(value, Order) else value)
 
 
 def asked(entry: Entry, extra: AskDetails | None = None) -> Ask:

@@ -45,9 +45,9 @@ def check_policy(factory: Callable[[], Policy], contexts: ArrayLike, *, start: i
     if len(rounds) < 12:
         raise AssertionError(f"the check needs at least 12 contexts, got {len(rounds)}")
     _check_identity(factory)
-    whole, size_halfway, size_at_end = rounds.play(Controller(factory(), start, seed))
+    whole, size_halfway, size_at_end = rounds.play(Controller(factory(), start_index=start, seed=seed))
     _check_decisions(whole, rounds)
-    again, _, _ = rounds.play(Controller(factory(), start, seed))
+    again, _, _ = rounds.play(Controller(factory(), start_index=start, seed=seed))
     _check_same(whole, again, "a second run with the same seed")
     _check_resume(factory, rounds, whole, start, seed)
     _check_bad_input(factory(), rounds, start, seed)
@@ -137,7 +137,7 @@ def _check_same(decisions: list[Decision], others: list[Decision], what: str) ->
 
 def _check_resume(factory: Callable[[], Policy], rounds: _Rounds, whole: list[Decision], start: int, seed: int) -> None:
     cut = int(np.random.default_rng([seed, 1]).integers(1, len(rounds)))
-    controller = Controller(factory(), start, seed)
+    controller = Controller(factory(), start_index=start, seed=seed)
     rounds.play(controller, upto=cut)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
@@ -148,7 +148,7 @@ def _check_resume(factory: Callable[[], Policy], rounds: _Rounds, whole: list[De
 
 
 def _check_bad_input(policy: Policy, rounds: _Rounds, start: int, seed: int) -> None:
-    controller = Controller(policy, start, seed)
+    controller = Controller(policy, start_index=start, seed=seed)
     rounds.play(controller, upto=4)
     before = _saved(controller)
     good = rounds.question(4)

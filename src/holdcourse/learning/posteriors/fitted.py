@@ -289,6 +289,8 @@ class FittedPosterior(DelegatingPosterior):
         doubted = bool(self._readings.aside[last]) or self._readings.learned[last] != told
         if not doubted or (self._scaled(told) > expected) != above or self._absurd(told):
             return None
+        if self._log and told <= 0:  # it has no logarithm; whether costs are of both signs is for the next fit to say
+            return None
         return last
 
     def _believe(self, row: int) -> None:
@@ -354,7 +356,7 @@ class FittedPosterior(DelegatingPosterior):
         """Fit in the unit that makes the readings more likely, then once more without those that nothing explains."""
         history = readings.trusted()
         y = history.measurements
-        log = self._may_belogarithms(y) and (was_log or compare)
+        log = self._may_be_logarithms(y) and (was_log or compare)
         scaled = logarithms(history) if log else history
         usual = float(np.median(np.abs(y)))
         fit = self._one_fit(scaled, last if log == was_log else None, SCALE_FLOOR * (1.0 if log else usual))
@@ -374,7 +376,7 @@ class FittedPosterior(DelegatingPosterior):
             fit = self._one_fit(scaled, fit, SCALE_FLOOR * (1.0 if log else usual))
         return fit, log, readings
 
-    def _may_belogarithms(self, y: Array) -> bool:
+    def _may_be_logarithms(self, y: Array) -> bool:
         if self._noise_std is not None or self._prior_mean is not None or len(y) < LOG_FEWEST:
             return False
         return bool(y.min() > 0 and y.max() > LOG_RATIO * y.min())

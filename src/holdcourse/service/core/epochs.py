@@ -10,8 +10,9 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,12 +23,13 @@ from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence, PolicyFile
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, computing
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
 from holdcourse.mistakes import all_in_words
 from holdcourse.movement.grid import grid, said
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import chosen, index_of
 from holdcourse.running.events import (
     Ask,
     Author,
@@ -43,6 +45,7 @@ from holdcourse.running.events import (
     Settings,
     Tell,
     axes_of,
+    by_name,
     from_plain,
     in_order,
     plain,
@@ -54,7 +57,7 @@ from holdcourse.running.session import Origin, recorded_also
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import requests
 from holdcourse.service.core.data_folder import DataFolder
-from holdcourse.service.core.ledger import Ledger
+from holdcourse.service.core.ledger import Ledger, plain_value
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
 
@@ -63,14 +66,9 @@ MATRICES = 9  # (n, n) matrices that making a policy that learns holds at once a
 
 NO_PROMISE = "none"
 
+PROBLEM_SETTINGS = ("actions", "labels", "metric", "scale", "fixed_cost", "directed", "rho")
 EPOCH_SETTINGS = (  # a change of these begins a new epoch
-    "actions",
-    "labels",
-    "metric",
-    "scale",
-    "fixed_cost",
-    "directed",
-    "rho",
+    *PROBLEM_SETTINGS,
     "policy",
     "options",
     "limits",
@@ -80,13 +78,21 @@ EPOCH_SETTINGS = (  # a change of these begins a new epoch
 
 
 def settings_of(config: requests.Config) -> Settings:
-    """Return the settings as the record holds them; of the history a fingerprint."""
+    """Return the settings as the record holds them: actions by their index, and of the history a fingerprint."""
     if config.policy_file is not None:
         return _settings_of_file(config)
-    history = history_of(config)
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file"})
+
+    @cache
+    def problem() -> Problem:
+        with computing():
+            return problem_given(plainly)
+
+    history = history_of(config, problem)
     digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
-    given = requests.plain(config, exclude={"history", "policy_file"})
+    given = with_indices(plainly, problem)
     given |= {"history_count": len(history or ()), "history_sha256": digest}
+    given["start"] = 0 if given["start"] is None else given["start"]
     return from_plain(Settings, in_order(given), "the settings")
 
 
@@ -134,10 +140,12 @@ def _settings_of_file(config: requests.Config) -> Settings:
     except (KeyError, TypeError, ValueError) as error:
         words = all_in_words(error.errors(include_url=False)) if isinstance(error, ValidationError) else repr(error)
         raise InvalidInput(f"the service cannot take the policy's file: {words}") from None
-    known = {name: options[name] for name in ("maximise", "action") if options.get(name) is not None}
-    if isinstance(options.get("baseline"), int):
-        known["baseline"] = options["baseline"]
-    given = requests.plain(config, exclude={"history", "policy_file"}) | requests.plain(checked, include=set(said))
+    kept = ("maximise", "setting_index", "baseline_index")
+    known = {name: options[name] for name in kept if options.get(name) is not None}
+    named = requests.plain(config, exclude={"history", "history_index", "policy_file", "options"})
+    with computing():
+        given = with_indices(named, lambda: file.problem) | requests.plain(checked, include=set(said))
+    given["start"] = 0 if given["start"] is None else given["start"]
     origin = PolicyOrigin(
         file.name,
         file.fingerprint,
@@ -148,9 +156,82 @@ def _settings_of_file(config: requests.Config) -> Settings:
     return from_plain(Settings, in_order(given) | {"file": plain(origin)}, "the settings")
 
 
-def history_of(config: requests.Config) -> list[Measured] | None:
-    """Return the measurements that a controller shall start from, as the record holds them."""
-    found: list[Measured] | None = requests.plain(config, include={"history"})["history"]
+def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[Measured] | None:
+    """Return the measurements that a controller shall start from, as the record holds them; see `with_indices`."""
+    given = requests.plain(config, include={"history", "history_index"})
+    by_index: list[Measured] | None = given["history_index"]
+    if given["history"] is None:
+        return by_index
+    if by_index is not None:
+        raise InvalidInput("give history or history_index, not both")
+    known: dict[str, int] = {}  # a history names the same few settings again and again
+    found: list[Measured] = []
+    for setting, context, measurement in given["history"]:
+        name = repr(setting)
+        if name not in known:
+            known[name] = index_of(problem(), setting, "history")
+        found.append((known[name], context, measurement))
+    return found
+
+
+def with_indices(given: Mapping[str, Any], problem: Callable[[], Problem]) -> dict[str, Any]:
+    """Return settings, or changes of them, with their actions by index, as the record holds them.
+
+    `problem` is the one that they are about; it is made only where somebody named a setting.
+    """
+    result = dict(given)
+    for name in ("start", "fallback"):
+        _by_index(result, name, name, problem)
+    if isinstance(result.get("guard"), Mapping):
+        result["guard"] = dict(result["guard"])
+        _by_index(result["guard"], "revert_to", "revert_to_index", problem)
+    if isinstance(result.get("options"), Mapping):
+        options = result["options"] = dict(result["options"])
+        _by_index(options, "setting", "setting_index", problem)
+        if options.get("baseline") == "history":
+            _check_history_meant(options, problem())
+            options["baseline_index"] = None
+        elif "baseline" in options or "baseline_index" in options:
+            _by_index(options, "baseline", "baseline_index", problem)
+            options["baseline"] = None  # as one was given, the history is not meant any more
+    return result
+
+
+def _check_history_meant(options: Mapping[str, Any], problem: Problem) -> None:
+    """Raise where ``history`` as a baseline could also be a setting, or another one is given too."""
+    if options.get("baseline_index") is not None:
+        raise InvalidInput("give baseline or baseline_index, not both")
+    if problem.labels is not None and "history" in problem.labels:
+        where = problem.labels.index("history")
+        raise InvalidInput(
+            "baseline 'history' means the best fixed setting of the history, and a setting has that label; for the "
+            f"setting give baseline_index {where}"
+        )
+
+
+def _by_index(given: dict[str, Any], name: str, kept: str, problem: Callable[[], Problem]) -> None:
+    """Put the action that is given by one of two names under the name that the record keeps it by."""
+    if name not in given and f"{name}_index" not in given:
+        return
+    setting, index = given.pop(name, None), given.pop(f"{name}_index", None)
+    given[kept] = None if setting is None and index is None else chosen(problem(), setting, index, name)
+
+
+def in_words(settings: Settings, problem: Problem) -> dict[str, Any]:
+    """Return settings in JSON values with the actions as people call them; what was read from them gives them back."""
+    found: dict[str, Any] = by_name(plain(settings))
+
+    def name(action: int | None) -> Any:
+        return None if action is None else plain_value(problem.value(action))
+
+    found |= {"start": name(settings.start), "fallback": name(settings.fallback)}
+    if settings.guard is not None:
+        found["guard"]["revert_to"] = name(found["guard"].pop("revert_to_index"))
+    options = found["options"]
+    for option in ("setting", "baseline"):
+        action = options.pop(f"{option}_index", None)
+        if action is not None:
+            options[option] = name(action)
     return found
 
 
@@ -194,7 +275,7 @@ def begin_next(
 ) -> None:
     """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning.
 
-    What they take back, or was taken back before, it does not know.
+    `changes` are as `with_indices` gave them. What they take back, or was taken back before, it does not know.
     """
     settings = merged(ledger.settings, changes)
     _check_file(ledger.settings, settings)
@@ -232,7 +313,8 @@ def _check_file(before: Settings, after: Settings) -> None:
     """Raise where a change is about what the policy's file says."""
     if before.file is None:
         return
-    wrong = [name for name in requests.SAID_BY_FILE - {"history"} if getattr(before, name) != getattr(after, name)]
+    said = (*PROBLEM_SETTINGS, "policy", "options")
+    wrong = [name for name in said if getattr(before, name) != getattr(after, name)]
     if wrong:
         raise InvalidInput(
             f"the policy of {before.id} came from a file, which says its own {min(wrong)}; limits, guard and "
@@ -333,12 +415,12 @@ def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) 
     """Return the settings with the actions in them under their new numbers; those just given are new ones already."""
     guard, fallback, action = settings.guard, settings.fallback, settings.kept_action
     if guard is not None and "guard" not in changes:
-        guard = replace(guard, revert_to=places[guard.revert_to])
+        guard = replace(guard, revert_to_index=places[guard.safe_action])
     if fallback is not None and "fallback" not in changes:
         fallback = places[fallback]
-    if action is not None and "action" not in changes.get("options", {}):
+    if action is not None and "setting_index" not in changes.get("options", {}):
         settings = settings.with_kept_action(places[action])
-    if settings.baseline is not None and "baseline" not in changes.get("options", {}):
+    if settings.baseline is not None and "baseline_index" not in changes.get("options", {}):
         settings = settings.with_baseline(places[settings.baseline])
     return replace(settings, guard=guard, fallback=fallback)
 
@@ -372,18 +454,24 @@ def reopened(path: Path, witness: Witness | None = None) -> Operation:
 
 def problem_of(settings: Settings) -> Problem:
     """Return the actions and movement costs; the weight `rho` of the service cost divides the latter."""
-    actions, metric, rho = settings.actions, settings.metric, settings.rho
+    return problem_given(vars(settings))
+
+
+def problem_given(settings: Mapping[str, Any]) -> Problem:
+    """Return the same of settings by name."""
+    actions, metric, scale, rho = (settings[name] for name in ("actions", "metric", "scale", "rho"))
     action_count(actions, metric)
-    if settings.axes is not None:
-        actions = grid(**settings.axes)
+    axes = axes_of(actions)
+    if axes is not None:
+        actions = grid(**axes)
     named = isinstance(metric, str)
     return Problem(
         actions,
         metric if named else np.array(metric, dtype=np.float64) / rho,
-        scale=np.array(settings.scale) / rho if named else settings.scale,
-        fixed_cost=settings.fixed_cost / rho,
-        directed=settings.directed,
-        labels=settings.labels,
+        scale=np.array(scale) / rho if named else scale,
+        fixed_cost=settings["fixed_cost"] / rho,
+        directed=settings["directed"],
+        labels=settings["labels"],
     )
 
 

@@ -224,8 +224,8 @@ class Fleet:
         try:
             if not self.store.epochs(config.id):
                 with computing():
-                    file = epochs.policy_file_of(config)
-                    epochs.begin(self.store, settings, epochs.history_of(config), author, file)
+                    history = epochs.history_of(config, lambda: epochs.problem_of(settings))
+                    epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
         except HoldcourseError:
             raise
         except OSError as error:
@@ -268,6 +268,8 @@ def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
     recorded, given = hosted.view.config, by_name(plain(settings))
     different = [name for name in given if given[name] != recorded.get(name)]
     if different:
+        recorded = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
+        given = epochs.in_words(settings, epochs.problem_of(settings))
         raise Conflict(
             f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
             {name: recorded.get(name) for name in different},

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from holdcourse.errors import Conflict, InvalidInput, LogError, computing
 from holdcourse.learning.costs import price_of
+from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import chosen, required
 from holdcourse.running.decision import Also, Request
 from holdcourse.running.events import (
     AlarmCleared,
@@ -47,7 +49,7 @@ from holdcourse.running.session import Learned
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import DataFolder, number_of
-from holdcourse.service.core.ledger import Ledger
+from holdcourse.service.core.ledger import Ledger, plain_value
 from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven, Profile
@@ -59,6 +61,16 @@ class Done(NamedTuple):
 
     answer: dict[str, Any]
     happened: list[tuple[str, dict[str, Any]]]
+
+
+class SettingGiven(NamedTuple):
+    """A setting that somebody named: as people call it, or by the number of its action; neither: none."""
+
+    setting: Any = None
+    number: int | None = None
+
+
+NOTHING = SettingGiven()
 
 
 class MustRebuild(Exception):  # noqa: N818 - not an error: there is more to do
@@ -205,7 +217,7 @@ class Hosted:
             order = self.controller.redirect(fallback, notes)
             self.catch_up()
             self.publish()
-            happened.append(("state", {"fallback": order.action}))
+            happened.append(("state", {"fallback": plain_value(self._problem.value(order.action))}))
         else:
             self.commit(*notes)
         for note in notes:
@@ -279,14 +291,14 @@ class Hosted:
         self,
         decision: str,
         measurement: float | None,
-        applied: int | None,
-        key: str | None,
+        ran: SettingGiven = NOTHING,
+        key: str | None = None,
         epoch: int | None = None,
         profile: Profile | None = None,
     ) -> Done:
         """Take in what was measured (None: nothing was), or say again that it was.
 
-        `applied` is in the numbers of `epoch`; without, in those of the epoch in which it is told.
+        `ran` is a setting of `epoch`; without, of the epoch in which it is told.
         """
         self.recall()
         earlier = None if key is None else self.records.with_key(key)
@@ -295,16 +307,14 @@ class Hosted:
             if told is None:
                 pending = ", ".join(self.ledger.pending) or "none"
                 raise Unknown("decision", decision, f"pending: {pending}")
-            applied = records.renumbered(self.records, applied, epoch, told.epoch)
+            applied = self._action_of(ran, epoch, told.epoch)
             body = told.event.body
             also: Also = ()
             if isinstance(body, Tell | Learn) and body.extra is not None:
                 taken = body.extra.default if applied is None else applied
                 measurement, also = self._profile(measurement, profile, taken)
             return Done(idempotency.same_tell(told.event, decision, measurement, applied, also, key), [])
-        applied = records.renumbered(self.records, applied, epoch, self.epoch)
-        if applied is not None:
-            self.controller.session.policy.problem.check_action(applied)
+        applied = self._action_of(ran, epoch, self.epoch)
         taken = self.ledger.meant(decision) if applied is None else applied
         measurement, also = self._profile(measurement, profile, taken)
         late = self.watch().happened if self.view.has_unreported else []  # what it says by now, it was told
@@ -318,6 +328,18 @@ class Hosted:
         del self.answers[decision]
         self.publish()
         return Done(answer, [*late, ("tell", answer), *(("alarm", alarm) for alarm in answer["alarms"])])
+
+    def _action_of(self, given: SettingGiven, epoch: int | None, into: int) -> int | None:
+        """Return the action that ran, in the numbers of epoch `into`; it is given as a setting of `epoch`."""
+        named = into if epoch is None else epoch
+        known = named == self.epoch
+        problem = self._problem if known else epochs.recorded_problem(self.records.path(named))
+        action = chosen(problem, given.setting, given.number, "applied")
+        return records.renumbered(self.records, action, epoch, into)
+
+    @property
+    def _problem(self) -> Problem:
+        return self.controller.session.policy.problem
 
     def retract(self, decision: str, reason: str, key: str | None, *, without_archived: bool = False) -> Done:
         """Take back what was measured, or say again that it was.
@@ -403,7 +425,9 @@ class Hosted:
     def _same_decision(
         self, located: LocatedEvent[Ask], request: AskGiven, rebuilt: dict[str, Any] | None
     ) -> dict[str, Any]:
-        idempotency.check_question(self.controller.session.policy.problem, located.event.body, request)
+        known = located.epoch == self.epoch or not idempotency.names_settings(request)
+        problem = self._problem if known else epochs.recorded_problem(self.records.path(located.epoch))
+        idempotency.check_question(problem, located.event.body, request)
         name = located.event.body.id
         if located.epoch == self.epoch:
             if name in self.answers:
@@ -437,29 +461,27 @@ class Hosted:
             return self._unchanged()
         return self._noted(note, key, anew=mode != self.ledger.mode)
 
-    def set_override(self, action: int | None, reason: str, key: str | None, *, force: bool = False) -> Done:
-        """Hold the machine at an action, or as near as limits permit unless it is forced; or hand it back."""
+    def set_override(self, held: SettingGiven, reason: str, key: str | None, *, force: bool = False) -> Done:
+        """Hold the machine at a setting, or as near as limits permit unless it is forced; or hand it back."""
         self.recall()
-        note = OverrideSet(action, reason, force)
+        note = OverrideSet(chosen(self._problem_under(key), held.setting, held.number, "setting"), reason, force)
         if idempotency.happened(self.records, note, key):
             return self._unchanged()
-        if action is not None:
-            self.controller.session.policy.problem.check_action(action)
         return self._noted(note, key, anew=not self.ledger.holds(note))
 
-    def new_episode(self, start: int, key: str | None, *, force: str | None = None) -> Done:
+    def new_episode(self, at: SettingGiven, key: str | None, *, force: str | None = None) -> Done:
         """End the episode; without a key, asking for the same start again before its first round changes nothing.
 
         `force` is the reason for a start that limits do not permit.
         """
         self.recall()
+        start = required(self._problem_under(key), at.setting, at.number, "start")
         if idempotency.happened(self.records, Episode(start, force), key):
             return self._unchanged()
-        self.controller.session.policy.problem.check_action(start)
         if key is None and self.ledger.fresh_episode == start:
             return self._unchanged()
         if self.ledger.pending:
-            raise self._still_waiting(start)
+            raise self._still_waiting(self._problem.text(start))
         self.controller.new_episode(start, force, Cause(key=key, by=self._author))
         self.catch_up()
         self.publish()
@@ -475,22 +497,37 @@ class Hosted:
         if idempotency.happened(self.records, request, key):
             return self._unchanged()
         requested = [] if key is None else [replace(request, extra=Cause(key=key))]
-        settings = epochs.merged(self.ledger.settings, changes)
         before = plain(self.ledger.settings)
+        given = changes
+        changes = epochs.with_indices(given, lambda: self._problem_after(before, given))
+        settings = epochs.merged(self.ledger.settings, changes)
         changed = {name: value for name, value in plain(settings).items() if value != before[name]}
         if any(name in epochs.EPOCH_SETTINGS for name in changed):
             self.begin_epoch(changes, requested, without_archived=without_archived)
         else:
-            if settings.fallback is not None:
-                self.controller.session.policy.problem.check_action(settings.fallback)
             self.commit(*([SettingsChanged(changed)] if changed else []), *requested)
         return Done(self.view.state(), [("state", {"epoch": self.epoch})] if changed else [])
+
+    def _problem_after(self, before: Mapping[str, Any], changes: Mapping[str, Any]) -> Problem:
+        """Return the problem with some settings changed; the present one where it is the same."""
+        same = all(changes.get(name, before[name]) == before[name] for name in epochs.PROBLEM_SETTINGS)
+        with computing():
+            return self._problem if same else epochs.problem_given({**before, **changes})
+
+    def _problem_under(self, key: str | None) -> Problem:
+        """Return the problem that a request is about: the one of then, where its key was used before."""
+        earlier = None if key is None else self.records.with_key(key)
+        if earlier is None or earlier.epoch == self.epoch:
+            return self._problem
+        return epochs.recorded_problem(self.records.path(earlier.epoch))
 
     def _noted(self, note: ModeSet | OverrideSet, key: str | None, *, anew: bool) -> Done:
         """Write down what the operator wants; where it is so already, only for the sake of its key."""
         if anew or key is not None:
             self.commit(note if key is None else replace(note, extra=Cause(key=key)))
         said = {name: value for name, value in plain(note).items() if name != "note"}
+        if isinstance(note, OverrideSet):
+            said["setting"] = None if note.action is None else plain_value(self._problem.value(note.action))
         if self._author is not None:
             said["by"] = plain(self._author)
         return Done(self.view.state(), [(note.NOTE, said)] if anew else [])

@@ -7,9 +7,22 @@ from typing import Any
 
 from holdcourse.errors import Conflict
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import several
 from holdcourse.running.decision import Also
 from holdcourse.running.decision import Request as Question
-from holdcourse.running.events import Ask, AskRepeated, Body, CausedNote, Episode, Event, Learn, Retract, Tell, plain
+from holdcourse.running.events import (
+    Ask,
+    AskRepeated,
+    Body,
+    CausedNote,
+    Episode,
+    Event,
+    Learn,
+    OverrideSet,
+    Retract,
+    Tell,
+    plain,
+)
 from holdcourse.running.session import recorded_also
 from holdcourse.service.core.records import LocatedEvent, Records, tell_answer
 from holdcourse.service.core.requests import AskGiven
@@ -22,11 +35,11 @@ def happened(records: Records, wanted: Episode | CausedNote, key: str | None) ->
         return False
     recorded = earlier.event.body
     if type(recorded) is not type(wanted):
-        raise _other_use(key, earlier.event, _purpose(recorded), plain(wanted))
+        raise _other_use(key, earlier.event, _purpose(recorded), _said(wanted))
     assert isinstance(recorded, Episode | CausedNote)
     recorded = replace(recorded, extra=None)
     if plain(recorded) != plain(wanted):
-        raise _other_use(key, earlier.event, plain(recorded), plain(wanted))
+        raise _other_use(key, earlier.event, _said(recorded), _said(wanted))
     return True
 
 
@@ -66,8 +79,8 @@ def same_tell(
         raise _other_use(key, told, _purpose(body), f"tell {decision}")
     assert body.extra is not None  # the service writes it with every tell
     taken = body.extra.default if applied is None else applied
-    recorded: dict[str, Any] = {"decision": body.id, "measurement": body.measurement, "applied": body.extra.taken}
-    given: dict[str, Any] = {"decision": decision, "measurement": measurement, "applied": taken}
+    recorded: dict[str, Any] = {"decision": body.id, "measurement": body.measurement, "applied_index": body.extra.taken}
+    given: dict[str, Any] = {"decision": decision, "measurement": measurement, "applied_index": taken}
     if also != recorded_also(body):
         recorded |= {"also": body.also or []}
         given |= {"also": [list(each) for each in also]}
@@ -95,9 +108,25 @@ def _other_use(key: str | None, earlier: Event[Body], recorded: Any, given: Any)
 def _described(problem: Problem, request: AskGiven) -> dict[str, Any]:
     """Return a question as the record holds it, whatever the actions were when it was asked."""
     question = Question.of(problem, request.context, None, request.forecast, None).describe()
-    if request.allowed is not None:
+    if request.allowed is not None and names_settings(request):
+        question["allowed"] = sorted(several(problem, request.allowed, "allowed"))
+    elif request.allowed is not None:
         question["allowed"] = [k for k, may_be in enumerate(request.allowed) if may_be]
     return question
+
+
+def names_settings(request: AskGiven) -> bool:
+    """Return whether a question says by their names which settings may be chosen."""
+    return request.allowed is not None and not all(isinstance(each, bool) for each in request.allowed)
+
+
+def _said(body: Episode | CausedNote) -> dict[str, Any]:
+    """What an event says, with its action under a name that cannot be taken for a setting."""
+    found: dict[str, Any] = plain(body)
+    for name, explicit in (("start", "start_index"), ("action", "setting_index")):
+        if isinstance(body, Episode | OverrideSet) and name in found:
+            found[explicit] = found.pop(name)
+    return found
 
 
 def _purpose(body: Body) -> str:
@@ -106,7 +135,7 @@ def _purpose(body: Body) -> str:
         case Ask() | AskRepeated():
             return f"ask {body.round}"
         case Episode():
-            return f"episode at {body.start}"
+            return f"episode at index {body.start}"
         case Tell() | Learn():
             return f"tell {body.id}"
         case Retract():

@@ -14,6 +14,7 @@ from holdcourse.learning.history import check_context
 from holdcourse.running import audit
 from holdcourse.running.events import Ask
 from holdcourse.running.log import Log
+from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value
@@ -100,14 +101,27 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
         "action": taken.action,
         "value": plain_value(taken.value),
         "wanted": taken.wanted,
+        "wanted_value": plain_value(taken.wanted_value),
         "limited_by": taken.limited_by,
         "before": decided.before,
+        "before_value": plain_value(problem.value(decided.before)),
         "expected_cost": finite(taken.expected_cost),
         "movement_cost": taken.movement,
         "request": decided.request.describe(),
         "values": [plain_value(problem.value(action)) for action in range(problem.n)],
     }
     return {"decision": decision, "words": found.words, "data": data}
+
+
+def config(hosted: Hosted, *, with_history: bool) -> dict[str, Any]:
+    """Return the settings in force as people write them, with the measurements that it started from if wanted."""
+    found = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
+    measured = hosted.records.history() if with_history else None
+    if measured is not None:
+        first = epochs.recorded_problem(hosted.records.path(1))
+        names = [plain_value(first.value(action)) for action in range(first.n)]
+        measured = [[names[action], context, y] for action, context, y in measured]
+    return found | {"history": measured}
 
 
 def field_contexts(hosted: Hosted) -> list[list[float]]:

@@ -49,6 +49,7 @@ from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import epoch_name, number_of
+from holdcourse.service.core.ledger import plain_value
 from holdcourse.service.core.status import carried_answer, decision_answer
 
 Hashes: TypeAlias = NDArray[np.int64]
@@ -126,6 +127,7 @@ class Records:
         self._keys: dict[int, Hashes] = {}  # sorted; of each epoch that is over, once a key was looked for
         self._notes: dict[tuple[int, str], list[NoteRow]] = {}  # of epochs that are over
         self._retractions: dict[int, list[LocatedEvent[Retract]]] = {}  # of epochs that are over
+        self._problems: dict[int, Problem] = {}  # of each epoch of which somebody asked what an action was called
 
     @property
     def newest(self) -> int:
@@ -263,9 +265,25 @@ class Records:
     def changes(self) -> list[dict[str, Any]]:
         """Return what operators changed lately, oldest first: when, in which epoch, what, and who."""
         return [
-            {"at": note.at, "epoch": note.epoch, "what": note.what, "by": note.by, "to": note.says}
+            {"at": note.at, "epoch": note.epoch, "what": note.what, "by": note.by, "to": self._in_words(note)}
             for note in self._newest_notes(CHANGES)
         ]
+
+    def _in_words(self, note: NoteRow) -> dict[str, Any]:
+        """Return what a note says, with the settings in it as people called them then."""
+        says = dict(note.says)
+        if note.what == OverrideSet.NOTE:
+            says["setting"] = self._name(note.epoch, says["action"])
+        if note.what == SettingsChanged.NOTE and says["changes"].get("fallback") is not None:
+            says["changes"] = says["changes"] | {"fallback": self._name(note.epoch, says["changes"]["fallback"])}
+        return says
+
+    def _name(self, epoch: int, action: int | None) -> Any:
+        if action is None:
+            return None
+        if epoch not in self._problems:
+            self._problems[epoch] = epochs.recorded_problem(self.paths[epoch])
+        return plain_value(self._problems[epoch].value(action))
 
     def history(self) -> list[Any] | None:
         """Return the measurements that the controller started from."""
@@ -412,8 +430,8 @@ def row(
     measurement = None if told is None else told.body.measurement
     return answer | {
         "context": asked.body.request.context,
-        "applied": None if booked is None else booked.taken,
-        "applied_value": None if booked is None else booked.applied_value,
+        "applied": None if booked is None else booked.applied_value,
+        "applied_index": None if booked is None else booked.taken,
         "service": None if booked is None or retracted is not None else booked.service,
         "movement": None if booked is None else booked.movement,
         "cumulative_service": None if booked is None else _less(booked.cumulative_service, excess),
@@ -458,7 +476,11 @@ def tell_answer(told: Event[Tell | Learn]) -> dict[str, Any]:
     assert booked is not None  # the service writes it with every tell
     return {
         "decision": body.id,
-        "told": {"measurement": body.measurement, "applied": booked.taken},
+        "told": {
+            "measurement": body.measurement,
+            "applied": booked.applied_value,
+            "applied_index": booked.taken,
+        },
         "assumed": booked.assumed,
         "alarms": [{**vars(alarm), "at": told.at, "cleared_at": None} for alarm in booked.raised],
     }

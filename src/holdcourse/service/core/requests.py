@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from holdcourse.checks import whole_as_int
 from holdcourse.deciding import registry
@@ -20,16 +20,38 @@ MAX_HEIGHTS = 200  # of a profile
 MAX_HISTORY = 500_000  # measurements to start from
 MAX_FILE = 2**25  # characters of a policy's file
 SAID_BY_FILE = frozenset(
-    ("actions", "labels", "metric", "scale", "fixed_cost", "directed", "rho", "policy", "options", "history")
+    (
+        "actions",
+        "labels",
+        "metric",
+        "scale",
+        "fixed_cost",
+        "directed",
+        "rho",
+        "policy",
+        "options",
+        "history",
+        "history_index",
+    )
 )
 
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 AS_WHOLE = BeforeValidator(whole_as_int)  # last, so that bounds are described
 Action = Annotated[int, Field(ge=0, lt=MAX_ACTIONS), AS_WHOLE]
+Exact = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False, strict=True)]  # no true, no "8"
+Setting: TypeAlias = Annotated[
+    Exact
+    | Annotated[str, Field(max_length=200)]
+    | Annotated[list[Exact], Field(min_length=1, max_length=64)]
+    | Annotated[dict[Annotated[str, Field(max_length=200)], Exact], Field(min_length=1, max_length=16)],
+    Field(description="A setting as people call it: its label, a number, a point, or grid values by name."),
+]
 Whole = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
 Epoch = Annotated[
-    int | None, Field(ge=1, le=2**53, description="In whose numbers `applied` is; null: the present one."), AS_WHOLE
+    int | None,
+    Field(ge=1, le=2**53, description="Of whose settings `applied` is one; null: the present one."),
+    AS_WHOLE,
 ]
 Id = Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Field(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
@@ -45,7 +67,7 @@ Mode: TypeAlias = Literal["observe", "shadow", "advise", "act"]
 POLICIES = tuple(
     name
     for name in registry.names("problem", shown=("measurements", "nothing"))
-    if set(registry.TABLE[name].required) <= {"action"}  # the one that a request can give
+    if set(registry.TABLE[name].required) <= {"setting"}  # the one that a request can give
 )
 if TYPE_CHECKING:
     PolicyName: TypeAlias = str
@@ -69,11 +91,17 @@ class LimitsGiven(Request):
 
 
 class GuardGiven(Request):
-    """Go to a safe action for a while when a measured cost is too high."""
+    """Go to a safe setting for a while when a measured cost is too high."""
 
     threshold: Number
-    revert_to: Action
+    revert_to: Setting | None = None
+    revert_to_index: Action | None = Field(None, description="The safe setting by its index, in place of `revert_to`.")
     cool_down: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = Guard.cool_down
+
+    @model_validator(mode="after")
+    def _check_setting(self) -> GuardGiven:
+        _check_one(self, "revert_to")
+        return self
 
 
 class UnitsGiven(Request):
@@ -116,12 +144,14 @@ class Options(Request):
     discount: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
     time: bool | None = None
     interval: Positive | None = None
-    action: Action | None = Field(None, description="Of `fixed-at`.")
-    baseline: Action | Literal["history"] | None = Field(
+    setting: Setting | None = Field(None, description="Of `fixed-at`.")
+    setting_index: Action | None = None
+    baseline: Setting | None = Field(
         None,
-        description="What would happen without it: an action for ever, or the best fixed one of the history; null: "
-        "staying where it begins.",
+        description="What would happen without it: a setting for ever, or `history` for the best fixed one of the "
+        "history; null: staying where it begins.",
     )
+    baseline_index: Action | None = None
     at_most: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] | Literal["none"] | None = Field(
         None,
         description="Share of the baseline's bill by which the bill, movement included, may exceed it; null: 0.02; "
@@ -168,9 +198,10 @@ class SettingsGiven(Request):
         description="A decision not told within so many seconds is stale; nobody asking for so long after the last "
         "round is silence. Null: neither is watched.",
     )
-    fallback: Action | None = Field(
+    fallback: Setting | None = Field(
         None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
     )
+    fallback_index: Action | None = None
     units: UnitsGiven = UnitsGiven(action="", measurement="", cost="")
 
 
@@ -190,18 +221,23 @@ class Config(SettingsGiven):
                     "mode": "shadow",
                     "deadline_s": 7200,
                     "units": {"action": "m", "measurement": "kWh"},
-                    "history": [[0, 7.5, 3.1], [2, 7.5, 2.2]],
+                    "start": 100.0,
+                    "history": [[100.0, 7.5, 3.1], [200.0, 7.5, 2.2]],
                 }
             ]
         }
     )
 
     id: Id
-    start: Action = 0
+    start: Setting | None = Field(None, description="Where the machine is; null: at the first setting.")
+    start_index: Action | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63), AS_WHOLE] = 0
     mode: Mode = "act"
-    history: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
-        None, description="Past measurements: [action, context, measurement]."
+    history: Annotated[list[tuple[Setting, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
+        None, description="Past measurements: [setting, context, measurement]."
+    )
+    history_index: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
+        None, description="Past measurements by the index of the setting, in place of `history`."
     )
     policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
         None,
@@ -274,7 +310,11 @@ class AskGiven(Request):
 
     context: Context = None
     time: Time | None = Field(None, description="In place of a context, where these are times: ISO 8601 with a zone.")
-    allowed: Annotated[list[bool], Field(max_length=MAX_ACTIONS)] | None = None
+    allowed: (
+        Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]
+        | Annotated[list[Setting], Field(max_length=MAX_ACTIONS)]
+        | None
+    ) = Field(None, description="The settings that may be chosen, or one boolean per setting; null: all.")
     forecast: Annotated[
         Annotated[list[Number], Field(fail_fast=True)]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_CONTEXT, fail_fast=True)]], Field(fail_fast=True)]
@@ -296,7 +336,7 @@ class AskGiven(Request):
 
 
 class TellGiven(Request):
-    """What was measured, and the action that really ran if it was another."""
+    """What was measured, and the setting that really ran if it was another."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
 
@@ -305,7 +345,8 @@ class TellGiven(Request):
     profile: Profile | None = Field(
         None, description="What was measured at other heights at the same time, for the wind policy."
     )
-    applied: Action | None = None
+    applied: Setting | None = None
+    applied_index: Action | None = None
     epoch: Epoch = None
 
     @model_validator(mode="after")
@@ -321,7 +362,8 @@ class Skip(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12"}]})
 
     decision: DecisionId
-    applied: Action | None = None
+    applied: Setting | None = None
+    applied_index: Action | None = None
     epoch: Epoch = None
 
 
@@ -337,18 +379,23 @@ class Retraction(Request):
 
 
 class OverrideGiven(Request):
-    """Hold the machine at an action; null hands it back."""
+    """Hold the machine at a setting; null hands it back."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"action": 0, "reason": "inspection"}, {"action": None}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"setting": 100.0, "reason": "inspection"}, {"setting": None}]}
+    )
 
-    action: Action | None
+    setting: Setting | None = None
+    setting_index: Action | None = None
     reason: Reason = ""
     force: Force = False
 
     @model_validator(mode="after")
     def _check_reason(self) -> OverrideGiven:
-        if self.force and self.action is None:
-            raise ValueError("force is for an action; leave it out to hand the machine back")
+        if not self.model_fields_set & {"setting", "setting_index"}:
+            raise ValueError("say where the machine shall be held: a setting, or null to hand it back")
+        if self.force and self.setting is None and self.setting_index is None:
+            raise ValueError("force is for a setting; leave it out to hand the machine back")
         _check_force(self.force, self.reason)
         return self
 
@@ -365,16 +412,24 @@ class ModeChange(Request):
 class EpisodeGiven(Request):
     """End the episode; the next one begins at `start`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"start": 0}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"start": 100.0}]})
 
-    start: Action
+    start: Setting | None = None
+    start_index: Action | None = None
     force: Force = False
     reason: Reason = ""
 
     @model_validator(mode="after")
     def _check_reason(self) -> EpisodeGiven:
+        _check_one(self, "start")
         _check_force(self.force, self.reason)
         return self
+
+
+def _check_one(given: BaseModel, name: str) -> None:
+    """Raise unless a setting is given by its name or by its index."""
+    if (getattr(given, name) is None) == (getattr(given, f"{name}_index") is None):
+        raise ValueError(f"give {name}, a setting, or {name}_index, and not both")
 
 
 def _check_force(force: bool, reason: str) -> None:

@@ -28,6 +28,7 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
 from holdcourse.learning.costs import Profiled, calibration_of, price_of
+from holdcourse.movement.problem import Problem
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -37,6 +38,7 @@ from holdcourse.running.events import (
     CausedNote,
     DecisionLate,
     Event,
+    Override,
     PendingDecision,
     PolicyOrigin,
     Settings,
@@ -298,9 +300,10 @@ class View:
             "action": ledger.place,
             "value": plain_value(problem.value(ledger.place)),
             "pending": list(pending),
-            "override": None if ledger.override is None else plain(ledger.override),
+            "override": None if ledger.override is None else _override(ledger.override, problem),
             "deadline_s": settings.deadline_s,
-            "fallback": settings.fallback,
+            "fallback": None if settings.fallback is None else plain_value(problem.value(settings.fallback)),
+            "fallback_index": settings.fallback,
             "limits": dict(vars(settings.limits)),
             "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
@@ -441,14 +444,19 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
     return Instruction(order.action, order.limited_by)
 
 
+def _override(held: Override, problem: Problem) -> dict[str, Any]:
+    return {**plain(held), "setting": plain_value(problem.value(held.action))}
+
+
 def _promise(controller: Operation, settings: Settings) -> dict[str, Any] | None:
     """How the promise against the baseline stands."""
     stands, rule = controller.promise, controller.session.pilot.rule
     if stands is None or not isinstance(rule, Promised):
         return None
     figures = {name: finite(number) or 0.0 for name, number in {**vars(stands), "left": stands.left}.items()}
-    baseline = settings.baseline
-    return {"at_most": rule.at_most, "budget": rule.budget, "baseline": baseline, **figures}
+    index = settings.baseline
+    baseline = None if index is None else plain_value(controller.session.policy.problem.value(index))
+    return {"at_most": rule.at_most, "budget": rule.budget, "baseline": baseline, "baseline_index": index, **figures}
 
 
 def _known(file: PolicyOrigin) -> list[str]:

@@ -81,10 +81,11 @@ class DecisionAnswer(Answer):
 
 
 class Told(Answer):
-    """What was told: the measurement, and the action that ran."""
+    """What was told: the measurement, and the setting that ran."""
 
     measurement: float | None
-    applied: int
+    applied: Value
+    applied_index: int
 
 
 class Alarm(Answer):
@@ -128,7 +129,8 @@ class RetractAnswer(Answer):
 class OverrideState(Answer):
     """Since when the machine is held, why, and by whom."""
 
-    action: int
+    setting: Value
+    action: int = Field(description="Its index.")
     reason: str
     force: bool
     since: At
@@ -173,7 +175,10 @@ class Promise(Answer):
 
     at_most: float = Field(description="Share of the baseline's bill by which it may be exceeded.")
     budget: float | None = Field(description="What may be spent in advance besides; null: the share of some rounds.")
-    baseline: int | None = Field(description="The action that the baseline keeps to; null: where it began, or a rule.")
+    baseline: Value | None = Field(
+        description="The setting that the baseline keeps to; null: where it began, or a rule."
+    )
+    baseline_index: int | None
     saved: float = Field(description="Against the baseline, movement included; negative where more was spent.")
     doubt: float = Field(description="By how much that may be wrong.")
     allowed: float = Field(description="What may be spent more than the baseline would.")
@@ -207,7 +212,8 @@ class State(Answer):
     pending: list[DecisionAnswer]
     override: OverrideState | None
     deadline_s: float | None
-    fallback: int | None
+    fallback: Value | None
+    fallback_index: int | None
     instruction: Instruction
     limits: dict[str, Any]
     alarms: list[Alarm]
@@ -271,7 +277,7 @@ class Retracted(Answer):
 
 
 class Row(Answer):
-    """A round in the listing; `applied` is the action that ran, once told."""
+    """A round in the listing; `applied` is the setting that ran, once told."""
 
     round: int
     decision: str
@@ -283,8 +289,8 @@ class Row(Answer):
     value: Value
     proposed: int | None
     proposed_value: Value | None
-    applied: int | None
-    applied_value: Value | None
+    applied: Value | None
+    applied_index: int | None
     measurement: float | None = Field(description="What was measured; null also where that was taken back.")
     retracted: Retracted | None = Field(description="What was measured and taken back; null: nothing was.")
     weight: float | None = Field(

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import holdcourse as hc
 from holdcourse.service.core import inspection, records, requests
-from holdcourse.service.core.hosted import Done, Hosted, MustRebuild
+from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
 from holdcourse.service.http import files, metrics, responses
 from holdcourse.service.http.admission import (
     FILES,
@@ -102,7 +102,7 @@ async def create(
     """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
 
     A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
-    query: `POST /controllers?id=kite-1&start=3&mode=shadow`.
+    query: `POST /controllers?id=kite-1&start=180&mode=shadow`.
     """
     require_scope(request, "admin", body.id)
     state, is_new = await fleet.create(body, by)
@@ -166,7 +166,8 @@ async def tell(
     """What was measured. The same again changes nothing."""
 
     def told(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, body.measurement, body.applied, key, body.epoch, body.profile)
+        ran = SettingGiven(body.applied, body.applied_index)
+        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile)
 
     return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
 
@@ -182,7 +183,7 @@ async def skip(
     """Nothing was measured. The same again changes nothing."""
 
     def skipped(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, None, body.applied, key, body.epoch)
+        return hosted.tell(body.decision, None, SettingGiven(body.applied, body.applied_index), key, body.epoch)
 
     return reply(responses.TellAnswer, await fleet.do(name, skipped, by, timed="tell"))
 
@@ -216,10 +217,10 @@ async def override(
     body: Annotated[requests.OverrideGiven, Depends(json_body(requests.OverrideGiven, SMALL))],
     key: Key = None,
 ) -> Response:
-    """Hold the machine at an action, or as near as mask and limits permit, until it is handed back with null."""
+    """Hold the machine at a setting, or as near as mask and limits permit, until it is handed back with null."""
 
     def held(hosted: Hosted) -> Done:
-        return hosted.set_override(body.action, body.reason, key, force=body.force)
+        return hosted.set_override(SettingGiven(body.setting, body.setting_index), body.reason, key, force=body.force)
 
     return reply(responses.State, await fleet.do(name, held, by))
 
@@ -251,7 +252,8 @@ async def episode(
     """End the episode and begin the next one. Without a key, the same again before its first round changes nothing."""
 
     def begun(hosted: Hosted) -> Done:
-        return hosted.new_episode(body.start, key, force=body.reason if body.force else None)
+        at = SettingGiven(body.start, body.start_index)
+        return hosted.new_episode(at, key, force=body.reason if body.force else None)
 
     return reply(responses.State, await fleet.do(name, begun, by))
 
@@ -337,9 +339,7 @@ async def config(name: Id, fleet: TheFleet, by: TheCaller, history: bool = False
     hosted = await fleet.opened(name)
 
     def answer() -> Response:
-        return reply(
-            responses.ConfigAnswer, {**hosted.view.config, "history": hosted.records.history() if history else None}
-        )
+        return reply(responses.ConfigAnswer, inspection.config(hosted, with_history=history))
 
     return await fleet.look(answer, by)
 

@@ -40,12 +40,12 @@ function takeOver(state) {
       h("p", { class: "careful" }, h("label", {}, force, " Force: go there at once, whatever the limits say. Then say why above.")),
     ],
     confirm: "Hold it there",
-    act: (form) => post(pathOf(state.id, "override"), { action: Number(select.value), reason: reasonOf(form), force: force.checked }),
+    act: (form) => post(pathOf(state.id, "override"), { setting: state.actions[Number(select.value)], reason: reasonOf(form), force: force.checked }),
   });
 }
 
 function release(state) {
-  const held = setting(state.actions[state.override.action], state.units?.action);
+  const held = setting(state.override.setting, state.units?.action);
   const { word, long } = modeOf(state.mode);
   return ask({
     title: "Hand control back?",
@@ -54,7 +54,7 @@ function release(state) {
       reasonField(),
     ],
     confirm: "Release",
-    act: (form) => post(pathOf(state.id, "override"), { action: null, reason: reasonOf(form) }),
+    act: (form) => post(pathOf(state.id, "override"), { setting: null, reason: reasonOf(form) }),
   });
 }
 

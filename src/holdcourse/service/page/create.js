@@ -147,7 +147,7 @@ function fileForm() {
   const send = (form) => {
     const text = (name) => form.elements[name].value.trim();
     const settings = { id: text("file_id"), mode: text("file_mode") };
-    if (text("file_start")) settings.start = text("file_start");
+    if (text("file_start")) settings.start_index = text("file_start");
     if (text("file_name")) settings.name = text("file_name");
     if (text("file_deadline")) settings.deadline_s = text("file_deadline");
     return postFile(`controllers?${new URLSearchParams(settings)}`, chosen);

@@ -12,12 +12,12 @@ export function instruct(state, rows) {
   const newest = rows.at(-1);
   const before = rows.length > 1 ? appliedSetting(rows.at(-2)) : null;
   const same = before === null || JSON.stringify(before) === JSON.stringify(now.value);
-  const kept = (wanted) => (now.limited_by ? ` ${name(state.actions[wanted])} was wanted; kept back by ${limitOf(now.limited_by)}.` : "");
+  const kept = (wanted) => (now.limited_by ? ` ${name(wanted)} was wanted; kept back by ${limitOf(now.limited_by)}.` : "");
   if (state.override) {
     const why = state.override.reason ? `: ${state.override.reason}` : "";
     const author = authorOf(state.override.by);
     const how = now.forced ? `Forced by ${author}, whatever the limits say` : `Held by ${author}`;
-    return { verb: now.limited_by ? "For now" : "Hold", value: name(now.value), note: `${how}${why}.${kept(state.override.action)}` };
+    return { verb: now.limited_by ? "For now" : "Hold", value: name(now.value), note: `${how}${why}.${kept(state.override.setting)}` };
   }
   if (now.reason === "fallback") {
     const note = `No measurement came in before the deadline.${kept(state.fallback)}`;

@@ -54,7 +54,7 @@ export function promise() {
     const of = (v) => withUnit(number(v, decimalsFor([v])), costUnit({ units }));
     const lines = [];
     if (stands) {
-      const staying = stands.baseline === null ? "staying" : `${setting(actions[stands.baseline], units?.action)} for ever`;
+      const staying = stands.baseline === null ? "staying" : `${setting(stands.baseline, units?.action)} for ever`;
       const advance = stands.budget === null ? "" : `, and ${of(stands.budget)} in advance`;
       const { saved, doubt } = stands;
       const digits = decimalsFor([saved, doubt]);
@@ -132,7 +132,7 @@ export function facts() {
     const { actions } = state;
     const ends = `${named(actions[0])} … ${named(actions.at(-1))} (${actions.length})`;
     const range = actions.length > 6 ? ends : withUnit(actions.map((v) => setting(v)).join(", "), unit);
-    const fallback = typeof state.fallback === "number" ? `go to ${named(actions[state.fallback])}` : "stay where it is";
+    const fallback = state.fallback !== null ? `go to ${named(state.fallback)}` : "stay where it is";
     const rows = [
       ...limitRows(state),
       ["Deadline", state.deadline_s ? `${lasting(state.deadline_s)}; without a measurement, ${fallback}` : "none"],

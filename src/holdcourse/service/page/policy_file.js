@@ -27,7 +27,8 @@ export async function readPolicy(file) {
 
 /** The settings of a policy, as people call them. */
 function settingsOf(policy) {
-  const { labels, axes, actions } = policy.recipe.problem;
+  const { labels, axes, metric } = policy.recipe.problem;
+  const actions = policy.recipe.problem.actions ?? metric.map((_, k) => [k]); // only numbered
   if (labels) return labels.map(String);
   const names = axes?.map(([name]) => name);
   return actions.map((point) => (names ? point.map((v, k) => `${names[k]} ${v}`).join(", ") : point.join(", ")));

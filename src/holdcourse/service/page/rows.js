@@ -1,7 +1,7 @@
 // Questions about the rows of decisions.
 
 /** What the machine really did in a row: what is known to have been applied, else what it was told to do. */
-export const appliedSetting = (row) => row.applied_value ?? row.value;
+export const appliedSetting = (row) => row.applied ?? row.value;
 
 /** Whether the policy proposed something else than what was done. */
 export const unfollowed = (row) => row.proposed_value !== null && JSON.stringify(row.proposed_value) !== JSON.stringify(appliedSetting(row));

@@ -5,21 +5,20 @@ Lines that start with `#` are comments; those of metocean-api (NORA3) name produ
 
 from __future__ import annotations
 
-import csv
-import gzip
 import itertools
-import lzma
 import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
-from holdcourse.wind.files.data import Array, Options, Piece, Site, Times
-from holdcourse.wind.files.paths import WindFile, allowed_bytes, parts
-from holdcourse.wind.files.times import METRES_PER_SECOND, read_times, speed_unit
+from holdcourse.errors import InvalidInput
+from holdcourse.tables import cells as tables
+from holdcourse.tables.text import MOST_CELLS, read_text
+from holdcourse.tables.times import Times, read_times
+from holdcourse.wind.files.data import Array, Options, Piece, Site
+from holdcourse.wind.files.paths import WindFile
+from holdcourse.wind.files.units import METRES_PER_SECOND, speed_unit
 
 HIGHEST = 20_000.0  # m; a larger number in a name is no height
 
@@ -116,9 +115,6 @@ def _bare_height(index: int, name: str) -> Column | None:
 
 
 LAYOUT = "CSV"
-LARGEST_TEXT = 1 << 29  # bytes, unpacked
-MOST_CELLS = 30_000_000  # a year of minutes in fifty columns; each takes some sixty bytes of memory
-SEPARATORS = (b",", b";", b"\t", b"\n", b"\r", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")
 MISSING_WORDS = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--", "missing", "nat", "#n/a"))
 MISSING_NUMBERS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0)
 # Above these a column without a unit is rather in km/h: no place has such means, and no hour such a wind, in m/s.
@@ -133,7 +129,7 @@ class Table:
     names: list[str]
     cells: list[list[str]]  # one list per column
     lines: list[int]  # the line each row stands in
-    comments: list[str]
+    comments: tuple[str, ...]
 
     def numbers(self, column: int) -> Array:
         """Return a column as numbers, NaN where missing."""
@@ -158,7 +154,7 @@ class Table:
 
 def read_piece(file: WindFile, options: Options) -> Piece:
     """Read the wind speed by height from a CSV file."""
-    table = read_table(_text(file), file.label)
+    table = read_table(file)
     product, site, units = _comments(table.comments)
     if options.latitude is not None:
         site = Site(options.latitude, options.longitude, site.name)
@@ -182,39 +178,14 @@ def read_piece(file: WindFile, options: Options) -> Piece:
     return Piece(file.label, layout, times, names, heights, speed, site, (unit_note, zone_note))
 
 
-def read_table(text: str, label: str) -> Table:
+def read_table(file: WindFile) -> Table:
     """Return the cells by column. The first line that is no comment names the columns."""
-    comments, header, rows, lines = [], None, [], []
-    delimiter = ","
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        if line.lstrip().startswith("#") and header is None:
-            comments.append(line.strip())
-        elif header is None:
-            delimiter = max(",;\t", key=line.count)
-            header = next(csv.reader([line], delimiter=delimiter))
-        elif not line.startswith("#"):
-            rows.append(line)
-            lines.append(number)
-    if header is None or not rows:
-        raise DamagedFile(f"{label} holds no rows; download or export it again")
-    try:
-        cells = list(csv.reader(rows, delimiter=delimiter))
-    except csv.Error as error:
-        raise DamagedFile(f"{label} is not a readable CSV: {error}") from None
-    for row, number in zip(cells, lines, strict=False):
-        if len(row) != len(header):
-            raise DamagedFile(
-                f"{label}, line {number}: {len(row)} cells, but the header names {len(header)} columns; "
-                "the file may be truncated"
-            )
-    if len(cells) != len(rows):  # a quoted cell that spans lines
-        raise DamagedFile(f"{label}: a quotation mark is never closed; export it again")
-    if delimiter == ";":
-        cells = [[re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell) for cell in row] for row in cells]
-    columns = [list(column) for column in zip(*cells, strict=True)]
-    return Table(label, [name.strip() for name in header], columns, lines, comments)
+    text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
+    found = tables.read_table(text, file.label)
+    cells = [[str(cell) for cell in column] for column in found.cells]
+    if found.separator == ";":
+        cells = [[re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", cell) for cell in column] for column in cells]
+    return Table(found.label, found.names, cells, found.lines, found.comments)
 
 
 def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -> tuple[Times, str]:
@@ -223,6 +194,7 @@ def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -
         [" ".join(parts) for parts in zip(*(table.cells[i] for i in columns), strict=True)],
         " ".join(table.names[i] for i in columns),
         table.label,
+        at=lambda row: f"{table.label}, line {table.lines[row]}",
         timezone=options.timezone,
         time_format=options.time_format,
         known_utc=product is not None and "NORA3" in product.upper(),
@@ -230,30 +202,7 @@ def _times(table: Table, product: str | None, options: Options, *, tidy: bool) -
     )
 
 
-def _text(file: WindFile) -> str:
-    most, refusal = LARGEST_TEXT, f"{file.label} is larger than {LARGEST_TEXT >> 20} MB of text; split it by years"
-    try:
-        with file.path.open("rb") as stream:
-            head = stream.read(6)
-        opened = gzip.open if head.startswith(b"\x1f\x8b") else lzma.open if head.startswith(b"\xfd7zXZ") else open
-        if opened is not open:
-            allowed, told = allowed_bytes(file.path.stat().st_size, file.label)
-            most, refusal = (allowed, told) if allowed < most else (most, refusal)
-        with opened(file.path, "rb") as packed:
-            raw = b"".join(parts(packed, most, refusal))
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise DamagedFile(f"{file.label} cannot be read ({error}); fetch it again") from None
-    if sum(map(raw.count, SEPARATORS)) > MOST_CELLS:
-        raise TooLarge(f"{file.label} holds more than {MOST_CELLS // 10**6} million cells; split it by years")
-    if b"\x00" in raw:
-        raise DamagedFile(f"{file.label} holds bytes that are no text; export it again as CSV")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")  # degree signs of older loggers
-
-
-def _comments(lines: list[str]) -> tuple[str | None, Site, dict[str, str]]:
+def _comments(lines: Sequence[str]) -> tuple[str | None, Site, dict[str, str]]:
     """Product, site and units by column, as in metocean-api's `#NORA3_wind_sub;LONGITUDE:1.32;LATITUDE:53.3`."""
     product, units = None, {}
     place: dict[str, float] = {}

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
+from holdcourse.tables.times import HOUR, Times
 
 Array: TypeAlias = NDArray[np.float64]
-Times: TypeAlias = NDArray[np.datetime64]
 
 
 def interpolate(wanted: Array, heights: Array, speed: Array, *, clamp: bool) -> Array:
@@ -79,7 +79,6 @@ def evenly_filled(
     ]
 
 
-HOUR = 3600  # seconds
 FASTEST_WIND = 150.0  # m/s; no weather model and no lidar has seen more
 
 

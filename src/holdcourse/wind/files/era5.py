@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.wind.files.data import Array, Options, Piece, Site, Times
+from holdcourse.tables.times import Times
+from holdcourse.wind.files.data import Array, Options, Piece, Site
 from holdcourse.wind.files.grid import MODEL_LEVELS, Field, Point, levels_of, nearest_point, read, times_of, wind_speed
 
 SINGLE_LEVELS_LAYOUT = "ERA5 single levels"

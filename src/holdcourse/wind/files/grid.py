@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra
-from holdcourse.wind.files.data import Array, Site, Times
+from holdcourse.tables.times import Times
+from holdcourse.wind.files.data import Array, Site
 from holdcourse.wind.files.paths import WindFile
-from holdcourse.wind.files.times import METRES_PER_SECOND, speed_unit
+from holdcourse.wind.files.units import METRES_PER_SECOND, speed_unit
 
 
 def need(module: str, what: str, extra: str = "wind") -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.files.data import HOUR, Array, WindData
+from holdcourse.tables.times import HOUR
+from holdcourse.wind.files.data import Array, WindData
 from holdcourse.wind.files.grid import need
 
 SHADES = " ▁▂▃▄▅▆▇█"

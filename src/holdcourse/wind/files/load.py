@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.tables.times import Times, zone_of
 from holdcourse.wind.files import csv_table, era5
-from holdcourse.wind.files.data import FASTEST_WIND, Array, Options, Piece, Site, Times, WindData
+from holdcourse.wind.files.data import FASTEST_WIND, Array, Options, Piece, Site, WindData
 from holdcourse.wind.files.grid import Field, levels_of, nearest_point, open_fields, quiet
 from holdcourse.wind.files.paths import Paths, WindFile, kind_of, wind_files
-from holdcourse.wind.files.times import checked_unit, zone_of
+from holdcourse.wind.files.units import checked_unit
 
 SAME_PLACE = 0.01  # degrees
 FIRST_YEAR, LAST_YEAR = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")

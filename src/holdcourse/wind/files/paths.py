@@ -1,12 +1,8 @@
-"""From paths, patterns and archives to single files whose kind is known by their first bytes.
-
-Compressed files are unpacked under a bound, counted as the bytes come out: what a header says may be wrong.
-"""
+"""From paths, patterns and archives to single files whose kind is known by their first bytes."""
 
 from __future__ import annotations
 
 import glob
-import math
 import os
 import shutil
 import zipfile
@@ -16,55 +12,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
 from holdcourse.running.database import refuse_record
-
-VARIABLE = "HOLDCOURSE_UNPACK_GB"
-LARGEST_GB = 16.0  # of one archive, unless the variable says otherwise
-MOST_TIMES = 50  # what wind shrinks to is a fifth to a twentieth; a file of one repeated byte to a thousandth
-ALWAYS_ALLOWED = 16 << 20  # bytes, whatever the ratio: a small file of zeros does no harm
-PART = 1 << 20  # bytes at a time
-
-
-class Stream(Protocol):
-    """A file or member of an archive that can be read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """Read at most so many bytes; none are left at the end."""
-
-
-def allowed_bytes(packed: int, label: str) -> tuple[int, str]:
-    """Return how much a file of `packed` bytes may unpack to, and what to say where it is more."""
-    given = os.environ.get(VARIABLE, str(LARGEST_GB))
-    try:
-        largest = float(given)
-    except ValueError:
-        largest = math.nan
-    if not (math.isfinite(largest) and largest > 0):
-        raise InvalidInput(f"{VARIABLE} must be a number of gigabytes above 0, such as 16, got {given!r}")
-    by_ratio = max(ALWAYS_ALLOWED, MOST_TIMES * packed)
-    if by_ratio < largest * 1e9:
-        return by_ratio, (
-            f"{label} unpacks to more than {by_ratio / 1e6:.0f} MB, {by_ratio / packed:.0f} times its {packed} bytes, "
-            "as no wind data do; if it is right, unpack it yourself and give the plain file"
-        )
-    return int(largest * 1e9), (
-        f"{label} unpacks to more than {largest:g} GB; unpack it yourself and give the plain file, or allow more: "
-        f"{VARIABLE}={2 * largest:g}"
-    )
-
-
-def parts(stream: Stream, most: int, refusal: str) -> Iterator[bytes]:
-    """Read the bytes of a stream that unpacks, part by part; `TooLarge` as soon as there are more than `most`."""
-    seen = 0
-    while part := stream.read(min(PART, most - seen + 1)):
-        seen += len(part)
-        if seen > most:
-            raise TooLarge(refusal)
-        yield part
-
+from holdcourse.tables.text import MARKS, allowed_bytes, parts
 
 Kind: TypeAlias = Literal["netcdf3", "netcdf4", "grib", "zip", "text"]
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -136,7 +88,7 @@ def kind_of(path: Path, label: str) -> Kind:
             return kind
     if head.startswith(b"CDF\x05"):
         raise InvalidInput(f"{label} is NetCDF of the 64-bit data kind; convert it: nccopy -k nc4 {label} converted.nc")
-    if b"\x00" in head:
+    if b"\x00" in head and not head.startswith(tuple(mark for mark, _ in MARKS)):
         raise InvalidInput(
             f"{label} is neither NetCDF, GRIB, ZIP nor text (it begins with {head[:8]!r}); "
             "the download may have failed: fetch it again"

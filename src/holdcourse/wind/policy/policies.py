@@ -168,7 +168,7 @@ def fixed(setting: Setting) -> hc.Policy:
     """The altitude that would have made most in the past: what an engineer would choose without a controller."""
     if setting.past is None:
         raise InvalidInput("the fixed altitude is chosen on history; give a history file or period")
-    return hc.fixed_at(setting.world.problem, best_altitude(setting.world, setting.past.speed))
+    return hc.fixed_at(setting.world.problem, setting_index=best_altitude(setting.world, setting.past.speed))
 
 
 def best_altitude(world: WindWorld, speed: Array) -> int:

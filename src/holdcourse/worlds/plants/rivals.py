@@ -168,7 +168,7 @@ class TableCosts:
 
 def stay(problem: Problem, start: int) -> Policy:
     """The incumbent for ever; moved away by others, it goes back."""
-    return _named("stay", fixed_at(problem, start))
+    return _named("stay", fixed_at(problem, setting_index=start))
 
 
 def fixed_on_history(problem: Problem, history: History) -> Policy:

@@ -1,0 +1,339 @@
+"""What a plant's table holds, before anything is asked of it: columns, ranges, gaps, settings, what looks wrong."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.backtest.readings import (
+    MOST_ACTIONS,
+    Moments,
+    missing_words,
+    open_table,
+    read_moments,
+    suspects,
+    usual_step,
+)
+from holdcourse.errors import InvalidInput
+from holdcourse.tables.cells import Table
+from holdcourse.tables.columns import find_column, split_name
+from holdcourse.tables.numbers import Signs, cleaned, is_missing, is_number, read_numbers
+from holdcourse.tables.times import HOUR, is_time, is_unix
+
+Array: TypeAlias = NDArray[np.float64]
+
+METER = "only ever rises: a meter? What was used is the difference of two rows; make a column of it"
+MOST_GAPS = 5  # gaps named one by one; the rest is counted
+MOSTLY = 0.9  # share of cells that makes a column one of numbers, or of times
+RARELY = 5  # rows per setting, on average, in a column that may be the setting
+FAR = 20.0  # interquartile ranges from the quartiles: such a number is told
+STUCK = 48  # readings in a row that do not change, in a column that otherwise does
+COST_WORDS = ("cost", "power", "energy", "consumption", "price", "leistung", "verbrauch", "kosten", "effekt", "energi")
+COST_UNITS = (
+    "W",
+    "kW",
+    "MW",
+    "GW",
+    "Wh",
+    "kWh",
+    "MWh",
+    "GWh",
+    "kJ",
+    "MJ",
+    "GJ",
+    "EUR",
+    "€",
+    "NOK",
+    "SEK",
+    "USD",
+    "$",
+    "GBP",
+)
+TIME_WORDS = frozenset(
+    ("time", "timestamp", "datetime", "date", "zeit", "datum", "utc", "tid", "dato", "clock", "uhrzeit")
+)
+
+
+@dataclass
+class Column:
+    """What one column holds.
+
+    Attributes
+    ----------
+    kind
+        "times", "numbers", "names" or "empty".
+    missing, distinct
+        How many cells hold nothing, and how many different values there are.
+    changes
+        How often the value differs from that of the row before.
+    low, middle, high
+        Least, median and greatest number.
+    example
+        What stands in the first row that holds something.
+    remarks
+        What looks wrong.
+    """
+
+    name: str
+    unit: str | None
+    kind: str
+    missing: int
+    distinct: int
+    changes: int
+    low: float | None = None
+    middle: float | None = None
+    high: float | None = None
+    example: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a plant's table holds. Made by `preview`.
+
+    Attributes
+    ----------
+    rows
+        How many there are below the names.
+    columns
+        In the order of the file.
+    time
+        Columns of the times; empty where none was found.
+    start, end, step_hours, gaps, gap_count, repeated, ordered
+        What the times tell; None where there are none.
+    settings, costs, contexts
+        Columns that may be meant, the likeliest first; a guess for people, never used.
+    remarks
+        What looks wrong.
+    notes
+        How the file was read.
+    """
+
+    label: str
+    rows: int
+    columns: tuple[Column, ...]
+    time: tuple[str, ...]
+    start: str | None
+    end: str | None
+    step_hours: float | None
+    gaps: tuple[str, ...]
+    gap_count: int
+    repeated: int
+    ordered: bool | None
+    settings: tuple[str, ...]
+    costs: tuple[str, ...]
+    contexts: tuple[str, ...]
+    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def as_values(self) -> dict[str, Any]:
+        """Return it in JSON values."""
+        return asdict(self)
+
+
+def preview(
+    source: Any,
+    *,
+    time: str | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    missing: str | Sequence[str] | None = None,
+    **options: Any,
+) -> Preview:
+    """Look at a plant's table; nothing needs to be known of it.
+
+    Parameters
+    ----------
+    time
+        Column of the times; default: the one that looks like it.
+    timezone, time_format, decimal, thousands, missing, options
+        As in `read_readings`.
+    """
+    table, notes = open_table(source, **options)
+    words, sentinels = missing_words(missing)
+    remarks: list[str] = []
+    timed = _time_columns(table, time)
+    moments: Moments | None = None
+    if timed:
+        try:
+            moments = read_moments(
+                table, timed, Signs(decimal, thousands), words, timezone=timezone, time_format=time_format
+            )
+            notes.append(moments.note)
+        except InvalidInput as error:
+            if time is not None:
+                raise
+            remarks.append(str(error))
+    numeric = [k for k in range(len(table.names)) if k not in timed and _is_numeric(table, k, words)]
+    read, said = _numbers(table, numeric, decimal, thousands, words)
+    remarks += said
+    columns = []
+    for place in range(len(table.names)):
+        values = read.get(place)
+        if values is not None:
+            for number in sentinels:
+                values[values == number] = np.nan
+        columns.append(_column(table, place, values, place in timed, words, missing is None))
+    remarks += [f"{column.name}: {remark}" for column in columns for remark in column.remarks]
+    seen = _times(moments)
+    rows = len(table.lines)
+    settings = sorted(
+        (c for c in columns if c.kind in ("numbers", "names") and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)),
+        key=lambda c: c.changes,
+    )
+    costs = [c for c in columns if c.kind == "numbers" and c not in settings and _is_cost(c)]
+    contexts = [
+        c
+        for c in columns
+        if c.kind == "numbers" and c.distinct > 1 and c not in settings and c not in costs and METER not in c.remarks
+    ]
+    return Preview(
+        label=table.label,
+        rows=rows,
+        columns=tuple(columns),
+        time=tuple(table.names[k] for k in timed),
+        **seen,
+        settings=tuple(c.name for c in settings),
+        costs=tuple(c.name for c in costs),
+        contexts=tuple(c.name for c in contexts),
+        remarks=tuple(remarks),
+        notes=tuple(notes),
+    )
+
+
+def _time_columns(table: Table, given: str | None) -> list[int]:
+    if given is not None:
+        names = [given] if given in table.names else [part.strip() for part in given.split(",")]
+        return [find_column(table, name) for name in names]
+    named = []
+    for place, name in enumerate(table.names):
+        first = next((cell for cell in table.cells[place] if not is_missing(cell)), "")
+        text = str(first)
+        said = bool(set(re.findall(r"[a-zA-Z]+", name.lower())) & TIME_WORDS)
+        if not isinstance(first, str | float) or (
+            isinstance(first, str) and (is_time(text) or (said and is_unix(text)))
+        ):
+            named.append(place)
+        elif said and named and re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?", text.strip()):
+            return [named[0], place]  # a date, and the clock beside it
+    return named[:1]
+
+
+def _is_numeric(table: Table, place: int, words: frozenset[str]) -> bool:
+    there = [cell for cell in table.cells[place] if not is_missing(cell, words)]
+    return bool(there) and sum(is_number(cell) for cell in there) >= MOSTLY * len(there)
+
+
+def _numbers(
+    table: Table, places: Sequence[int], decimal: str | None, thousands: str | None, words: frozenset[str]
+) -> tuple[dict[int, Array], list[str]]:
+    """Return the columns that can be read as numbers, and what is wrong with the others."""
+    try:
+        found = read_numbers(table, places, Signs(decimal, thousands), words)
+        return dict(zip(places, found, strict=True)), []
+    except InvalidInput:
+        pass
+    read: dict[int, Array] = {}
+    said: list[str] = []
+    for place in places:  # one by one, so that one column does not hide the others
+        try:
+            read[place] = read_numbers(table, [place], Signs(decimal, thousands), words)[0]
+        except InvalidInput as error:
+            said.append(str(error))
+    return read, said
+
+
+def _column(
+    table: Table, place: int, values: Array | None, timed: bool, words: frozenset[str], suspicious: bool
+) -> Column:
+    cells, name = table.cells[place], table.names[place]
+    there = [cleaned(str(cell)) for cell in cells if not is_missing(cell, words)]
+    column = Column(
+        name=name,
+        unit=split_name(name).unit,
+        kind="times" if timed else "numbers" if values is not None else "names" if there else "empty",
+        missing=len(cells) - len(there),
+        distinct=len(set(there)),
+        changes=sum(one != other for one, other in itertools.pairwise(there)),
+        example=there[0][:30] if there else "",
+    )
+    if column.kind == "empty":
+        column.remarks.append("holds nothing")
+    if values is None or not np.isfinite(values).any():
+        return column
+    finite = values[np.isfinite(values)]
+    column.missing, column.distinct = len(values) - len(finite), len(np.unique(finite))
+    column.changes = int((np.diff(finite) != 0).sum())
+    column.low, column.middle, column.high = (float(value) for value in (finite.min(), np.median(finite), finite.max()))
+    column.remarks += _oddities(finite, len(values), suspicious)
+    return column
+
+
+def _oddities(finite: Array, rows: int, suspicious: bool) -> list[str]:
+    """Return what looks wrong about the numbers of a column."""
+    found = []
+    if len(finite) < 0.8 * rows:
+        found.append(f"{100 * (1 - len(finite) / rows):.0f} % is missing")
+    if len(finite) > 2 and np.ptp(finite) == 0:
+        found.append(f"is {finite[0]:g} in every row")
+        return found
+    odd = suspects(finite) if suspicious else []
+    found += [f"{number:g} stands {count} times, far from all others: missing={number:g}?" for number, count in odd]
+    plain = finite[~np.isin(finite, [number for number, _ in odd])]
+    low, high = np.percentile(plain, [25, 75])
+    if high > low:
+        far = plain[(plain < low - FAR * (high - low)) | (plain > high + FAR * (high - low))]
+        if 0 < len(far) <= 0.02 * len(plain):
+            found.append(f"{len(far)} numbers lie far from the others, such as {far[0]:g}")
+    steps = np.diff(finite)
+    if len(finite) > 20 and (steps >= 0).all() and (steps > 0).mean() > 0.5:
+        found.append(METER)
+    if len(np.unique(finite)) > 0.2 * len(finite):
+        longest = _longest_run(finite)
+        if longest >= STUCK:
+            found.append(f"stands still for {longest} rows in a row: was the sensor stuck?")
+    return found
+
+
+def _longest_run(values: Array) -> int:
+    ends = np.flatnonzero(np.diff(values) != 0)
+    edges = np.concatenate([[-1], ends, [len(values) - 1]])
+    return int(np.diff(edges).max())
+
+
+def _times(moments: Moments | None) -> dict[str, Any]:
+    """Return the period, the step and the gaps."""
+    if moments is None or moments.times is None:
+        nothing = dict.fromkeys(("start", "end", "step_hours", "ordered"))
+        return nothing | {"gaps": (), "gap_count": 0, "repeated": 0}
+    seconds = moments.seconds[np.isfinite(moments.seconds)]
+    sorted_times = np.unique(seconds)
+    step = usual_step(seconds)
+    distances = np.diff(sorted_times)
+    holes = np.flatnonzero(distances > 1.5 * step)
+    shown = sorted_times.astype(np.int64).astype("datetime64[s]")
+    largest = holes[np.argsort(-distances[holes], kind="stable")][:MOST_GAPS]
+    return {
+        "start": f"{shown[0]}Z",
+        "end": f"{shown[-1]}Z",
+        "step_hours": step / HOUR,
+        "gaps": tuple(
+            f"{(distances[k] - step) / HOUR:g} h missing between {shown[k]}Z and {shown[k + 1]}Z"
+            for k in sorted(largest.tolist())
+        ),
+        "gap_count": len(holes),
+        "repeated": len(seconds) - len(sorted_times),
+        "ordered": bool((np.diff(seconds) >= 0).all()),
+    }
+
+
+def _is_cost(column: Column) -> bool:
+    return column.unit in COST_UNITS or any(word in column.name.lower() for word in COST_WORDS)

@@ -1,0 +1,676 @@
+"""A plant's readings as people have them: any table, any way to write numbers and times, nothing guessed.
+
+What a file leaves open is an error that names the line, the value and the option that settles it. What was left out,
+sorted or taken for granted is in the notes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import History
+from holdcourse.movement.problem import Problem
+from holdcourse.running.database import refuse_record
+from holdcourse.tables.cells import Table, checked_separator
+from holdcourse.tables.columns import find_column, has_column, split_name, units_row, without_first_row
+from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
+from holdcourse.tables.sources import frame_table, read_file
+from holdcourse.tables.times import HOUR, Times, is_unix, read_times, zone_of
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+Duplicates: TypeAlias = Literal["refuse", "first", "last", "keep"]
+
+MOST_ACTIONS = 60
+CLOCK = {"hour": 24.0, "weekday": 7.0}  # go round: a sine and a cosine each
+WEEKEND = "weekend"
+# What loggers write for a missing number; whether a plant's file does, only its owner knows.
+SENTINELS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0, -32768.0, 65535.0)
+FAR = 10.0  # interquartile ranges from the median: such a number is told
+LAG = re.compile(r"(.+?)\s*@\s*-\s*(\d+)\s*(min|h|d)?")
+SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """What ran at a plant and what was measured, oldest first. Made by `read_readings`.
+
+    Attributes
+    ----------
+    label
+        The file, in messages.
+    action, cost
+        The columns of the settings and of what was measured.
+    context
+        A name for each number of a context.
+    values
+        The settings that were tried: numbers (n,), or names.
+    history
+        The rows in terms of indices of `values`.
+    times
+        When each was measured, UTC; None where the file has no times, or only numbers to sort by.
+    units
+        By column, where the header names them.
+    lines
+        The line of each row in the file.
+    notes
+        What was left out, sorted or taken for granted.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> table = {"outdoor [°C]": [20, 24, 21, 18], "mode": ["eco", "full", "eco", "full"], "kW": [3.1, 5.0, 3.3, 4.4]}
+    >>> readings = hc.read_readings(table, action="mode", cost="kW", context="outdoor")
+    >>> readings.values, readings.history.actions.tolist()
+    (['eco', 'full'], [0, 1, 0, 1])
+    >>> readings.problem([[0, 2], [1, 0]], directed=True).value(1)
+    'full'
+    """
+
+    label: str
+    action: str
+    cost: str
+    context: tuple[str, ...]
+    values: Array | list[str]
+    history: History
+    times: Times | None
+    units: dict[str, str]
+    lines: Indices
+    notes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.history)
+
+    @property
+    def step(self) -> float | None:
+        """Hours from one reading to the next, as a rule; None without times."""
+        if self.times is None or len(self.times) < 2:
+            return None
+        return usual_step(self.times.astype(np.int64).astype(np.float64)) / HOUR
+
+    def problem(self, metric: Any = "euclidean", *, scale: float = 1.0, **options: Any) -> Problem:
+        """Return the settings as a `Problem`; named ones need a matrix of what each move costs as `metric`."""
+        if isinstance(self.values, list):
+            if isinstance(metric, str):
+                raise InvalidInput(
+                    f"column {self.action!r} holds names ({', '.join(self.values[:4])}); give a matrix= of move costs"
+                )
+            return Problem(None, metric, labels=list(self.values), **options)
+        return Problem(self.values, metric, scale=scale if isinstance(metric, str) else 1.0, **options)
+
+    def __repr__(self) -> str:
+        return f"Readings({self.label!r}, {len(self)} rows, {len(self.values)} settings, context={list(self.context)})"
+
+
+def read_readings(
+    source: Any,
+    *,
+    action: str,
+    cost: str,
+    context: str | Sequence[str],
+    time: str | Sequence[str] | None = None,
+    bins: int | None = None,
+    named: bool = False,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    header_line: int | None = None,
+    sheet: str | None = None,
+    missing: str | Sequence[str] | None = None,
+    duplicates: Duplicates = "refuse",
+) -> Readings:
+    """Read a plant's readings: the settings that were tried, and what was measured, oldest first.
+
+    Parameters
+    ----------
+    source
+        A path to a text (separated by comma, semicolon, tab or bar; also packed by gzip or xz), an Excel sheet
+        (``.xlsx``) or a Parquet file; or a data frame of pandas, polars or pyarrow, or columns in a dict.
+    action, cost
+        Columns of the setting that ran and of what was measured. A unit in the header may be left out.
+    context
+        What was known before each decision: columns, or derived from them. ``load@-1`` is the reading before,
+        ``load@-24h`` that of a day ago, ``load - load@-1`` a difference; ``hour`` and ``weekday`` of the local time are
+        two numbers each, a sine and a cosine, so that midnight is near midnight; ``weekend`` is 1 or 0.
+    time
+        Column of the time, or two of date and clock; default: rows are in order.
+    bins
+        Round numeric settings to so many evenly spaced ones.
+    named
+        The settings are names, also where they look like numbers.
+    timezone
+        Of times that carry none, e.g. ``Europe/Oslo``; also the zone of ``hour`` and ``weekday``.
+    time_format, separator, decimal, thousands, encoding, header_line, sheet
+        Settle what the file leaves open, e.g. ``time_format="%d/%m/%Y %H:%M"``, ``decimal="comma"``.
+    missing
+        What else stands for a missing number, e.g. ``"-9999"``; rows with missing cells are left out and counted.
+    duplicates
+        What to do with rows of one time that differ: refuse them, keep the first, the last, or all.
+
+    Raises
+    ------
+    InvalidInput, DamagedFile
+        The file cannot be read, or leaves open what only its owner knows; the message names line, value and remedy.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> table = {"load": [0.2, 0.9, None, 0.4], "setting": [6, 6, 8, 8], "power [kW]": [3.1, 5.0, 4.4, 2.9]}
+    >>> readings = hc.read_readings(table, action="setting", cost="power", context="load")
+    >>> len(readings), readings.values.tolist(), readings.units
+    (3, [6.0, 8.0], {'power [kW]': 'kW'})
+    >>> readings.notes
+    ("1 of 4 rows left out: 'load' is missing in 1",)
+    """
+    table, notes = open_table(source, separator=separator, encoding=encoding, header_line=header_line, sheet=sheet)
+    words, numbers = missing_words(missing)
+    reader = _Reader(table, words, numbers, Signs(decimal, thousands), missing is None, notes)
+    return reader.read(action, cost, _texts(context), time, bins, named, timezone, time_format, duplicates)
+
+
+def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
+    """Open a file or frame as a table, with what there is to note; a row of units below the names becomes part of them.
+
+    Parameters
+    ----------
+    options
+        Those of `holdcourse.tables.sources.read_file`.
+    """
+    notes: list[str] = []
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        refuse_record(path, "readings are a CSV, an Excel sheet or a Parquet file")
+        if options.get("separator") is not None:
+            options["separator"] = checked_separator(str(options["separator"]))
+        table, note = read_file(path, **options)
+        notes += [note] if note else []
+    else:
+        table = frame_table(source)
+    units = units_row(table) if len(table.lines) > 1 else None
+    if units is not None:
+        names = [f"{name} [{units[k]}]" if k in units else name for k, name in enumerate(table.names)]
+        notes.append(f"{table.unit} {table.lines[0]} holds the units")
+        table = without_first_row(replace(table, names=names))
+    names = [name or f"column {place + 1}" for place, name in enumerate(table.names)]
+    return replace(table, names=names), notes
+
+
+def missing_words(given: str | Sequence[str] | None) -> tuple[frozenset[str], frozenset[float]]:
+    """Return what a person says stands for a missing number: words, and numbers."""
+    texts = [] if given is None else [given] if isinstance(given, str) else list(given)
+    words = {cleaned(part).lower() for text in texts for part in str(text).split(",")}
+    numbers = set()
+    for word in words:
+        try:
+            numbers.add(float(word))
+        except ValueError:
+            continue
+    return frozenset(words - {""}), frozenset(numbers)
+
+
+def usual_step(seconds: Array) -> float:
+    """Return the usual distance between times in order, which need not be seconds; 0 where there is none."""
+    steps = np.diff(np.unique(seconds))
+    return float(np.median(steps)) if len(steps) else 0.0
+
+
+def _texts(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The times of a table, or the numbers that stand for them.
+
+    Attributes
+    ----------
+    seconds
+        What rows are sorted by, NaN where missing.
+    times
+        The same as times in UTC; None for plain numbers.
+    """
+
+    seconds: Array
+    times: Times | None
+    zone: tzinfo = UTC
+    note: str = ""
+
+    def taken(self, rows: Indices) -> Moments:
+        """Return some of the rows."""
+        return replace(self, seconds=self.seconds[rows], times=None if self.times is None else self.times[rows])
+
+
+def read_moments(
+    table: Table,
+    columns: Sequence[int],
+    signs: Signs,
+    missing: Collection[str] = (),
+    *,
+    timezone: str | None = None,
+    time_format: str | None = None,
+) -> Moments:
+    """Read the times of a table, from one column or from two of date and clock; plain numbers are an order as well."""
+    texts: list[str | datetime] = []
+    rows: list[int] = []
+    for row in range(len(table.lines)):
+        cells = [table.cells[column][row] for column in columns]
+        if any(is_missing(cell, missing) for cell in cells):
+            continue
+        texts.append(_joined(cells))
+        rows.append(row)
+    name = " ".join(table.names[column] for column in columns)
+    if not texts:
+        raise InvalidInput(
+            f"{table.label}: no row has a time in column {name!r}; name another column, or leave time= out"
+        )
+    seconds = np.full(len(table.lines), np.nan)
+    plain = [isinstance(text, str) and _is_plain(text) for text in texts]
+    if len(columns) == 1 and time_format is None and any(plain):
+        if not all(plain):
+            row = plain.index(2 * sum(plain) < len(plain))
+            other = texts[plain.index(not plain[row])]
+            raise InvalidInput(
+                f"{table.at(rows[row])}: {str(texts[row])[:40]!r} in column {name!r} is no time as {str(other)[:40]!r} "
+                "is; correct it, or say how times are written with time_format="
+            )
+        seconds[:] = read_numbers(table, columns, signs, missing)[0]
+        return Moments(seconds, None, note=f"times in {name!r} are plain numbers: rows are sorted by them")
+    read, note = read_times(
+        texts,
+        name,
+        table.label,
+        at=lambda row: table.at(rows[row]),
+        timezone=timezone,
+        time_format=time_format,
+    )
+    times = np.full(len(table.lines), np.datetime64("NaT", "s"))
+    times[rows] = read
+    seconds[rows] = read.astype(np.int64)
+    return Moments(seconds, times, UTC if timezone is None else zone_of(timezone), note)
+
+
+def _joined(cells: Sequence[Any]) -> str | datetime:
+    """Return one time from the cells of one or two columns."""
+    if len(cells) == 1:
+        return cells[0] if isinstance(cells[0], datetime) else _plain_text(cells[0])
+    day, *clock = cells
+    first = f"{day:%Y-%m-%d}" if isinstance(day, datetime) else _plain_text(day)
+    return " ".join([first, *(f"{c:%H:%M:%S}" if isinstance(c, datetime) else _plain_text(c) for c in clock)])
+
+
+def _plain_text(cell: Any) -> str:
+    return f"{cell:.15g}" if isinstance(cell, float) else str(cell).strip()
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a time is a plain number: no seconds since 1970, no digits of a date."""
+    if not is_number(text) or is_unix(text):
+        return False
+    return not re.fullmatch(r"(19|20)\d{6}(\d\d){0,3}", text)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One context of a person's: a column, some readings ago; less another; or what the clock says.
+
+    Attributes
+    ----------
+    text
+        As it was written.
+    parts
+        Columns with their lags: (column, how many, unit or ""); the second is subtracted from the first.
+    clock
+        "hour", "weekday" or "weekend"; "" for columns.
+    """
+
+    text: str
+    parts: tuple[tuple[int, int, str], ...] = ()
+    clock: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each number that it gives."""
+        return (f"{self.text} (sine)", f"{self.text} (cosine)") if self.clock in CLOCK else (self.text,)
+
+
+def read_terms(table: Table, texts: Sequence[str]) -> list[Term]:
+    """Read what a person wrote as contexts, separated by commas; a column of such a name comes first."""
+    terms: list[Term] = []
+    for text in texts:
+        pieces = [text] if text.strip() in table.names else text.split(",")
+        for piece in pieces:
+            if not piece.strip():
+                raise InvalidInput(
+                    f"there is an empty name in context {text!r}; write names with single commas between"
+                )
+            terms.append(_term(table, piece.strip()))
+    doubled = [term.text for k, term in enumerate(terms) if term.text in [other.text for other in terms[:k]]]
+    if doubled:
+        raise InvalidInput(f"context {doubled[0]!r} is given twice; leave one out")
+    if not terms:
+        raise InvalidInput("give at least one context= column: what was known before each decision")
+    return terms
+
+
+def _term(table: Table, text: str) -> Term:
+    if not has_column(table, text):
+        if text.lower() in (*CLOCK, WEEKEND):
+            return Term(text.lower(), clock=text.lower())
+        two = re.split(r"\s-\s", text)
+        if len(two) == 2:
+            return Term(text, (_part(table, two[0]), _part(table, two[1])))
+        if len(two) > 2:
+            raise InvalidInput(f"context {text!r} takes more than one difference; write two contexts, or a column")
+    return Term(text, (_part(table, text),))
+
+
+def _part(table: Table, text: str) -> tuple[int, int, str]:
+    lagged = None if has_column(table, text) else LAG.fullmatch(text.strip())
+    if lagged is None:
+        if "@" in text and not has_column(table, text):
+            raise InvalidInput(f"context {text!r} is not understood; write a reading before as load@-1 or load@-24h")
+        return find_column(table, text), 0, ""
+    if int(lagged[2]) == 0:
+        raise InvalidInput(f"context {text!r} is 0 readings ago; leave the @-0 out")
+    return find_column(table, lagged[1]), int(lagged[2]), lagged[3] or ""
+
+
+@dataclass
+class _Reader:
+    """Reads one table; the steps of `read_readings`."""
+
+    table: Table
+    words: frozenset[str]
+    numbers: frozenset[float]
+    signs: Signs
+    suspicious: bool  # whether a number that may stand for a missing one is refused
+    notes: list[str]
+
+    def read(
+        self,
+        action: str,
+        cost: str,
+        context: list[str],
+        time: str | Sequence[str] | None,
+        bins: int | None,
+        named: bool,
+        timezone: str | None,
+        time_format: str | None,
+        duplicates: Duplicates,
+    ) -> Readings:
+        """Read the columns, put rows in order, derive contexts, leave out what is missing."""
+        table = self.table
+        if len(table.names) < 2:
+            raise InvalidInput(
+                f"{table.label} has one column only ({table.names[0]!r}); say what separates cells with separator="
+            )
+        if duplicates not in ("refuse", "first", "last", "keep"):
+            raise InvalidInput(f"duplicates must be refuse, first, last or keep, got {duplicates!r}")
+        if timezone is not None:
+            zone_of(timezone)
+        place, paid = find_column(table, action), find_column(table, cost)
+        terms = read_terms(table, context)
+        moments = self._moments(time, timezone, time_format)
+        if moments is None and any(term.clock or any(part[2] for part in term.parts) for term in terms):
+            raise InvalidInput("hour, weekday, weekend and lags in hours need times; name their column with time=")
+        if moments is not None and moments.times is None and any(term.clock for term in terms):
+            raise InvalidInput(f"{moments.note}, which tells no hour or weekday; give dates with time=")
+        columns = sorted({paid, *(part[0] for term in terms for part in term.parts)})
+        names_of_settings = self._settings_are_names(place, named)
+        wanted = columns if names_of_settings or place in columns else [*columns, place]
+        read = dict(zip(wanted, self._numbers(wanted), strict=True))
+        settings = self._names(place) if names_of_settings else read[place]
+        order, moments = self._order(moments, [settings, *(read[column] for column in columns)], duplicates)
+        settings, read = settings[order], {column: values[order] for column, values in read.items()}
+        contexts = np.column_stack([part for term in terms for part in _values(term, read, moments)])
+        names = tuple(name for term in terms for name in term.names)
+        gone = {
+            table.names[place]: np.array([_is_gone(setting) for setting in settings]),
+            table.names[paid]: np.isnan(read[paid]),
+        }
+        for axis, name in enumerate(names):
+            gone.setdefault(name, np.isnan(contexts[:, axis]))
+        kept = self._kept(gone)
+        values, actions = _actions(settings[kept], bins, table.names[place])
+        if any(term.clock in CLOCK for term in terms):
+            self.notes.append("hour and weekday go round: each is a sine and a cosine")
+        used = [*dict.fromkeys([place, *wanted])]
+        return Readings(
+            label=table.label,
+            action=table.names[place],
+            cost=table.names[paid],
+            context=names,
+            values=values,
+            history=History(actions, contexts[kept], read[paid][kept]),
+            times=None if moments is None or moments.times is None else moments.times[kept],
+            units={table.names[k]: unit for k in used if (unit := split_name(table.names[k]).unit) is not None},
+            lines=np.array(table.lines, dtype=np.int64)[order][kept],
+            notes=tuple(self.notes),
+        )
+
+    def _moments(
+        self, time: str | Sequence[str] | None, timezone: str | None, time_format: str | None
+    ) -> Moments | None:
+        if time is None:
+            return None
+        names = _texts(time)
+        if len(names) == 1 and not has_column(self.table, names[0]) and "," in names[0]:
+            names = [name.strip() for name in names[0].split(",")]
+        columns = [find_column(self.table, name) for name in names]
+        # Numbers that rows are sorted by have signs of their own.
+        signs = Signs(self.signs.decimal, self.signs.thousands)
+        found = read_moments(self.table, columns, signs, self.words, timezone=timezone, time_format=time_format)
+        self.notes.append(found.note)
+        return found
+
+    def _settings_are_names(self, place: int, named: bool) -> bool:
+        if named:
+            return True
+        name, cells = self.table.names[place], self.table.cells[place]
+        numbers = next((row for row, cell in enumerate(cells) if is_number(cell)), None)
+        texts = [
+            row for row, cell in enumerate(cells) if isinstance(cell, str) and cell.strip() and not is_number(cell)
+        ]
+        words = [row for row in texts if not is_missing(cells[row], self.words)]
+        if not words:
+            return False
+        if numbers is not None:
+            raise InvalidInput(
+                f"{self.table.at(words[0])}: {str(cells[words[0]])[:40]!r} in column {name!r} is not a number, but "
+                f"{str(cells[numbers])[:40]!r} ({self.table.unit} {self.table.lines[numbers]}) is; correct it, say "
+                f"missing= for what is no setting, or named=True if all are names"
+            )
+        return True
+
+    def _names(self, place: int) -> NDArray[np.object_]:
+        """Return the settings as names, "" where missing."""
+        found: list[str] = []
+        for row, cell in enumerate(self.table.cells[place]):
+            text = _plain_text(cell)
+            low = cleaned(text).lower()
+            if low in self.words or low in ("", "nan", "<na>", "#n/a", "nat"):
+                text = ""
+            elif low in MISSING_WORDS:
+                raise InvalidInput(
+                    f"{self.table.at(row)}: {text!r} in column {self.table.names[place]!r} may be a setting or stand "
+                    f"for a missing one; say missing={text}, or write the setting in another way"
+                )
+            found.append(text)
+        return np.array(found, dtype=object)
+
+    def _numbers(self, columns: Sequence[int]) -> list[Array]:
+        found = read_numbers(self.table, columns, self.signs, self.words)
+        for column, values in zip(columns, found, strict=True):
+            for number in self.numbers:
+                values[values == number] = np.nan
+            self._require_clear(column, values)
+        return found
+
+    def _require_clear(self, column: int, values: Array) -> None:
+        """Raise where a number that loggers write for a missing one lies far from all others."""
+        told = suspects(values)
+        if told and self.suspicious:
+            number, count = told[0]
+            row = int(np.flatnonzero(values == number)[0])
+            raise InvalidInput(
+                f"{self.table.at(row)}: {number:g} in column {self.table.names[column]!r}, {count} times, lies far "
+                f"from all others; say missing={number:g} if it stands for a missing number, or missing=none if not"
+            )
+
+    def _order(
+        self, moments: Moments | None, compared: Sequence[NDArray[Any]], duplicates: Duplicates
+    ) -> tuple[Indices, Moments | None]:
+        """Return the rows to keep in order of time, and their times."""
+        if moments is None:
+            return np.arange(len(self.table.lines)), None
+        timed = np.flatnonzero(np.isfinite(moments.seconds))
+        untimed = len(self.table.lines) - len(timed)
+        if untimed:
+            self.notes.append(f"{untimed} of {len(self.table.lines)} rows left out: they have no time")
+        order = timed[np.argsort(moments.seconds[timed], kind="stable")]
+        falling = len(timed) > 1 and bool((np.diff(moments.seconds[timed]) < 0).any())
+        if falling:
+            self.notes.append("rows were not in order of time: sorted")
+        same = np.flatnonzero(np.diff(moments.seconds[order]) == 0)
+        dropped, differing = set(), 0
+        for k in same.tolist():
+            one, two = int(order[k]), int(order[k + 1])
+            if all(_alike(values[one], values[two]) for values in compared):
+                dropped.add(k + 1)
+                continue
+            differing += 1
+            if duplicates == "refuse":
+                when = moments.seconds[one] if moments.times is None else moments.times[one]
+                raise InvalidInput(
+                    f"{self.table.at(two)}: the time {when} stood in {self.table.unit} {self.table.lines[one]} "
+                    "already, with other values; correct it, or say duplicates=first, last or keep"
+                )
+            if duplicates != "keep":
+                dropped.add(k + 1 if duplicates == "first" else k)
+        if dropped:
+            how = f", {differing} of them with other values" if differing else ""
+            self.notes.append(f"{len(dropped)} rows with a time that comes twice left out{how}")
+        elif differing:
+            self.notes.append(f"{differing} rows have the time of another; all are kept")
+        keep = order[[k for k in range(len(order)) if k not in dropped]]
+        return keep, moments.taken(keep)
+
+    def _kept(self, gone: dict[str, NDArray[np.bool_]]) -> Indices:
+        """Return the rows where nothing is missing, and note what was."""
+        bad = np.any(list(gone.values()), axis=0)
+        if bad.all():
+            most = max(gone, key=lambda name: int(gone[name].sum()))
+            raise InvalidInput(
+                f"{self.table.label}: no row is complete; {most!r} is missing in {int(gone[most].sum())} of {len(bad)} "
+                "rows; name other columns, or mend the file"
+            )
+        if bad.any():
+            each = ", ".join(
+                f"{name!r} is missing in {int(where.sum())}" for name, where in gone.items() if where.any()
+            )
+            self.notes.append(f"{int(bad.sum())} of {len(bad)} rows left out: {each}")
+        return np.flatnonzero(~bad)
+
+
+def suspects(values: Array) -> list[tuple[float, int]]:
+    """Return numbers that loggers write for a missing one and that lie far from all others, with how often."""
+    finite = values[np.isfinite(values)]
+    found = []
+    for number in SENTINELS:
+        count = int((finite == number).sum())
+        others = finite[~np.isin(finite, SENTINELS)]
+        if not count or len(others) < 4:
+            continue
+        low, middle, high = np.percentile(others, [25, 50, 75])
+        spread = max(high - low, (others.max() - others.min()) / FAR)
+        outside = number < others.min() or number > others.max()
+        if outside and abs(number - middle) > FAR * max(spread, 1e-9 * abs(middle)):
+            found.append((number, count))
+    return found
+
+
+def _alike(one: Any, two: Any) -> bool:
+    return bool(one == two) or (_is_gone(one) and _is_gone(two))
+
+
+def _is_gone(setting: Any) -> bool:
+    return setting == "" if isinstance(setting, str) else math.isnan(setting)
+
+
+def _values(term: Term, read: dict[int, Array], moments: Moments | None) -> list[Array]:
+    """Return the numbers of a context, a column each; NaN where they are not known."""
+    if term.clock:
+        return _clock(term.clock, cast(Moments, moments))
+    parts = [_lagged(read[column], count, unit, moments) for column, count, unit in term.parts]
+    return [parts[0] if len(parts) == 1 else parts[0] - parts[1]]
+
+
+def _lagged(values: Array, count: int, unit: str, moments: Moments | None) -> Array:
+    if not count:
+        return values
+    if moments is None:
+        return np.concatenate([np.full(min(count, len(values)), np.nan), values[:-count]])
+    seconds = moments.seconds
+    step = usual_step(seconds)
+    wanted = seconds - count * (SECONDS[unit] if unit else step)
+    # The reading nearest to that time, where there is one: across a gap nothing is known.
+    right = np.clip(np.searchsorted(seconds, wanted), 1, max(1, len(seconds) - 1))
+    left = right - 1
+    right = np.minimum(right, len(seconds) - 1)
+    nearest = np.where(wanted - seconds[left] <= seconds[right] - wanted, left, right)
+    near = np.abs(seconds[nearest] - wanted) <= 0.5 * step
+    # Not this reading itself: a lag shorter than the step has no answer.
+    return np.where(near & (nearest < np.arange(len(values))), values[nearest], np.nan)
+
+
+def _clock(word: str, moments: Moments) -> list[Array]:
+    times = cast(Times, moments.times)
+    local = [
+        datetime.fromtimestamp(int(second), UTC).astimezone(moments.zone) for second in times.astype(np.int64).tolist()
+    ]
+    if word == WEEKEND:
+        return [np.array([float(moment.weekday() >= 5) for moment in local])]
+    if word == "hour":
+        turn = np.array([moment.hour + moment.minute / 60 + moment.second / 3600 for moment in local]) / CLOCK[word]
+    else:
+        turn = np.array([float(moment.weekday()) for moment in local]) / CLOCK[word]
+    return [np.sin(2 * np.pi * turn), np.cos(2 * np.pi * turn)]
+
+
+def _actions(settings: NDArray[Any], bins: int | None, name: str) -> tuple[Array | list[str], Indices]:
+    values: Array | list[str]
+    if settings.dtype == object:
+        if bins is not None:
+            raise InvalidInput(f"bins= is for numbers, but column {name!r} holds names such as {settings[0]!r}")
+        values = sorted(set(settings.tolist()))
+        places = {value: k for k, value in enumerate(values)}
+        actions = np.array([places[text] for text in settings.tolist()], dtype=np.int64)
+    else:
+        values, actions = _binned(settings, bins)
+    if len(values) > MOST_ACTIONS:
+        raise InvalidInput(f"column {name!r} holds {len(values)} different settings; round them to fewer, e.g. bins=20")
+    return values, actions
+
+
+def _binned(numbers: Array, bins: int | None) -> tuple[Array, Indices]:
+    if bins is None:
+        values, actions = np.unique(numbers, return_inverse=True)
+        return values, actions.astype(np.int64)
+    if bins < 2:
+        raise InvalidInput(f"bins= must be 2 or more, got {bins}")
+    values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
+    return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)

@@ -1,0 +1,280 @@
+"""The command `holdcourse data info`: what a file holds, be it wind or a plant's readings."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from holdcourse.archive import writing
+from holdcourse.backtest.preview import Preview, preview
+from holdcourse.cli.arguments import (
+    Decimal,
+    Encoding,
+    HeaderLine,
+    Json,
+    Missing,
+    Separator,
+    Sheet,
+    Thousands,
+    Time,
+    TimeFormat,
+    Timezone,
+    check_out,
+)
+from holdcourse.cli.wording import options_of, with_options
+from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
+from holdcourse.tables.sources import read_file
+from holdcourse.wind.files.csv_table import tidy_columns, wide_columns
+from holdcourse.wind.files.data import WindData
+from holdcourse.wind.files.info import describe, draw, strips
+from holdcourse.wind.files.load import load
+from holdcourse.wind.files.paths import expand
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Data of yours: what a file holds, wind or a plant's readings.",
+)
+
+Kind: TypeAlias = Literal["wind", "readings"]
+
+Files = Annotated[list[str], typer.Argument(help="A plant's table or wind: CSV, Excel, Parquet, NetCDF, GRIB, ZIP.")]
+Latitude = Annotated[float | None, typer.Option("--lat", help="Latitude of the site, south negative.")]
+Longitude = Annotated[float | None, typer.Option("--lon", help="Longitude of the site, west negative.")]
+SurfaceHeight = Annotated[
+    float | None, typer.Option(help="Ground above sea level in metres, for pressure levels without surface data.")
+]
+Units = Annotated[str | None, typer.Option(help="Unit of speed in a CSV that does not say: m/s, km/h, kn, mph.")]
+Ceiling = Annotated[float, typer.Option(help="Leave out heights above this, metres above ground.")]
+MaxMissing = Annotated[float, typer.Option(help="Largest share of missing speeds to accept.")]
+MaxGap = Annotated[float, typer.Option(help="Hours; gaps up to this are bridged, longer ones end a segment.")]
+
+
+@app.callback()
+def data() -> None:
+    """Data of yours: what a file holds, wind or a plant's readings."""
+
+
+@app.command()
+def info(
+    files: Files,
+    lat: Latitude = None,
+    lon: Longitude = None,
+    surface_height: SurfaceHeight = None,
+    units: Units = None,
+    ceiling: Ceiling = 3000.0,
+    max_missing: MaxMissing = 0.3,
+    max_gap: MaxGap = 3.0,
+    kind: Annotated[
+        Literal["wind", "readings"] | None, typer.Option(help="What the file holds, where that is not seen right.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the same as JSON, and a picture of wind.")] = None,
+    as_json: Json = False,
+    time: Time = None,
+    timezone: Timezone = None,
+    time_format: TimeFormat = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    encoding: Encoding = None,
+    header_line: HeaderLine = None,
+    sheet: Sheet = None,
+    missing: Missing = None,
+) -> None:
+    """What a file holds, before anything is asked of it.
+
+    Of a plant's readings: columns, ranges, gaps, how often the setting changed,
+    what looks wrong. Of wind: layout, heights, period, gaps, the profile over time.
+
+    Example: [bold]holdcourse data info plant.csv --timezone Europe/Oslo[/]
+
+    Example: [bold]holdcourse data info levels.nc surface.nc --lat 53 --lon -10[/]
+
+    Example: [bold]holdcourse data info 'lidar/*.csv' --timezone UTC --out report[/]
+    """
+    check_out(out)
+    written = {"separator": separator, "encoding": encoding, "header_line": header_line, "sheet": sheet}
+    if (kind or kind_of(files, **written)) == "readings":
+        if len(expand(files)) > 1:
+            raise InvalidInput("a plant's readings are one table; give one file, or kind=wind if these hold wind")
+        _show_readings(
+            preview(
+                expand(files)[0],
+                time=time,
+                timezone=timezone,
+                time_format=time_format,
+                decimal=decimal,
+                thousands=thousands,
+                missing=missing,
+                **written,
+            ),
+            files[0],
+            out,
+            as_json,
+        )
+        return
+    wind = load(
+        files,
+        lat=lat,
+        lon=lon,
+        surface_height=surface_height,
+        units=units,
+        timezone=timezone,
+        time_format=time_format,
+        ceiling=ceiling,
+        max_missing=max_missing,
+    )
+    found, options = describe(wind, max_gap=max_gap), options_of(typer.main.get_command(app))
+    found["notes"] = [with_options(note, options) for note in found["notes"]]
+    paths: list[Path] = []
+    if out is not None:
+        with writing(out):
+            (out / "wind.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            paths.append(out / "wind.json")
+            try:
+                paths.append(draw(wind, out / "wind.png"))
+            except MissingExtra as error:
+                typer.echo(f"note: no wind.png: {error}", err=True)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    _show(wind, found, max_gap)
+    for path in paths:
+        typer.echo(f"wrote {path}")
+
+
+def kind_of(files: list[str], **options: Any) -> Kind:
+    """Return what files hold: wind by height, or anything else in a table."""
+    path = expand(files)[0]
+    with path.open("rb") as stream:
+        head = stream.read(4)
+    if head[:3] == b"CDF" or head in (b"\x89HDF", b"GRIB"):
+        return "wind"
+    if head == b"PK\x03\x04":
+        with zipfile.ZipFile(path) as archive:
+            return "readings" if "xl/workbook.xml" in archive.namelist() else "wind"
+    if len(expand(files)) > 1:
+        return "wind"  # a plant's readings are one table
+    try:
+        table, _ = read_file(path, **options)
+        heights = wide_columns(table.names, table.label)
+        if not heights:
+            tidy_columns(table.names, table.label)
+    except HoldcourseError:
+        return "readings"  # which says what is wrong with the table
+    # One speed at a height among other columns is a plant's; a table of wind is times and little else.
+    return "wind" if len(heights) != 1 or len(table.names) <= 3 else "readings"
+
+
+def _show_readings(found: Preview, given: str, out: Path | None, as_json: bool) -> None:
+    options = options_of(typer.main.get_command(app))
+    values = found.as_values()
+    for key in ("notes", "remarks"):
+        values[key] = [with_options(text, options) for text in values[key]]
+    if out is not None:
+        with writing(out):
+            (out / "readings.json").write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(values))
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(found.label)}[/]: {found.rows} rows, {len(found.columns)} columns")
+    if found.start is not None and found.step_hours is not None:
+        console.print(f"{found.start} to {found.end}, every {_duration(found.step_hours)}")
+        shown = [f"  {gap}" for gap in found.gaps]
+        more = found.gap_count - len(shown)
+        shown += [f"  and {more} more"] if more > 0 else []
+        head = f"{found.gap_count or 'no'} gap{'' if found.gap_count == 1 else 's'} in time"
+        console.print("\n".join([head, *shown]))
+        if found.repeated:
+            console.print(f"{found.repeated} rows have the time of another row")
+        if not found.ordered:
+            console.print("rows are not in order of time; --time sorts them")
+    table = Table()
+    table.add_column("column", overflow="fold")
+    table.add_column("holds", no_wrap=True)
+    for name in ("missing", "different", "changes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("from .. to (median)", overflow="fold")
+    for column in found.columns:
+        span = escape(column.example)
+        if column.low is not None:
+            span = f"{column.low:.5g} .. {column.high:.5g} ({column.middle:.5g})"
+        counts = (str(column.missing or ""), str(column.distinct), str(column.changes))
+        table.add_row(escape(column.name), column.kind, *counts, span)
+    console.print(table)
+    for what, names in (("setting", found.settings), ("cost", found.costs), ("context", found.contexts)):
+        if names:
+            console.print(f"may be the {what}: {escape(', '.join(names[:8]))}", soft_wrap=True)
+    for remark in values["remarks"]:
+        console.print(f"[bold]look:[/] {escape(remark)}", soft_wrap=True)
+    for note in values["notes"]:
+        console.print(f"- {escape(note)}", soft_wrap=True, style="dim")
+    if found.settings and found.costs and found.contexts:
+        time = f" --time {_quoted(','.join(found.time))}" if found.time else ""
+        context = _quoted(", ".join(found.contexts[:2]))
+        asked = f"--action {_quoted(found.settings[0])} --cost {_quoted(found.costs[0])} --context {context}"
+        console.print(
+            f"\nIf these are what they seem:\nholdcourse backtest --log {_quoted(given)}{escape(time)} {escape(asked)}",
+            soft_wrap=True,
+        )
+
+
+def _duration(hours: float) -> str:
+    return f"{hours:g} h" if hours >= 1 else f"{hours * 60:g} min"
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(text)
+
+
+def _show(data: WindData, found: dict[str, Any], max_gap: float) -> None:
+    console = Console(highlight=False)
+    step = found["step_hours"]
+    console.print(f"[bold]{escape(found['layout'])}[/], {escape(found['site'])}")
+    console.print(
+        f"{found['start']} to {found['end']}, {found['times']} times, "
+        f"every {f'{step:g} h' if step >= 1 else f'{step * 60:g} min'}"
+    )
+    console.print(_gap_lines(found, max_gap))
+    table = Table()
+    for name in ("height (m)", "min", "mean", "max (m/s)", "missing"):
+        table.add_column(name, justify="right")
+    for row in reversed(found["heights"]):
+        height = f"{row['height']:.0f}"
+        if not found["heights_fixed"]:
+            height += f" ({row['lowest']:.0f}..{row['highest']:.0f})"
+        missing = f"{row['missing_share']:.1%}" if row["missing_share"] else ""
+        table.add_row(height, f"{row['min']:.1f}", f"{row['mean']:.1f}", f"{row['max']:.1f}", missing)
+    console.print(table)
+    width = max(20, min(100, shutil.get_terminal_size().columns) - 8)
+    console.print("Wind over time (taller is faster):")
+    for line in strips(data, width):
+        console.print(line, markup=False, soft_wrap=True)
+    for note in found["notes"]:
+        console.print(f"- {escape(note)}", soft_wrap=True)
+
+
+def _gap_lines(found: dict[str, Any], max_gap: float) -> str:
+    if not found["gap_count"]:
+        return "no gaps in time"
+    lines = [
+        f"  {gap['missing_hours']:g} h missing between {gap['after']} and {gap['before']}" for gap in found["gaps"][:5]
+    ]
+    more = found["gap_count"] - len(lines)
+    lines += [f"  and {more} more"] if more > 0 else []
+    head = (
+        f"{found['gap_count']} gaps in time; with gaps up to {max_gap:g} h bridged: {found['segments']} segments, "
+        f"the longest {found['longest_segment_hours']:g} h"
+    )
+    return "\n".join([head, *lines])

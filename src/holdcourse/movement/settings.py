@@ -1,0 +1,276 @@
+"""What people call the actions: finding the one that somebody wrote, and writing one so that it can be found again.
+
+Inside, actions are indices 0..n-1. At a machine they are settings: a number, a point, a place on a grid, or a name.
+A setting that somebody wrote is one of the problem's own or an error; it is never taken for an index, nor for the
+nearest.
+
+Numbers are the same within `TOLERANCE`, relative to their size or to the smallest step between settings; one that is
+equal to the last bit comes first. Where there are labels, these are what the settings are called, letter by letter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import is_whole
+from holdcourse.errors import InvalidInput, plain
+
+if TYPE_CHECKING:
+    from holdcourse.movement.problem import Problem
+
+Array: TypeAlias = NDArray[np.float64]
+
+TOLERANCE = 1e-9
+SHOWN = 3  # nearest settings in an error
+LISTED = 8  # labels in an error
+DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it is written in full
+
+
+def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
+    """The action that somebody calls `setting`; `what` names the parameter in the error."""
+    setting = plain(setting)
+    if problem.labels is not None:
+        found = _labelled(problem.labels, setting)
+    else:
+        point = _point(problem, setting, what)
+        found = _at(problem, point)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidInput(
+            f"{what}={setting!r} is as near to {' as to '.join(_said(problem, k) for k in found[:SHOWN])}; write all "
+            f"digits, or {what}_index={found[0]}"
+        )
+    raise InvalidInput(f"{what}={setting!r} is not a setting; {_instead(problem, setting, what)}")
+
+
+def chosen(problem: Problem, setting: Any, index: int | None, what: str) -> int | None:
+    """The action given as a setting, or by its index under a name of its own; None where it is neither."""
+    if setting is not None and index is not None:
+        raise InvalidInput(f"give {what} or {what}_index, not both; got {plain(setting)!r} and {plain(index)!r}")
+    if index is not None:
+        if not is_whole(index) or not 0 <= index < problem.n:
+            raise InvalidInput(f"{what}_index={plain(index)!r} is not an index 0..{problem.n - 1}")
+        return int(index)
+    return None if setting is None else index_of(problem, setting, what)
+
+
+def required(problem: Problem, setting: Any, index: int | None, what: str) -> int:
+    """The action given as a setting, or by its index; an error where it is neither."""
+    action = chosen(problem, setting, index, what)
+    if action is None:
+        raise InvalidInput(f"{what} is missing: give a setting, such as {_said(problem, 0)}, or {what}_index")
+    return action
+
+
+def several(problem: Problem, settings: Any, what: str) -> list[int]:
+    """The actions that a list of settings names; each once."""
+    if isinstance(settings, str | Mapping) or not hasattr(settings, "__iter__"):
+        raise InvalidInput(f"{what} must be a list of settings or {problem.n} booleans, got {plain(settings)!r}")
+    given = [plain(setting) for setting in settings]
+    if len(given) == problem.n > 1 and all(type(each) is int and each in (0, 1) for each in given):
+        raise InvalidInput(
+            f"{what}={given} may be a mask or a list of settings; write True and False for a mask, or {what} as floats"
+        )
+    found = [index_of(problem, setting, what) for setting in given]
+    if len(set(found)) < len(found):
+        twice = next(k for k in found if found.count(k) > 1)
+        raise InvalidInput(f"{what} names {_said(problem, twice)} twice; name every setting once")
+    return found
+
+
+def text_of(problem: Problem, action: int) -> str:
+    """The setting in words, with as many digits as it takes to find it again; without its unit."""
+    value = problem.value(action)
+    if problem.labels is not None:
+        return str(value)
+    for digits in DIGITS:
+        text = _written(value, digits)
+        if _at(problem, np.array(_numbers_in(text))) == [action]:
+            return text
+    return _written(value, None)
+
+
+def read(problem: Problem, text: str, what: str = "setting") -> int:
+    """The action of a setting that is written as text: ``8``, ``(1, 2)``, ``a 1, b 2`` as `text_of` does, ``a=1, b=2``.
+
+    Labels are taken letter by letter.
+    """
+    text = text.strip()
+    if problem.labels is not None:
+        found = [k for k, label in enumerate(problem.labels) if str(label) == text]
+        return found[0] if len(found) == 1 else index_of(problem, text, what)
+    units = [unit for unit in dict.fromkeys(problem.units) if unit]
+    bare = text
+    for unit in units:
+        bare = bare.removesuffix(unit).rstrip() if len(units) == 1 else bare
+    try:
+        numbers: Any = _numbers_in(bare)
+    except ValueError:
+        raise InvalidInput(f"{what}={text!r} is not a setting; {_instead(problem, text, what)}") from None
+    names = [name for name, _ in _parts(bare) if name]
+    if names:
+        if len(set(names)) < len(numbers):
+            raise InvalidInput(f"{what}={text!r} is not a setting; give one value for each axis, each by its name")
+        return index_of(problem, dict(zip(names, numbers, strict=True)), what)
+    return index_of(problem, numbers[0] if len(numbers) == 1 else numbers, what)
+
+
+def _numbers_in(text: str) -> list[float]:
+    return [float(number) for _, number in _parts(text)]
+
+
+def _parts(text: str) -> list[tuple[str, str]]:
+    """The parts of a setting that is written as text, each with the name of its axis, if it has one."""
+    inside = text.strip().removeprefix("(").removeprefix("[").removesuffix(")").removesuffix("]")
+    found = []
+    for part in inside.split(";" if ";" in inside else ","):
+        name, _, number = part.strip().replace("=", " ").rpartition(" ")
+        found.append((name.strip(), number))
+    return found
+
+
+def _written(value: Any, digits: int | None) -> str:
+    def number(x: float) -> str:
+        return repr(x) if digits is None else f"{x:.{digits}g}"
+
+    match value:
+        case dict(named):
+            return ", ".join(f"{axis} {number(x)}" for axis, x in named.items())
+        case tuple(point):
+            return f"({', '.join(number(x) for x in point)})"
+        case x:
+            return number(x)
+
+
+def _labelled(labels: Sequence[Any], setting: Any) -> list[int]:
+    if isinstance(setting, str):
+        return [k for k, label in enumerate(labels) if isinstance(label, str) and label == setting]
+    close = [k for k, label in enumerate(labels) if _same(label, setting, TOLERANCE)]
+    return [k for k in close if _same(labels[k], setting, 0.0)] or close
+
+
+def _same(label: Any, setting: Any, tolerance: float) -> bool:
+    """Whether two names are the same: numbers nearly, all else entirely."""
+    label = plain(label)
+    if isinstance(label, bool) or isinstance(setting, bool):
+        return label is setting
+    if isinstance(label, int | float) and isinstance(setting, int | float):
+        return math.isclose(label, setting, rel_tol=tolerance)
+    if isinstance(label, list | tuple) and isinstance(setting, list | tuple):
+        pairs = zip(label, setting, strict=False)
+        return len(label) == len(setting) and all(_same(a, b, tolerance) for a, b in pairs)
+    if isinstance(label, Mapping) and isinstance(setting, Mapping):
+        return label.keys() == setting.keys() and all(_same(label[key], setting[key], tolerance) for key in label)
+    return type(label) is type(setting) and bool(label == setting)
+
+
+def _point(problem: Problem, setting: Any, what: str) -> Array:
+    """The coordinates that somebody wrote; an error that says how they are written."""
+    names, axes = problem.axis_names, problem.actions.shape[1]
+    given = setting
+    if isinstance(setting, Mapping):
+        if names is None:
+            raise InvalidInput(f"{what}={setting!r} is not a setting: these have no axes by name; {_how(problem)}")
+        if set(setting) != set(names):
+            raise InvalidInput(f"{what}={setting!r} is not a setting: give one value for each of {list(names)}")
+        given = [setting[name] for name in names]
+    elif not isinstance(setting, list | tuple):
+        given = [setting]
+    if len(given) != axes or not all(_is_number(x) for x in given):
+        hint = f"; {_by_index(problem, setting, what)}" if _by_index(problem, setting, what) else ""
+        raise InvalidInput(f"{what}={setting!r} is not a setting; {_how(problem)}{hint}")
+    return np.array(given, dtype=np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _at(problem: Problem, point: Array) -> list[int]:
+    """The actions at a point: the one that is there to the last bit, or else all that are near enough."""
+    actions = problem.actions
+    if point.shape != actions.shape[1:]:
+        return []
+    apart = np.abs(actions - point)
+    exact: list[int] = np.flatnonzero((apart == 0).all(axis=1)).tolist()
+    if exact:
+        return exact
+    near = np.maximum(TOLERANCE * np.maximum(np.abs(actions), np.abs(point)), TOLERANCE * problem.smallest_steps)
+    found: list[int] = np.flatnonzero((apart <= near).all(axis=1)).tolist()
+    return found
+
+
+def smallest_steps(actions: Array) -> Array:
+    """The smallest difference between two values on each axis, 0 where there is only one; shape (d,)."""
+    steps = []
+    for axis in actions.T:
+        values = np.unique(axis)
+        steps.append(float(np.diff(values).min()) if len(values) > 1 else 0.0)
+    return np.array(steps)
+
+
+def _said(problem: Problem, action: int) -> str:
+    """A setting as it may be written in place of what was given."""
+    return repr(problem.value(action)) if problem.labels is not None else text_of(problem, action)
+
+
+def _how(problem: Problem) -> str:
+    """How a setting of the problem is written."""
+    axes = problem.actions.shape[1]
+    what = "a number" if axes == 1 and problem.axis_names is None else f"{axes} numbers" if axes > 1 else "its axis"
+    return f"a setting here is {what}, such as {_said(problem, 0)}"
+
+
+def _by_index(problem: Problem, setting: Any, what: str) -> str:
+    """What to write instead where an index may be meant."""
+    if is_whole(setting) and 0 <= setting < problem.n:
+        return f"for the action with index {setting}, which is {_said(problem, setting)}, write {what}_index={setting}"
+    return ""
+
+
+def _instead(problem: Problem, setting: Any, what: str) -> str:
+    """What may be meant by something that is no setting."""
+    labels = problem.labels
+    parts = []
+    if labels is None and not isinstance(setting, str):
+        point = _point(problem, setting, what)
+        extent = np.ptp(problem.actions, axis=0)
+        away = (np.abs(problem.actions - point) / np.where(extent > 0, extent, 1.0)).sum(axis=1)
+        nearest = np.argsort(away, kind="stable")[:SHOWN].tolist()
+        parts.append(f"the nearest are {', '.join(_said(problem, k) for k in nearest)}")
+    elif labels is None:
+        parts.append(_how(problem))
+    else:
+        parts += _near_labels(problem, labels, setting)
+    index = _by_index(problem, setting, what)
+    return "; ".join([*parts, index] if index else parts)
+
+
+def _near_labels(problem: Problem, labels: Sequence[Any], setting: Any) -> list[str]:
+    parts = []
+    if isinstance(setting, str):
+        words = [label for label in labels if isinstance(label, str)]
+        folded = [label for label in words if label.strip().casefold() == setting.strip().casefold()]
+        near = folded or difflib.get_close_matches(setting, words, SHOWN, 0.6)
+        if near:
+            parts.append(f"did you mean {' or '.join(repr(label) for label in near[:SHOWN])}?")
+    elif problem.has_coordinates:
+        single = [setting] if not isinstance(setting, list | tuple) else setting
+        at = _at(problem, np.array(single, dtype=np.float64)) if all(_is_number(x) for x in single) else []
+        if at:
+            parts.append(f"settings go by their labels here: that one is {_said(problem, at[0])}")
+    more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
+    parts.append(f"the settings are {', '.join(_said(problem, k) for k in range(min(len(labels), LISTED)))}{more}")
+    return parts

@@ -1,0 +1,142 @@
+"""Columns by the names that people use: with or without the unit in the header, in any letters."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from holdcourse.errors import InvalidInput
+from holdcourse.tables.cells import Cell, Table
+from holdcourse.tables.numbers import is_missing, is_number
+
+# As they are written; in other letters only where that is no other unit (mW is not MW).
+UNITS = (
+    *("W", "kW", "MW", "GW", "Wh", "kWh", "MWh", "GWh", "J", "kJ", "MJ", "GJ", "V", "kV", "A", "Hz", "rpm", "1/min"),
+    *(
+        "°C",
+        "degC",
+        "C",
+        "K",
+        "°F",
+        "degF",
+        "Pa",
+        "hPa",
+        "kPa",
+        "MPa",
+        "bar",
+        "mbar",
+        "psi",
+        "%",
+        "m",
+        "mm",
+        "cm",
+        "km",
+    ),
+    *("m/s", "km/h", "l/s", "l/min", "l/h", "m3/s", "m³/s", "m3/h", "m³/h", "kg/s", "kg/h", "t/h", "kg", "t", "g", "l"),
+    *("m3", "m³", "s", "min", "h", "d", "ms", "EUR", "€", "NOK", "SEK", "DKK", "USD", "$", "GBP", "£", "CHF", "ct"),
+    *("EUR/h", "EUR/kWh", "EUR/MWh", "ct/kWh", "USD/h", "USD/MWh", "NOK/kWh", "ppm", "°", "deg", "rad", "-", "pcs"),
+)
+_BY_LETTERS: dict[str, str] = {}
+for _unit in UNITS:
+    _BY_LETTERS.setdefault(_unit.lower(), _unit)
+_SEVERAL = {low for low in _BY_LETTERS if sum(unit.lower() == low for unit in UNITS) > 1} | {"mw", "mj", "k", "c", "t"}
+# Behind an underscore or a blank only these are units: `flow_t` and `phase a` are names.
+_SUFFIXES = frozenset(unit for unit in UNITS if len(unit) > 1 and unit not in ("min", "ms", "deg", "rad", "rpm"))
+
+
+class Named(NamedTuple):
+    """A header, taken apart."""
+
+    bare: str
+    unit: str | None
+
+
+def split_name(header: str) -> Named:
+    """Take the unit off a header.
+
+    >>> [tuple(split_name(header)) for header in ("power [kW]", "Outdoor (°C)", "load_kW", "kwh", "load")]
+    [('power', 'kW'), ('Outdoor', '°C'), ('load', 'kW'), ('kwh', 'kWh'), ('load', None)]
+    """
+    text = header.strip()
+    bracket = re.fullmatch(r"(.*?)[\s_]*[\[(]\s*([^\[\]()]{1,20}?)\s*[\])]", text)
+    if bracket and bracket[1]:
+        return Named(bracket[1].strip(), bracket[2])
+    suffix = re.fullmatch(r"(.+?)(?:_|\s+in\s+|,\s*|\s+)(\S+)", text)
+    if suffix and suffix[2] in _SUFFIXES:
+        return Named(suffix[1].strip(), suffix[2])
+    return Named(text, known_unit(text))
+
+
+def known_unit(text: str) -> str | None:
+    """Return the unit that a text is, as it is usually written; None where it is none."""
+    if text in UNITS:
+        return text
+    low = text.lower()
+    return None if low in _SEVERAL or len(low) < 2 else _BY_LETTERS.get(low)
+
+
+def units_row(table: Table) -> dict[int, str] | None:
+    """Return the units in the first row by column, where it holds nothing but units; None where it does not."""
+    found: dict[int, str] = {}
+    for column, cells in enumerate(table.cells):
+        cell = cells[0]
+        if not isinstance(cell, str) or is_number(cell):
+            return None
+        text = cell.strip()
+        bracket = re.fullmatch(r"[\[(]\s*([^\[\]()]{0,20})\s*[\])]", text)
+        unit = bracket[1].strip() if bracket else known_unit(text)
+        if unit is None and not is_missing(text):
+            return None
+        if unit and unit != "-":
+            found[column] = unit
+    return found or None
+
+
+def without_first_row(table: Table) -> Table:
+    """Return the table without its first row."""
+    cells: list[list[Cell]] = [column[1:] for column in table.cells]
+    return replace(table, cells=cells, lines=table.lines[1:])
+
+
+def find_column(table: Table, name: str) -> int:
+    """Return the column of this name: as the header writes it, without its unit, or in other letters.
+
+    Raises
+    ------
+    InvalidInput
+        There is none, or there are several.
+    """
+    bare = [split_name(header).bare for header in table.names]
+    for same in (
+        [place for place, header in enumerate(table.names) if header == name.strip()],
+        [place for place, header in enumerate(bare) if header == name.strip()],
+        [place for place, header in enumerate(table.names) if _plain(header) == _plain(name)],
+        [place for place, header in enumerate(bare) if _plain(header) == _plain(name)],
+    ):
+        if len(same) == 1:
+            return same[0]
+        if same:
+            several = " and ".join(f"{place + 1} ({table.names[place]!r})" for place in same[:4])
+            raise InvalidInput(f"{table.label}: the columns {several} may both be {name!r}; rename one of them")
+    near = difflib.get_close_matches(name, [*table.names, *bare], n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise InvalidInput(f"{table.label} has no column {name!r}; there are {listed(table.names)}{meant}")
+
+
+def has_column(table: Table, name: str) -> bool:
+    """Return whether a name is that of a column; of two as well."""
+    plain = _plain(name)
+    return any(plain in (_plain(header), _plain(split_name(header).bare)) for header in table.names)
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names for a message; those beyond `most` are counted."""
+    shown = ", ".join(name or "(no name)" for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\s+", " ", name.strip()).casefold()

@@ -1,0 +1,214 @@
+"""Tables that are no text: Excel sheets, Parquet files, data frames, columns in a dict."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra, TooLarge
+from holdcourse.tables.cells import Cell, Table, read_table
+from holdcourse.tables.text import MOST_CELLS, allowed_bytes, read_text
+
+EXCEL, PARQUET, OLD_EXCEL = b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0"
+INSTALL = 'pip install "holdcourse[tables]"'
+
+
+def read_file(
+    path: Path,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    header_line: int | None = None,
+    sheet: str | None = None,
+) -> tuple[Table, str]:
+    """Read a table from a file of any kind, and note what kind it was; the first bytes decide, not the name.
+
+    Parameters
+    ----------
+    separator, encoding, header_line
+        Of a text; see `read_table` and `read_text`.
+    sheet
+        Of an Excel file; default: its only one.
+    """
+    label = path.name
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(8)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from None
+    if not head:
+        raise DamagedFile(f"{path} is empty; export it again")
+    if head.startswith(EXCEL):
+        return _excel(path, label, sheet, header_line)
+    if head.startswith(OLD_EXCEL):
+        raise InvalidInput(f"{label} is an Excel file of the old kind (.xls); save it as .xlsx or as CSV")
+    if head.startswith(PARQUET):
+        return _parquet(path, label)
+    found = read_text(path, label, encoding=encoding)
+    if found.text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+        raise InvalidInput(f"{label} is JSON, not a table; export it as CSV")
+    note = {"utf-8": "", "cp1252": "text read as cp1252 (encoding= for another)"}.get(found.encoding)
+    table = read_table(found.text, label, separator=separator, header_line=header_line)
+    return table, f"text read as {found.encoding}" if note is None else note
+
+
+def frame_table(frame: Any, label: str = "the table") -> Table:
+    """Return the table of a data frame (pandas, polars, pyarrow) or of columns in a dict.
+
+    The times of a pandas frame that stand in its index are a column, by the name of the index or else `time`.
+    """
+    columns: dict[str, list[Any]] = {}
+    index = getattr(frame, "index", None)
+    if index is not None and hasattr(index, "tz") and hasattr(frame, "columns"):  # times in the index of pandas
+        columns[str(index.name or "time")] = list(index)
+    if isinstance(frame, Mapping):
+        columns |= {str(name): list(values) for name, values in frame.items()}
+    elif hasattr(frame, "column_names") and hasattr(frame, "to_pydict"):  # pyarrow
+        columns |= {str(name): values for name, values in frame.to_pydict().items()}
+    elif hasattr(frame, "columns") and hasattr(frame, "__getitem__"):  # pandas and polars
+        names = list(frame.columns)
+        doubled = [name for name in names if names.count(name) > 1]
+        if doubled:
+            raise InvalidInput(f"{label} has two columns {doubled[0]!r}; rename one of them")
+        for name in names:
+            values = frame[name]
+            columns[str(name)] = values.to_list() if hasattr(values, "to_list") else list(values)
+    else:
+        raise InvalidInput(f"readings must be a path or a data frame, got {type(frame).__name__}")
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) > 1:
+        raise InvalidInput(f"the columns of {label} have {sorted(lengths)} rows; give as many in each")
+    if not lengths or lengths == {0}:
+        raise InvalidInput(f"{label} has no rows")
+    cells = [_cells(values, name, label) for name, values in columns.items()]
+    return Table(label, list(columns), cells, list(range(lengths.pop())), unit="row")
+
+
+def _cells(values: Iterable[Any], name: str, label: str) -> list[Cell]:
+    found: list[Cell] = []
+    for row, value in enumerate(values):
+        cell = cell_of(value)
+        if cell is None:
+            raise InvalidInput(
+                f"{label}, row {row}: {str(value)[:40]!r} in column {name!r} is a {type(value).__name__}; give "
+                "numbers, texts and times"
+            )
+        found.append(cell)
+    return found
+
+
+def cell_of(value: Any) -> Cell | None:
+    """Return a value of Python, numpy or pandas as a cell, "" where it is missing; None where it is nothing of ours."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return str(value)  # a name, not a number
+    if hasattr(value, "to_pydatetime"):
+        return value.to_pydatetime(warn=False)  # type: ignore[no-any-return]
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    if isinstance(value, time):
+        return value.isoformat()
+    if type(value).__name__ == "datetime64":
+        return "" if str(value) == "NaT" else datetime.fromisoformat(str(value.astype("datetime64[s]")))
+    if isinstance(value, int | float | Decimal) or hasattr(value, "__float__"):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return "" if math.isnan(number) else number
+    return None
+
+
+def _excel(path: Path, label: str, sheet: str | None, header_line: int | None) -> tuple[Table, str]:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingExtra(
+            f"{label} is an Excel file, which needs openpyxl ({error}); install it with: {INSTALL}, or save it as CSV"
+        ) from None
+    most, refusal = allowed_bytes(path.stat().st_size, label)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > most:
+                raise TooLarge(refusal)
+            if "xl/workbook.xml" not in archive.namelist():
+                raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise DamagedFile(f"{label} cannot be read as Excel ({error}); save it again, or as CSV") from None
+    try:
+        names = [page.title for page in book.worksheets]
+        if sheet is None and len(names) > 1:
+            raise InvalidInput(f"{label} holds the sheets {', '.join(map(repr, names[:8]))}; say which with sheet=")
+        if sheet is not None and sheet not in names:
+            raise InvalidInput(f"{label} has no sheet {sheet!r}; there are {', '.join(map(repr, names[:8]))}")
+        page = book[sheet or names[0]]
+        rows = _excel_rows(page.iter_rows(values_only=True), label, header_line)
+    finally:
+        book.close()
+    return _sheet_table(rows, label), f"Excel, sheet {sheet or names[0]!r}"
+
+
+def _excel_rows(given: Iterable[Sequence[Any]], label: str, header_line: int | None) -> list[tuple[int, list[Cell]]]:
+    rows: list[tuple[int, list[Cell]]] = []
+    count = 0
+    for number, values in enumerate(given, 1):
+        cells = [cell_of(value) for value in values]
+        count += len(cells)
+        if count > MOST_CELLS:
+            raise TooLarge(f"{label} holds more than {MOST_CELLS // 10**6} million cells; split it by years")
+        texts: list[Cell] = ["" if cell is None else cell for cell in cells]
+        if any(cell != "" for cell in texts) and (header_line is None or number >= header_line):
+            rows.append((number, texts))
+    if len(rows) < 2:
+        raise DamagedFile(f"{label} holds no rows in this sheet; choose another with sheet=, or save it again")
+    return rows
+
+
+def _sheet_table(rows: list[tuple[int, list[Cell]]], label: str) -> Table:
+    header_line, header = rows[0]
+    width = max((place + 1 for place, name in enumerate(header) if name != ""), default=0)
+    names = [str(name).strip() for name in header[:width]]
+    for number, row in rows[1:]:
+        beyond = next(
+            (place for place, cell in enumerate(row) if cell != "" and (place >= width or not names[place])), -1
+        )
+        if beyond >= 0:
+            raise InvalidInput(
+                f"{label}, row {number}: {str(row[beyond])[:40]!r} stands in column {beyond + 1}, which has no name in "
+                f"row {header_line}; if the names stand in another row, say header_line=, else name the column"
+            )
+    padded = [[*row[:width], *[""] * (width - len(row))] for _, row in rows[1:]]
+    columns = [list(column) for column in zip(*padded, strict=True)]
+    return Table(label, names, columns, [number for number, _ in rows[1:]], header_line, unit="row")
+
+
+def _parquet(path: Path, label: str) -> tuple[Table, str]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtra(
+            f"{label} is a Parquet file, which needs pyarrow ({error}); install it with: {INSTALL}, or save it as CSV"
+        ) from None
+    try:
+        meta = parquet.read_metadata(path)
+        if meta.num_rows * meta.num_columns > MOST_CELLS:
+            raise TooLarge(f"{label} holds more than {MOST_CELLS // 10**6} million cells; split it by years")
+        table = parquet.read_table(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DamagedFile(f"{label} cannot be read as Parquet ({first}); write it again") from None
+    return frame_table(table, label), "Parquet"

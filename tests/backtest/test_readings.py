@@ -1,0 +1,341 @@
+"""A plant's readings: contexts that are derived, rows that are left out, sources that are no text, and the preview."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime, timedelta
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import holdcourse as hc
+from holdcourse.backtest.preview import preview
+from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
+
+NAMES = {"action": "setting", "cost": "kW", "context": "load"}
+
+
+def plant(tmp_path, text, name="plant.csv", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def hourly(count=6, start="2024-06-01T00:00", gap=()):
+    """Rows of time, load, setting, kW: the load is the number of the hour."""
+    first = datetime.fromisoformat(start)
+    rows = [
+        f"{first + timedelta(hours=k):%Y-%m-%dT%H:%M},{k},{6 + k % 2},{10 * k}" for k in range(count) if k not in gap
+    ]
+    return "time,load,setting,kW\n" + "\n".join(rows) + "\n"
+
+
+def test_missing_cells_are_left_out_and_counted(tmp_path):
+    text = "load,setting,kW\n1,6,10\n,6,11\n3,,12\n4,7,NaN\n5,7,14\n"
+    found = hc.read_readings(plant(tmp_path, text), **NAMES)
+    assert found.history.measurements.tolist() == [10, 14]
+    assert found.lines.tolist() == [2, 6]
+    assert found.notes == (
+        "3 of 5 rows left out: 'setting' is missing in 1, 'kW' is missing in 1, 'load' is missing in 1",
+    )
+    with pytest.raises(InvalidInput, match="no row is complete; 'load' is missing in 2 of 2 rows"):
+        hc.read_readings(plant(tmp_path, "load,setting,kW\n,6,10\n,6,11\n"), **NAMES)
+
+
+def test_rows_are_sorted_and_repeated_ones_said(tmp_path):
+    lines = hourly().splitlines()
+    text = "\n".join([lines[0], *lines[:0:-1], lines[3]])
+    found = hc.read_readings(plant(tmp_path, text), **NAMES, time="time")
+    assert found.history.measurements.tolist() == [0, 10, 20, 30, 40, 50]
+    assert found.step == 1.0
+    assert "rows were not in order of time: sorted" in found.notes
+    assert "1 rows with a time that comes twice left out" in found.notes
+    other = plant(tmp_path, hourly() + "2024-06-01T02:00,2,6,99\n")
+    with pytest.raises(
+        InvalidInput, match=r"line 8: the time 2024-06-01T02:00:00 stood in line 4 already.*duplicates="
+    ):
+        hc.read_readings(other, **NAMES, time="time")
+    for how, expected in (("first", [20]), ("last", [99]), ("keep", [20, 99])):
+        found = hc.read_readings(other, **NAMES, time="time", duplicates=how)
+        assert found.history.measurements[2 : 2 + len(expected)].tolist() == expected
+    with pytest.raises(InvalidInput, match="duplicates must be"):
+        hc.read_readings(other, **NAMES, time="time", duplicates="mean")
+
+
+def test_derived_contexts(tmp_path):
+    path = plant(tmp_path, hourly(8, gap=(4,)))
+    names = NAMES | {"context": "load, load@-1, load - load@-2, load@-3h"}
+    found = hc.read_readings(path, **names, time="time")
+    # Hour 4 is missing: hours 5 and 6 do not know the reading before or two before; hour 7 not that of three hours ago.
+    assert found.history.contexts.tolist() == [[3, 2, 2, 0]]
+    assert found.context == ("load", "load@-1", "load - load@-2", "load@-3h")
+    by_rows = hc.read_readings(path, **(NAMES | {"context": ["load@-1"]}))
+    assert by_rows.history.contexts[:, 0].tolist() == [0, 1, 2, 3, 5, 6]
+
+
+def test_the_clock_is_local_and_goes_round(tmp_path):
+    path = plant(tmp_path, hourly(48))
+    found = hc.read_readings(
+        path, **(NAMES | {"context": "hour, weekday, weekend"}), time="time", timezone="Europe/Oslo"
+    )
+    assert found.context == ("hour (sine)", "hour (cosine)", "weekday (sine)", "weekday (cosine)", "weekend")
+    assert str(found.times[0]) == "2024-05-31T22:00:00"
+    np.testing.assert_allclose(found.history.contexts[6, :2], [1, 0], atol=1e-12)  # six in the morning
+    np.testing.assert_allclose(found.history.contexts[0, :2], found.history.contexts[24, :2], atol=1e-12)
+    assert found.history.contexts[:, 4].all()  # Saturday and Sunday
+    assert any("sine and a cosine" in note for note in found.notes)
+    for word in ("hour", "weekend", "load@-3h"):
+        with pytest.raises(InvalidInput, match="need times; name their column with time="):
+            hc.read_readings(path, **(NAMES | {"context": word}))
+
+
+def test_a_column_comes_before_a_derived_context(tmp_path):
+    text = "hour,load - x,setting,kW\n1,5,6,10\n2,6,7,11\n"
+    found = hc.read_readings(plant(tmp_path, text), **(NAMES | {"context": "hour, load - x"}))
+    assert found.history.contexts.tolist() == [[1, 5], [2, 6]]
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ("load,", "empty name"),
+        ("load, load", "given twice"),
+        ("load@1", "write a reading before as load@-1"),
+        ("load@-0", "0 readings ago"),
+        ("load - kW - load", "more than one difference"),
+        ("hours", "no column 'hours'"),
+        ([], "give at least one context="),
+    ],
+)
+def test_contexts_that_are_not_understood(tmp_path, context, message):
+    with pytest.raises(InvalidInput, match=message):
+        hc.read_readings(plant(tmp_path, hourly()), **(NAMES | {"context": context}), time="time")
+
+
+def test_date_and_clock_in_two_columns(tmp_path):
+    text = "Datum;Uhrzeit;load;setting;kW\n31.12.2024;23:00;1;6;1,5\n01.01.2025;00:00;2;7;2,5\n"
+    found = hc.read_readings(plant(tmp_path, text), **NAMES, time="Datum, Uhrzeit")
+    assert [str(time) for time in found.times] == ["2024-12-31T23:00:00", "2025-01-01T00:00:00"]
+
+
+def test_numbers_to_sort_by(tmp_path):
+    text = "step,load,setting,kW\n2,1,6,10\n1,2,7,20\n"
+    found = hc.read_readings(plant(tmp_path, text), **NAMES, time="step")
+    assert found.history.measurements.tolist() == [20, 10]
+    assert found.times is None
+    with pytest.raises(InvalidInput, match=r"plain numbers.*tells no hour"):
+        hc.read_readings(plant(tmp_path, text), **(NAMES | {"context": "hour"}), time="step")
+    with pytest.raises(InvalidInput, match="line 3: 'later' in column 'step' is no time as '2'"):
+        hc.read_readings(plant(tmp_path, text.replace("\n1,", "\nlater,")), **NAMES, time="step")
+
+
+def test_a_row_of_units_below_the_names(tmp_path):
+    text = "load,setting,kW\n[%],[°C],[kW]\n1,6,10\n2,7,11\n"
+    found = hc.read_readings(plant(tmp_path, text), **NAMES)
+    assert len(found) == 2
+    assert found.units == {"setting [°C]": "°C", "kW [kW]": "kW", "load [%]": "%"}
+
+
+def test_a_number_that_may_stand_for_a_missing_one(tmp_path):
+    text = "load,setting,kW\n" + "".join(f"{k},{6 + k % 2},{10 + k}\n" for k in range(9)) + "9,6,-9999\n"
+    with pytest.raises(InvalidInput, match=r"line 11: -9999 in column 'kW', 1 times.*missing=-9999.*missing=none"):
+        hc.read_readings(plant(tmp_path, text), **NAMES)
+    assert len(hc.read_readings(plant(tmp_path, text), **NAMES, missing="-9999")) == 9
+    assert hc.read_readings(plant(tmp_path, text), **NAMES, missing="none").history.measurements.min() == -9999
+
+
+def test_settings_that_are_names(tmp_path):
+    text = "load,setting,kW\n1,low,10\n2,high,11\n3,,12\n"
+    found = hc.read_readings(plant(tmp_path, text), **NAMES)
+    assert found.values == ["high", "low"]
+    assert found.history.actions.tolist() == [1, 0]
+    with pytest.raises(InvalidInput, match="line 2: 'low' in column 'setting' is not a number"):
+        hc.read_readings(plant(tmp_path, text.replace("high", "8")), **NAMES)
+    assert hc.read_readings(plant(tmp_path, text.replace("high", "8")), **NAMES, named=True).values == ["8", "low"]
+    with pytest.raises(InvalidInput, match="line 3: 'none' in column 'setting' may be a setting or stand for"):
+        hc.read_readings(plant(tmp_path, text.replace("high", "none")), **NAMES)
+    with pytest.raises(InvalidInput, match="holds names"):
+        found.problem()
+
+
+def test_the_five_files_that_were_refused(tmp_path):
+    """An empty cell, decimal commas, semicolons, Excel's alphabet, local dates."""
+    header, *rows = hourly(6).splitlines()
+    local = [row.replace("2024-06-01T", "01.06.2024 ") for row in rows]
+    german = ["Zeit;Außenlast;setting;kW", *(row.replace(",", ";") + ",5" for row in local)]
+    files = {
+        "an empty cell": ("\n".join([header, *rows, "2024-06-01T07:00,,6,70"]), "utf-8", "load", "time"),
+        "German": ("\r\n".join(german), "cp1252", "Außenlast", "Zeit"),
+        "UTF-16": ("\n".join(german).replace(";", "\t"), "utf-16", "Außenlast", "Zeit"),
+    }
+    for text, encoding, load, time in files.values():
+        found = hc.read_readings(
+            plant(tmp_path, text, encoding=encoding), action="setting", cost="kW", context=load, time=time
+        )
+        assert len(found) == 6
+        assert found.history.contexts[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def fake_openpyxl(monkeypatch, sheets):
+    """An openpyxl that gives these sheets, in the way of its `load_workbook(read_only=True)`."""
+    pages = [
+        SimpleNamespace(title=title, iter_rows=lambda values_only, rows=rows: iter(rows))
+        for title, rows in sheets.items()
+    ]
+
+    class Book:
+        worksheets = pages
+
+        def __getitem__(self, title):
+            return next(page for page in pages if page.title == title)
+
+        def close(self):
+            pass
+
+    module = ModuleType("openpyxl")
+    module.load_workbook = lambda path, read_only, data_only: Book()
+    monkeypatch.setitem(sys.modules, "openpyxl", module)
+
+
+@pytest.fixture
+def workbook(tmp_path):
+    import zipfile
+
+    path = tmp_path / "plant.xlsx"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    return path
+
+
+def test_excel(workbook, monkeypatch):
+    day = datetime(2024, 6, 1)
+    rows = [
+        ("Plant A", None, None, None),
+        (None, None, None, None),
+        ("time", "load", "setting", "kW"),
+        (day, 1.234, 6, 10),
+        (day + timedelta(hours=1), None, 6, 11),
+        (day + timedelta(hours=2), 3, 7, "12.5"),
+    ]
+    fake_openpyxl(monkeypatch, {"readings": rows, "notes": [("x",), (1,)]})
+    with pytest.raises(InvalidInput, match="holds the sheets 'readings', 'notes'; say which with sheet="):
+        hc.read_readings(workbook, **NAMES)
+    with pytest.raises(InvalidInput, match=r"row 3: 'load' stands in column 2, .* header_line="):
+        hc.read_readings(workbook, **NAMES, sheet="readings")
+    found = hc.read_readings(workbook, **NAMES, sheet="readings", time="time", header_line=3)
+    assert found.history.contexts[:, 0].tolist() == [1.234, 3.0]
+    assert found.history.measurements.tolist() == [10, 12.5]
+    assert found.lines.tolist() == [4, 6]
+    assert str(found.times[1]) == "2024-06-01T02:00:00"
+
+
+def test_excel_itself(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl", reason="needs the extra: pip install 'holdcourse[tables]'")
+    book = openpyxl.Workbook()
+    for row in [
+        ("time", "load", "setting", "kW"),
+        *((datetime(2024, 6, 1, k), k / 8, 6 + k % 2, 10 * k) for k in range(5)),
+    ]:
+        book.active.append(row)
+    book.save(tmp_path / "plant.xlsx")
+    found = hc.read_readings(tmp_path / "plant.xlsx", **NAMES, time="time")
+    assert found.history.contexts[:, 0].tolist() == [0, 0.125, 0.25, 0.375, 0.5]
+    assert str(found.times[4]) == "2024-06-01T04:00:00"
+
+
+def test_parquet_itself(tmp_path):
+    pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install 'holdcourse[tables]'")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"load": [0.5, None, 2.0], "setting": ["a", "b", "b"], "kW": [1, 2, 3]})
+    parquet.write_table(table, tmp_path / "plant.parquet")
+    found = hc.read_readings(tmp_path / "plant.parquet", **NAMES)
+    assert found.history.contexts[:, 0].tolist() == [0.5, 2.0]
+    assert found.values == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "module"), [("a.xlsx", b"PK\x03\x04", "openpyxl"), ("a.parquet", b"PAR1", "pyarrow")]
+)
+def test_an_extra_that_is_not_installed(tmp_path, monkeypatch, name, head, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / name).write_bytes(head + b"rest of it")
+    with pytest.raises(MissingExtra, match=rf'needs {module}.*pip install "holdcourse\[tables\]"'):
+        hc.read_readings(tmp_path / name, **NAMES)
+
+
+def test_what_is_no_table(tmp_path, workbook, monkeypatch):
+    fake_openpyxl(monkeypatch, {"empty": []})
+    with pytest.raises(HoldcourseError, match="holds no rows in this sheet"):
+        hc.read_readings(workbook, **NAMES)
+    workbook.write_bytes(b"PK\x03\x04 and nothing of a ZIP")
+    for name, content, message in (
+        ("plant.xlsx", b"PK\x03\x04 and nothing of a ZIP", "cannot be read as Excel"),
+        ("plant.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"old kind \(\.xls\); save it as"),
+        ("plant.json", b'[{"load": 1}]', "is JSON"),
+        ("plant.txt", b"load\n1\n2\n", "one column only"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(HoldcourseError, match=message):
+            hc.read_readings(tmp_path / name, **NAMES)
+    with pytest.raises(InvalidInput, match="must be a path or a data frame, got int"):
+        hc.read_readings(3, **NAMES)
+    with pytest.raises(InvalidInput, match=r"\[2, 3\] rows"):
+        hc.read_readings({"load": [1, 2], "setting": [1, 2, 3]}, **NAMES)
+
+
+def test_a_frame_of_polars_by_its_manners():
+    """polars gives its columns by name, with `to_list`; nothing else of it is used."""
+
+    class Series(list):
+        def to_list(self):
+            return list(self)
+
+    class Frame:
+        columns = ("time", "load", "setting", "kW")
+
+        def __getitem__(self, name):
+            return Series(
+                {
+                    "time": [datetime(2024, 6, 1, 1), datetime(2024, 6, 1, 0)],
+                    "load": [np.float32(0.5), None],
+                    "setting": [True, False],
+                    "kW": [np.int64(3), 4.0],
+                }[name]
+            )
+
+    found = hc.read_readings(Frame(), **NAMES, time="time")
+    assert found.values == ["True"]
+    assert found.history.contexts.tolist() == [[0.5]]
+
+
+def test_preview_of_a_plant(tmp_path):
+    random = np.random.default_rng(0)
+    lines = ["time;outdoor [°C];meter;setting;power [kW]"]
+    for hour in range(240):
+        if 100 <= hour < 110:
+            continue
+        outdoor = "-9999" if hour == 50 else f"{random.normal(10, 4):.2f}".replace(".", ",")
+        moment = datetime(2024, 6, 1) + timedelta(hours=hour)
+        power = f"{random.normal(50, 5):.1f}".replace(".", ",")
+        lines.append(f"{moment:%d.%m.%Y %H:%M};{outdoor};{1000 + 3 * hour};{6 + (hour // 40) % 3};{power}")
+    path = plant(tmp_path, "\n".join(lines))
+    found = preview(path)
+    assert (found.rows, found.step_hours, found.gap_count, found.ordered) == (230, 1.0, 1, True)
+    assert found.gaps == ("10 h missing between 2024-06-05T03:00:00Z and 2024-06-05T14:00:00Z",)
+    assert (found.settings, found.costs, found.contexts) == (("setting",), ("power [kW]",), ("outdoor [°C]",))
+    setting = next(column for column in found.columns if column.name == "setting")
+    assert (setting.distinct, setting.changes) == (3, 5)
+    assert any("-9999 stands 1 times" in remark for remark in found.remarks)
+    assert any(remark.startswith("meter: only ever rises") for remark in found.remarks)
+    json.dumps(found.as_values())
+
+
+def test_preview_says_what_is_wrong_with_a_column_and_shows_the_others(tmp_path):
+    text = "time;load;setting;kW\n" + "".join(
+        f"2024-06-01T{k:02};{'1O' if k == 3 else k};{6 + k % 2};{k},5\n" for k in range(20)
+    )
+    found = preview(plant(tmp_path, text))
+    assert any("line 5: '1O' in column 'load' is not a number" in remark for remark in found.remarks)
+    assert next(column for column in found.columns if column.name == "kW").high == 19.5

@@ -1,0 +1,276 @@
+"""How text becomes numbers and times: what is certain is read, what is open is refused with the remedy."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.tables.cells import checked_separator, read_table
+from holdcourse.tables.columns import find_column, split_name
+from holdcourse.tables.numbers import Signs, read_numbers
+from holdcourse.tables.text import decoded, read_text
+from holdcourse.tables.times import read_times
+
+
+def numbers(cells, separator=";", **signs):
+    table = read_table("a" + separator + "b\n" + "".join(f'"{cell}"{separator}1\n' for cell in cells), "plant.csv")
+    return read_numbers(table, [0], Signs(**signs))[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["12,5", "1,234"], [12.5, 1.234]),
+        (["12.5", "1.234"], [12.5, 1.234]),
+        (["1.234,5", "1.234", "7"], [1234.5, 1234, 7]),
+        (["1,234.5", "1,234"], [1234.5, 1234]),
+        (["1.234.567", "1.234"], [1234567, 1234]),
+        (["1 234,5", "12"], [1234.5, 12]),
+        (["1\u00a0234", "1\u202f234,25"], [1234, 1234.25]),
+        (["1'234.5", "1\u2019000"], [1234.5, 1000]),
+        (["\u22125,5", "+3", "-.5e-3".replace(".", ",")], [-5.5, 3, -0.0005]),
+        (["1e3", "1.5E+03"], [1000, 1500]),
+        (["0,125", "0,250"], [0.125, 0.25]),
+    ],
+)
+def test_numbers_as_people_write_them(cells, expected):
+    assert numbers(cells) == expected
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["1,234"], r"line 2: '1,234' in column 'a' may be 1.234 or 1234: say decimal=comma or thousands=comma"),
+        (["12.345", "7"], r"line 2: '12.345' .* say decimal=point or thousands=point"),
+        (["12.5", "41,250"], r"line 3: '41,250' .* write it as the others, or say thousands=comma"),
+        (["12,5", "1.234"], r"line 3: '1.234' .* or say thousands=point"),
+        (["12,5", "12.5"], r"'12,5' has a decimal comma, but '12.5' \(line 3\) a decimal point; .*decimal="),
+        (["12.34.56"], "line 2: '12.34.56' in column 'a' is not a number"),
+        (["1_000"], "is not a number"),
+        (["0x1F"], "is not a number"),
+        (
+            ["1O"],
+            "line 2: '1O' in column 'a' is not a number; leave missing values empty, or name the word: missing=1O",
+        ),
+        (["inf"], "line 2: 'inf' in column 'a' is not a finite number"),
+        (["1e999"], "not a finite number"),
+        (["12,34,567"], "is not a number"),
+        (["12 34"], "is not a number"),
+        (["5 kW"], "is not a number"),
+    ],
+)
+def test_what_is_open_is_refused(cells, message):
+    with pytest.raises(InvalidInput, match=message):
+        numbers(cells)
+
+
+def test_options_settle_what_is_open():
+    assert numbers(["1,234"], decimal="comma") == [1.234]
+    assert numbers(["1,234"], thousands="comma") == [1234]
+    assert numbers(["1.234"], decimal=",", thousands=".") == [1234]
+    assert numbers(["1.234"], separator=",") == [1.234]  # where commas separate cells a point is the decimal sign
+    with pytest.raises(InvalidInput, match=r"may be 1\.234 or 1234"):
+        numbers(["1,234"], separator=",")
+    with pytest.raises(InvalidInput, match="not a number with a decimal comma"):
+        numbers(["12.5"], decimal=",")
+    with pytest.raises(InvalidInput, match="decimal ';' is no decimal sign"):
+        Signs(";")
+    with pytest.raises(InvalidInput, match="both"):
+        Signs(".", ".")
+
+
+def test_missing_cells():
+    found = numbers(["", "NaN", "n/a", "#DIV/0!", "-", "5"])
+    assert np.isnan(found[:5]).all()
+    assert found[5] == 5
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"])
+def test_alphabets(encoding):
+    text = "Außentemperatur [°C];Last\r\n1,5;2\r\n" * 20
+    assert decoded(text.encode(encoding), "plant.csv").text == text
+
+
+def test_an_alphabet_that_is_none_of_these():
+    with pytest.raises(InvalidInput, match=r"line 2: the byte 0x81 .* encoding=cp1250"):
+        decoded(b"a;b\n" + b"\x81;1\n", "plant.csv")
+    assert decoded("č;1\n".encode("cp1250"), "plant.csv", "cp1250").text == "č;1\n"
+    with pytest.raises(InvalidInput, match="encoding 'klingon' is not known"):
+        decoded(b"a", "plant.csv", "klingon")
+    with pytest.raises(InvalidInput, match="not written in utf-16"):
+        decoded(b"abc", "plant.csv", "utf-16")
+
+
+def test_packed_text(tmp_path):
+    path = tmp_path / "plant.csv.gz"
+    path.write_bytes(gzip.compress("a;b\n1;2\n".encode("utf-16")))
+    assert read_text(path, path.name).text == "a;b\n1;2\n"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_separators_are_found(separator):
+    table = read_table(separator.join("abc") + "\n" + separator.join("123") + "\n", "plant.csv")
+    assert (table.names, table.cells, table.separator) == (["a", "b", "c"], [["1"], ["2"], ["3"]], separator)
+
+
+def test_lines_that_hold_no_readings():
+    text = '# logger 7\nsep=;\n\n"a" ;b;;\n\n1;2;;\n;;;\n#late\n"3";"4"\n'
+    table = read_table(text, "plant.csv")
+    assert table.names == ["a", "b"]
+    assert table.cells == [["1", "3"], ["2", "4"]]
+    assert table.lines == [6, 9]
+    assert table.comments == ("# logger 7",)
+
+
+def test_the_names_in_another_line():
+    text = "Plant A\nJanuary\ntime;load\n1;2\n3;4\n"
+    with pytest.raises(InvalidInput, match="say header_line=3"):
+        read_table(text, "plant.csv")
+    assert read_table(text, "plant.csv", header_line=3).names == ["time", "load"]
+    assert read_table("# time load\n1 2\n", "a.csv", header_line=1, separator=" ").names == ["time", "load"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a;b\n1;2;3\n", "line 2: 3 cells, but the header"),
+        ("a,b\n1,5,2\n", "decimal comma in a file separated by commas"),
+        ("a,b,c\n1,2,3\n1,2\n4,5,6\n", "line 3: 2 cells, but the header .* names 3 columns; .* correct it"),
+        ("a,b,,\n1,2,,\n12,,\n", "line 3: 3 cells"),
+        ('a,b\n"1,2\n3,4\n', "quotation marks do not fit"),
+        ('t,n\n1,"stopped\n2,x\n3,"went on"\n', "quotation marks do not fit"),
+        ("a,b,\n1,2,3\n", "line 2: '3' stands in column 3, which has no name"),
+        (
+            "a,b;c\n1,2;3\n",
+            "may be separated by comma or semicolon; say which: separator=comma, or separator=semicolon",
+        ),
+        ("a,b\n", "holds no rows"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_line(text, message):
+    with pytest.raises((InvalidInput, DamagedFile), match=message) as caught:
+        read_table(text, "plant.csv")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_note_may_have_several_lines():
+    table = read_table('time,note\n1,"stopped\nby hand"\n2,x\n', "plant.csv")
+    assert table.cells[0] == ["1", "2"]
+    assert table.lines == [2, 4]
+
+
+def test_separators_by_name():
+    assert [checked_separator(word) for word in ("comma", "Tab", ";", "\\t")] == [",", "\t", ";", "\t"]
+    with pytest.raises(InvalidInput, match="separator 'x' separates no cells"):
+        checked_separator("x")
+
+
+def test_units_in_headers():
+    headers = ["power [kW]", "T out (°C)", "load_kW", "flow, m3/h", "Leistung in MW", "kwh", "phase a", "load (total)"]
+    assert [split_name(header).unit for header in headers] == [
+        *("kW", "°C", "kW", "m3/h", "MW", "kWh", None),
+        "total",
+    ]
+    table = read_table("power [kW];Load;load \n1;2;3\n", "plant.csv")
+    assert find_column(table, "power") == 0
+    assert find_column(table, "POWER [kw]") == 0
+    assert find_column(table, "Load") == 1
+    with pytest.raises(InvalidInput, match=r"the columns 2 \('Load'\) and 3 \('load'\) may both be 'LOAD'"):
+        find_column(table, "LOAD")
+    with pytest.raises(InvalidInput, match=r"no column 'powr'; there are .* did you mean 'power"):
+        find_column(table, "powr")
+
+
+def local(cells, zone="Europe/Oslo", **options):
+    times, _ = read_times(
+        cells, "time", "plant.csv", timezone=zone, at=lambda row: f"plant.csv, line {row + 2}", **options
+    )
+    return [str(time) for time in times]
+
+
+def test_the_hour_that_comes_twice():
+    night = [
+        "2024-10-27 01:30",
+        "2024-10-27 02:00",
+        "2024-10-27 02:30",
+        "2024-10-27 02:00",
+        "2024-10-27 02:30",
+        "2024-10-27 03:00",
+    ]
+    expected = [str(np.datetime64("2024-10-26T23:30:00") + np.timedelta64(30 * k, "m")) for k in range(6)]
+    assert local(night) == expected
+    assert local(night[::-1]) == expected[::-1]  # newest first
+    # Irregular minutes: the second time round begins where the clock goes back.
+    odd = [
+        "2024-10-27 01:55",
+        "2024-10-27 02:20",
+        "2024-10-27 02:45",
+        "2024-10-27 02:10",
+        "2024-10-27 02:35",
+        "2024-10-27 03:00",
+    ]
+    assert local(odd) == [str(np.datetime64("2024-10-26T23:55:00") + np.timedelta64(25 * k, "m")) for k in range(5)] + [
+        "2024-10-27T02:00:00"
+    ]
+    shuffled = [night[k] for k in (3, 0, 5, 1, 4, 2)]
+    with pytest.raises(
+        InvalidInput, match=r"line 2: .* comes twice in Europe/Oslo, .*; sort them, or write times with"
+    ):
+        local(shuffled)
+    _, note = read_times(["2024-10-27 02:00"], "time", "plant.csv", timezone="Europe/Oslo")
+    assert "1 in the hour that comes twice stand once" in note
+
+
+def test_the_hour_that_is_missing():
+    assert local(["2024-03-31 01:30", "2024-03-31 03:00"]) == ["2024-03-31T00:30:00", "2024-03-31T01:00:00"]
+    with pytest.raises(
+        InvalidInput, match=r"line 3: 2024-03-31 02:30:00 does not exist in Europe/Oslo.*timezone=\+01:00"
+    ):
+        local(["2024-03-31 01:30", "2024-03-31 02:30"])
+    assert local(["2024-03-31 02:30"], zone="+01:00") == ["2024-03-31T01:30:00"]
+    with pytest.raises(InvalidInput, match="'Oslo' is not known"):
+        local(["2024-03-31 02:30"], zone="Oslo")
+
+
+@pytest.mark.parametrize("zone", ["Europe/Oslo", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"])
+def test_a_year_of_local_times_in_order_is_a_year_of_hours(zone):
+    """Written by the library of time zones, read by ours; the half hour of Lord Howe too."""
+    from zoneinfo import ZoneInfo
+
+    start = datetime(2023, 12, 31, 20, tzinfo=UTC)
+    moments = [start + timedelta(minutes=30 * k) for k in range(2 * 8784)]
+    cells = [f"{moment.astimezone(ZoneInfo(zone)):%d.%m.%Y %H:%M}" for moment in moments]
+    times, _ = read_times(cells, "time", "plant.csv", timezone=zone)
+    assert times.tolist() == [moment.replace(tzinfo=None) for moment in moments]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (
+            ["01/06/2024 00:00", "12/06/2024 00:00"],
+            r"line 2: '01/06/2024 00:00' may be %d/%m/%Y %H:%M or %m/%d/%Y %H:%M; say",
+        ),
+        (["01-06-2024"], "may be %d-%m-%Y or %m-%d-%Y"),
+        (["20-06-11"], "may be .*time_format="),
+        (["13/06/2024", "06/13/2024"], "line 3: '06/13/2024' is not a time like '13/06/2024'"),
+        (["2024-06-01", "2024-06-31"], "line 3: '2024-06-31' is not a time"),
+        (["2024-06-01T00:00Z", "2024-06-01T01:00"], "line 3: some times carry a zone"),
+        (["1717200000", "171720360"], "line 3: the times look like seconds since 1970"),
+        (["202406010000", "20240601010"], "line 3: '20240601010' is not a time like '202406010000'"),
+    ],
+)
+def test_times_that_are_open_or_wrong(cells, message):
+    with pytest.raises(HoldcourseError, match=message):
+        read_times(cells, "time", "plant.csv", at=lambda row: f"plant.csv, line {row + 2}")
+
+
+def test_a_day_above_twelve_settles_the_order():
+    times, _ = read_times(["01/06/2024 14:00", "13/06/2024 14:00"], "time", "plant.csv")
+    assert str(times[0]) == "2024-06-01T14:00:00"
+    times, _ = read_times(["06/01/2024 2:00 PM", "06/13/2024 2:00 PM"], "time", "plant.csv")
+    assert str(times[0]) == "2024-06-01T14:00:00"
