@@ -320,7 +320,7 @@ def test_a_creation_that_fails_after_its_record_got_its_name_has_happened(client
 def test_a_grid_keeps_the_order_of_its_axes(client, name):
     """Fields of an object have no order in a record: axes that are not in that of the alphabet would be exchanged."""
     made = client.create(
-        id=name, actions={"workers": [1.0, 2.0, 4.0], "cache": [64.0, 256.0]}, policy="stationary", start=2, options={}
+        id=name, actions={"workers": [1.0, 2.0, 4.0], "cache": [64.0, 256.0]}, policy="stationary", start_index=2, options={}
     )
     assert made["value"] == {"workers": 2.0, "cache": 64.0}
     state = client.change(name, limits={"min_dwell": 3})
