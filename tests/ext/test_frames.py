@@ -149,7 +149,7 @@ name = "minc-known"
 def recorded(path, rounds=6):
     """A controller with a limit, an operator's own choice, a skipped measurement, a new episode and a pending one."""
     problem = hc.Problem([100.0, 200.0, 400.0], scale=0.01)
-    controller = hc.Controller(hc.minc_known(problem), start_index=0, log=path, limits=hc.Limits(max_step=1.0))
+    controller = hc.Controller(hc.minc_known(problem), start_index=0, log=path, limits=hc.Limits(max_step_cost=1.0))
     for t in range(rounds):
         if t == 4:
             controller.new_episode(start_index=2, force="by hand")

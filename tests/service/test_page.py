@@ -63,7 +63,7 @@ def test_a_controller_is_created_and_its_decisions_arrive_live(server, browser):
         expect(page.get_by_role("heading", level=1)).to_have_text("Kite over the north field")
         expect(page.locator(".order")).to_have_text("Stay at 100 m")
         config = server.client.see("kite-1", "config")
-        assert (config["actions"], config["start"], config["policy"]) == (HEIGHTS, 2, "gp-md")
+        assert (config["actions"], config["start"], config["policy"]) == (HEIGHTS, 100.0, "gp-md")
 
         machine = Machine(server, "kite-1", made=True)
         told = machine.ask()
@@ -90,15 +90,19 @@ def test_a_machine_that_measures_gains_is_created_and_shown_with_gains(server, b
         expect(dialog.get_by_text("Less is better")).to_be_visible()
         dialog.get_by_label("I measure").select_option("a gain")
         expect(dialog.get_by_text("More is better")).to_be_visible()
-        dialog.get_by_label("What a move costs").fill("0.01")
+        dialog.get_by_label("Unit of a setting").fill("m")
+        dialog.get_by_label("What a move costs").fill("10 Wh/m")
         dialog.get_by_label("Shortest stay").fill("2")
-        dialog.get_by_label("Dearest single move").fill("0.5")
+        dialog.get_by_label("Longest single move").fill("0.05 km")
+        dialog.get_by_label("Known before each decision").fill("wind (m/s)")
         dialog.get_by_label("Mode to begin with").select_option("act")
         dialog.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("maker")
         config = server.client.see("maker", "config")
         assert config["options"]["maximise"] is True
-        assert (config["limits"]["min_dwell"], config["limits"]["max_step"]) == (2, 0.5)
+        assert (config["limits"]["min_dwell"], config["limits"]["max_step"], config["scale"]) == (2, 50.0, [0.01])
+        assert (config["context_names"], config["units"]["contexts"]) == (["wind"], ["m/s"])
+        expect(page.get_by_text("50 m, which costs 0.5 kWh")).to_be_visible()
 
         for _ in range(4):
             server.client.round("maker", 0.5, 20.0)
@@ -226,7 +230,7 @@ def test_a_wrong_measurement_is_taken_back_and_struck_out(server, browser):
 
 
 def test_a_limited_and_a_forced_override_are_shown(server, browser):
-    machine = Machine(server, "limited", limits={"max_step": 0.15})  # one setting is 0.1 from the next
+    machine = Machine(server, "limited", limits={"max_step_cost": 0.15})  # one setting is 0.1 from the next
     machine.run(2)
     with page_of(browser, server.token) as page:
         controller_page(page, server, "limited")

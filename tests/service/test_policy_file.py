@@ -73,7 +73,7 @@ def test_the_wind_policy_runs_in_the_service_as_in_process(url, client, name, ki
         assert flown(remote, world, 40) == flown(here, world, 40)
     state = client.see(name, "state")
     assert (state["policy"], state["limits"]["min_dwell"]) == ("wind-planner", 2)
-    assert state["units"] == {"action": "m", "measurement": "m/s", "cost": "kWh"}
+    assert state["units"] == {"action": "m", "measurement": "m/s", "contexts": None, "cost": "kWh"}
     assert "It would have paid off." in state["file"]["words"]
     assert state["file"]["fingerprint"] == kite[0].fingerprint
     assert state["explains_itself"] == kite[0].explanation

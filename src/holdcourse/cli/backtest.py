@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -57,7 +58,7 @@ from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
-from holdcourse.wind.physics import PowerCurve, paper_curve, read_curve
+from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.pictures import check_pictures
 from holdcourse.wind.report.tables import as_data, screen_tables
@@ -127,8 +128,14 @@ def backtest_log(
     context: Annotated[list[str], typer.Option(help="Known before: 'load, outdoor, hour, load@-1, load - load@-24h'.")],
     time: Time = None,
     bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
-    move_cost: Annotated[float, typer.Option(help="Cost of moving a setting by one unit.")] = 1.0,
-    fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
+    move_cost: Annotated[
+        str, typer.Option(help="Cost of moving a setting by one unit: a number, or a price such as '20 Wh/m'.")
+    ] = "1",
+    fixed_cost: Annotated[
+        str, typer.Option(help="Cost of every move on top: a number, or '0.5 EUR per change'.")
+    ] = "0",
+    unit: Annotated[str, typer.Option(help="Of the settings: m, °C.")] = "",
+    cost_unit: Annotated[str, typer.Option(help="Of what was measured: kWh, EUR.")] = "",
     matrix: Matrix = None,
     directed: Directed = False,
     policies: Annotated[
@@ -188,9 +195,11 @@ def backtest_log(
     readings = found_readings.history
     problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=move_cost,
-        fixed_cost=fixed_cost,
+        scale=_number_or_text(move_cost),
+        fixed_cost=_number_or_text(fixed_cost),
         directed=directed,
+        unit=unit,
+        cost_unit=cost_unit,
     )
     wanted = names_of(policies) or POLICIES
     sources = sources_of(wanted)
@@ -320,7 +329,8 @@ def backtest(
     high: Annotated[float | None, typer.Option(help="Highest altitude, m.", rich_help_panel=MACHINE)] = None,
     count: Annotated[int, typer.Option(help="Number of altitudes.", rich_help_panel=MACHINE)] = 25,
     curve: Annotated[
-        Path | None, typer.Option(help="CSV of speed in m/s and power in kW.", rich_help_panel=MACHINE)
+        Path | None,
+        typer.Option(help="CSV of speed and power: m/s and kW, or as its header says.", rich_help_panel=MACHINE),
     ] = None,
     rated_speed: Annotated[
         float | None, typer.Option(help="Of the paper's curve, m/s (12).", rich_help_panel=MACHINE)
@@ -328,12 +338,16 @@ def backtest(
     cut_in: Annotated[float | None, typer.Option(help="No power below, m/s.", rich_help_panel=MACHINE)] = None,
     cut_out: Annotated[float | None, typer.Option(help="No power above, m/s.", rich_help_panel=MACHINE)] = None,
     movement: Annotated[
-        str, typer.Option(help="Cost of moving: paper, physical (1/60 of it), or kWh per m.", rich_help_panel=MACHINE)
+        str,
+        typer.Option(
+            help="Cost of moving: paper, physical (1/60 of it), kWh per m, '20 Wh/m'.", rich_help_panel=MACHINE
+        ),
     ] = "paper",
     climb: Annotated[
-        float | None, typer.Option(help="kWh per m up; with --sink, not --movement.", rich_help_panel=MACHINE)
+        str | None,
+        typer.Option(help="kWh per m up, or '20 Wh/m'; with --sink, not --movement.", rich_help_panel=MACHINE),
     ] = None,
-    sink: Annotated[float | None, typer.Option(help="kWh per metre down.", rich_help_panel=MACHINE)] = None,
+    sink: Annotated[str | None, typer.Option(help="The same of a metre down.", rich_help_panel=MACHINE)] = None,
     rho: Annotated[
         float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
@@ -446,21 +460,31 @@ def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, c
         return paper_curve(cut_in=cut_in or 0.0, cut_out=math.inf if cut_out is None else cut_out, **rated)
     if rated_speed is not None:
         raise InvalidInput("a curve from a file has its own rated speed; leave out --rated-speed")
-    return read_curve(path, cut_in, cut_out)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", UnitWarning)
+        found = read_curve(path, cut_in, cut_out)
+    for warning in raised:
+        typer.echo(f"warning: {warning.message}", err=True)
+    return found
 
 
-def _movement(movement: str, climb: float | None, sink: float | None) -> str | float | tuple[float, float]:
+def _number_or_text(given: str) -> float | str:
+    """Return a number, or the text of a price, which the problem reads in its units."""
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def _movement(movement: str, climb: str | None, sink: str | None) -> str | float | tuple[str | float, str | float]:
     """Return the cost of moving, as a `Plan` takes it."""
     if (climb is None) != (sink is None):
         raise InvalidInput("--climb and --sink go together: give both")
     if climb is not None and sink is not None:
         if movement != "paper":
             raise InvalidInput("--climb and --sink replace --movement; leave it out")
-        return climb, sink
-    try:
-        return float(movement)
-    except ValueError:
-        return movement
+        return _number_or_text(climb), _number_or_text(sink)
+    return _number_or_text(movement)
 
 
 def _price(price: float | None) -> float | None:

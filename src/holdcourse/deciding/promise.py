@@ -46,6 +46,7 @@ from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import ExpertCosts, OptimisticCosts
 from holdcourse.learning.history import check_context
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.steps import LongestStep
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ def promised(
     trials: float = 0.0,
     closeness: Closeness | None = None,
     asks_again: bool = True,
-    max_step: float | None = None,
+    longest: LongestStep | None = None,
 ) -> tuple[PromisedMaker, Panel]:
     """The rule and the cost model of a policy that is followed under a promise; see the module's docstring.
 
@@ -87,8 +88,8 @@ def promised(
         How alike contexts are.
     asks_again
         Whether the model can be asked about rounds that have passed; one of a process in time cannot.
-    max_step
-        The policy's largest step, which the way back to the baseline respects too.
+    longest
+        The policy's longest step, which the way back to the baseline respects too.
     """
     if not (is_finite(at_most) and at_most >= 0):
         raise InvalidInput(f"at_most must be a share such as 0.02, or None for no promise, got {plain(at_most)!r}")
@@ -101,7 +102,7 @@ def promised(
     if baseline.costs.needs_costs:
         raise InvalidInput(f"the baseline {baseline.name} must be shown the true costs; give one that needs none")
     advance = None if budget is None else float(budget)
-    maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, max_step)
+    maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, longest)
     return maker, Panel([policy.costs, baseline.costs])
 
 
@@ -116,7 +117,7 @@ class PromisedMaker:
     trials: float = 0.0
     closeness: Closeness | None = None
     asks_again: bool = True
-    max_step: float | None = None
+    longest: LongestStep | None = None
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -134,7 +135,7 @@ class PromisedMaker:
             self.trials,
             self.closeness or Closeness(),
             self.asks_again,
-            self.max_step,
+            self.longest,
         )
 
     def describe(self) -> dict[str, Any]:
@@ -191,7 +192,7 @@ class Promised:
     trials: float = 0.0
     closeness: Closeness = Closeness()  # noqa: RUF009 - frozen
     asks_again: bool = True
-    max_step: float | None = None
+    longest: LongestStep | None = None
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -233,15 +234,15 @@ class Promised:
         permitted[state.action] |= upper[state.action] <= expected[b]
         permitted[b] = True
         permitted &= view.allowed
-        if self.max_step is not None:
-            within = view.allowed & (ways <= self.max_step)
+        if self.longest is not None:
+            within = view.allowed & self.longest.within(state.action)
             permitted &= within
             if within.any() and not permitted.any():  # the baseline is out of reach: a step towards it
                 permitted[np.argmin(np.where(within, back, np.inf))] = True
         action, words = wish.action, ""
         if permitted.any() and not permitted[action]:
             action = int(np.argmin(np.where(permitted, expected + ways / PERSISTENCE, np.inf)))
-            wanted = self.problem.value(wish.action)
+            wanted = self.problem.named(wish.action)
             words = f"The rule's own wish, {wanted}, is too dear for the promise. Spent so far: {stands}."
         account = account.with_round(
             state.round,

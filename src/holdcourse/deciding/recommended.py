@@ -44,6 +44,7 @@ from holdcourse.learning.posteriors.temporal import why_not_temporal
 from holdcourse.movement.offline import best_fixed
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import chosen
+from holdcourse.movement.steps import LongestStep, longest_step
 
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
@@ -61,13 +62,14 @@ def recommended(
     interval: float = 1.0,
     context_scale: Any = None,
     period: Any = None,
-    max_step: float | None = None,
+    max_step: Any = None,
     fixed_setting: Any = None,
     baseline: Any = None,
     at_most: float | str | None = "auto",
     budget: float | None = None,
     fixed_setting_index: int | None = None,
     baseline_index: int | None = None,
+    max_step_cost: float | None = None,
     **learning: Any,
 ) -> Policy:
     """Make the policy we would run ourselves. The module says what it chooses, its `explanation` what it chose.
@@ -83,7 +85,7 @@ def recommended(
         `costs_at_outlook`.
     interval
         Time between two rounds, where contexts are times.
-    context_scale, period, max_step
+    context_scale, period, max_step, max_step_cost
         As in `planner`; the first two not for contexts that are times.
     fixed_setting
         A setting whose constant use is one of the experts; by default the best one in the history, if there is one.
@@ -113,6 +115,7 @@ def recommended(
     if not (is_finite(interval) and interval > 0):
         raise InvalidInput(f"interval must be positive, got {plain(interval)!r}")
     fixed_action = chosen(problem, fixed_setting, fixed_setting_index, "fixed_setting")
+    longest = longest_step(problem, max_step, max_step_cost)
     without, kept = _baseline_given(problem, baseline, baseline_index)
     if time and not (context_scale is None and period is None):
         raise InvalidInput(
@@ -126,20 +129,21 @@ def recommended(
     if past is not None:
         known["history"] = past
     if time:
-        lead = _over_time(problem, interval, max_step, known)
+        lead = _over_time(longest, interval, known)
     else:
-        lead = planner(problem, context_scale=context_scale, period=period, max_step=max_step, **known)
+        steps: Any = {"max_step": longest.size, "max_step_cost": longest.cost}
+        lead = planner(problem, context_scale=context_scale, period=period, **steps, **known)
     model = lead.costs
     assert isinstance(model, LowerBound)
     if fixed_action is None and past is not None and len(past):
         fixed_action = _best_in_past(problem, past, model, time)
     experts = [Expert(lead, 1.0)]
-    if max_step is None:
+    if longest.is_any:
         experts.append(Expert(Policy(label_of("gp-md"), OnTree(problem), model, problem), _share(model)))
         if fixed_action is not None:
             experts.append(Expert(fixed_at(problem, setting_index=fixed_action), 1.0))
     options = {"time": time, "interval": interval, "context_scale": context_scale, "period": period}
-    options |= {"max_step": max_step, "fixed_setting_index": fixed_action, **known}
+    options |= {**longest.describe(), "fixed_setting_index": fixed_action, **known}
     if without == "history":
         kept = _best_measured(problem, past, model.maximise)
     options |= {"baseline": without if isinstance(without, Policy) else None, "baseline_index": kept}
@@ -153,7 +157,7 @@ def recommended(
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
         Panel([model], [(0, expert.share) for expert in experts]),
     )
-    words = _explanation(experts, notes, time, max_step)
+    words = _explanation(experts, notes, time, longest)
     if at_most is not None:
         against = without if isinstance(without, Policy) else _kept_at(problem, kept, model.maximise)
         inner = Policy(label_of("recommended"), *hedge, problem)
@@ -167,7 +171,7 @@ def recommended(
             trials=trials,
             closeness=alike,
             asks_again=past_can_be_asked,
-            max_step=max_step,
+            longest=None if longest.is_any else longest,
         )
         words = f"{words} {_promise_in_words(against, kept, at_most, budget, trials)}"
     return named("recommended", *hedge, problem, options, words)
@@ -304,8 +308,9 @@ def _process_in_time(problem: Problem, past: History) -> KernelSum:
     return Kernel(along_actions()) + Kernel(along_actions(), Matern(extent / 10, nu=0.5))
 
 
-def _over_time(problem: Problem, interval: float, max_step: float | None, known: Learning) -> Policy:
-    rule = Lookahead(problem, interval=interval, max_step=max_step, optimism=0.0)
+def _over_time(longest: LongestStep, interval: float, known: Learning) -> Policy:
+    problem, size, cost = longest.problem, longest.size, longest.cost
+    rule = Lookahead(problem, interval=interval, max_step=size, max_step_cost=cost, optimism=0.0)
     return Policy("Lookahead", rule, lower_bound(problem, {"width": GP_MD_WIDTH, **known}), problem)
 
 
@@ -329,7 +334,7 @@ def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool
     return best_measured(past, problem, maximise=model.maximise)
 
 
-def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_step: float | None) -> str:
+def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, longest: LongestStep) -> str:
     problem = experts[0].policy.problem
     beside = [expert.policy.name for expert in experts[1:]]
     company = f"with {' and '.join(beside)} beside it" if beside else "alone"
@@ -351,6 +356,6 @@ def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_st
             f"{2 * edge:.3g} more than that of any other expert, besides the movement of changing between them. "
             "Nothing is promised about true costs where the model is wrong."
         )
-    elif max_step is not None:
+    elif not longest.is_any:
         body.append("It is alone because a change of experts might be a larger step than max_step.")
     return " ".join([head, *notes, *body])

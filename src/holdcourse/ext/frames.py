@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
-from holdcourse.running.events import Ask, Episode, Redirect, Retract, Tell
+from holdcourse.running.events import Ask, Change, Episode, Redirect, Retract, Tell
 from holdcourse.running.log import Log
 from holdcourse.worlds.simulation import Run
 
@@ -135,6 +135,7 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
     starts = {0: log.about.identity.start}  # of the episodes, by their first round
     episode = 0
     meant: dict[int, int] = {}  # by round: what the machine was told to do
+    prices: dict[int, Problem] = {}  # by the round from which on they hold
     for event in log.events():
         body = event.body
         match body:
@@ -148,12 +149,14 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
                 told |= {"told": event.at, "measurement": body.measurement, "applied": body.applied}
             case Retract() if body.event is not None and int(body.id[1:]) in rows:
                 rows[int(body.id[1:])] |= {"measurement": None, "retracted": body.reason}
+            case Change() if body.problem is not None:
+                prices[max(rows, default=-1) + 1] = Problem.from_data(body.problem)
             case Episode():
                 episode += 1
                 starts[max(rows, default=-1) + 1] = body.start
     here = starts[0]
     for number, row in rows.items():
-        here = starts.get(number, here)
+        here, problem = starts.get(number, here), prices.get(number, problem)
         # Movement is what the machine really did, as far as it was told.
         taken = meant[number] if row["applied"] is None else row["applied"]
         row["value"], row["movement"] = problem.value(taken), problem.distance(here, taken)

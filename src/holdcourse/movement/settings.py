@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import is_whole
 from holdcourse.errors import InvalidInput, plain
+from holdcourse.units import amount
 
 if TYPE_CHECKING:
     from holdcourse.movement.problem import Problem
@@ -92,7 +93,7 @@ def text_of(problem: Problem, action: int) -> str:
         return str(value)
     for digits in DIGITS:
         text = _written(value, digits)
-        if _at(problem, np.array(_numbers_in(text))) == [action]:
+        if _at(problem, np.array([float(number) for _, number in _parts(text, problem)])) == [action]:
             return text
     return _written(value, None)
 
@@ -106,15 +107,16 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
     if problem.labels is not None:
         found = [k for k, label in enumerate(problem.labels) if str(label) == text]
         return found[0] if len(found) == 1 else index_of(problem, text, what)
-    units = [unit for unit in dict.fromkeys(problem.units) if unit]
-    bare = text
-    for unit in units:
-        bare = bare.removesuffix(unit).rstrip() if len(units) == 1 else bare
+    parts = _parts(text, problem)
+    units = dict(zip(problem.axis_names or range(len(problem.units)), problem.units, strict=True))
     try:
-        numbers: Any = _numbers_in(bare)
-    except ValueError:
-        raise InvalidInput(f"{what}={text!r} is not a setting; {_instead(problem, text, what)}") from None
-    names = [name for name, _ in _parts(bare) if name]
+        numbers: Any = [
+            amount(number, units.get(name or place, ""), what, absolute=True)
+            for place, (name, number) in enumerate(parts)
+        ]
+    except InvalidInput as error:
+        raise InvalidInput(f"{what}={text!r} is not a setting ({error}); {_instead(problem, text, what)}") from None
+    names = [name for name, _ in parts if name]
     if names:
         if len(set(names)) < len(numbers):
             raise InvalidInput(f"{what}={text!r} is not a setting; give one value for each axis, each by its name")
@@ -122,18 +124,25 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
     return index_of(problem, numbers[0] if len(numbers) == 1 else numbers, what)
 
 
-def _numbers_in(text: str) -> list[float]:
-    return [float(number) for _, number in _parts(text)]
+def _parts(text: str, problem: Problem) -> list[tuple[str, str]]:
+    """The parts of a setting that is written as text, each with the name of its axis, if it has one.
 
-
-def _parts(text: str) -> list[tuple[str, str]]:
-    """The parts of a setting that is written as text, each with the name of its axis, if it has one."""
+    Of several parts a comma is between two of them, and a semicolon where commas come before decimals.
+    """
     inside = text.strip().removeprefix("(").removeprefix("[").removesuffix(")").removesuffix("]")
-    found = []
-    for part in inside.split(";" if ";" in inside else ","):
-        name, _, number = part.strip().replace("=", " ").rpartition(" ")
-        found.append((name.strip(), number))
-    return found
+    axes = problem.actions.shape[1]
+    several_parts = axes > 1 and ";" not in inside
+    return [_part(part.strip(), problem) for part in inside.split("," if several_parts else ";")]
+
+
+def _part(text: str, problem: Problem) -> tuple[str, str]:
+    if "=" in text:
+        name, _, number = text.partition("=")
+        return name.strip(), number.strip()
+    for name in problem.axis_names or ():
+        if text.startswith(f"{name} "):
+            return name, text.removeprefix(name).strip()
+    return "", text
 
 
 def _written(value: Any, digits: int | None) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from holdcourse.movement.offline import PricedPath, optimal_path, price_path
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Entry, Request
 from holdcourse.running.events import Ask, Episode, Event, Learn, RecordAccepted, Redirect, Snapshot, Tell
+from holdcourse.running.identity import differences, in_words
 from holdcourse.running.log import Log
 from holdcourse.running.retraction import relived
 from holdcourse.running.session import LAST_DIGITS, Difference, Session
@@ -178,9 +179,9 @@ def backup(path: str | Path, target: str | Path) -> int:
 @one_thread()
 def _lived_again(log: Log, policy: Policy) -> tuple[list[Difference], Counter[str]]:
     found, counts = list[Difference](), Counter[str]()
-    for event, session, differences in relived(log, _from_beginning(log, policy), 0):
+    for event, session, changed in relived(log, _from_beginning(log, policy), 0):
         body = event.body
-        found += differences
+        found += changed
         counts[event.kind] += 1
         if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
             words = f"the snapshot after event {body.follows} does not hold the state that the events before it give"
@@ -336,10 +337,9 @@ def _from_beginning(log: Log, policy: Policy) -> Session:
     """The session as it was before the first event."""
     identity = log.about.identity
     if policy.fingerprint != identity.policy:
-        raise InvalidInput(
-            f"{log.path} was written by {identity.policy_name}, fingerprint {identity.policy}; "
-            f"the policy given is {policy.name}, {policy.fingerprint}"
-        )
+        ours = replace(identity, policy=policy.fingerprint)
+        words = in_words(list(differences(identity, ours, policy, log.about.recipe)))
+        raise InvalidInput(f"{log.path} was begun by another policy than the one given: {words}")
     session = Session.of_identity(policy, identity)
     session.restore(*archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {log.path}"))
     return session

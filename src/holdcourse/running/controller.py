@@ -7,6 +7,7 @@ on; so a failure at any point leaves the state as it was. The steps themselves a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,19 @@ from holdcourse.movement.settings import chosen, required
 from holdcourse.running import database
 from holdcourse.running.decision import Decision, Entry, Explanation, Order, Request
 from holdcourse.running.events import Identity, from_plain
+from holdcourse.running.identity import differences, in_words
 from holdcourse.running.limits import Guard, Limits, settings_within
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation, Recording, check_force
 from holdcourse.running.session import Session, Wish
 from holdcourse.running.witness import Witness
+
+
+class Kept:
+    """What is not changed."""
+
+
+KEPT = Kept()
 
 
 class Controller:
@@ -305,6 +314,50 @@ class Controller:
         """
         self._operation.new_episode(required(self.policy.problem, start, start_index, "start"), force)
 
+    def change(
+        self,
+        *,
+        limits: Limits | Kept | None = KEPT,
+        guard: Guard | Kept | None = KEPT,
+        max_pending: int | Kept = KEPT,
+        scale: Any = None,
+        fixed_cost: float | str | None = None,
+        metric: ArrayLike | None = None,
+    ) -> None:
+        """Go on with other limits, another guard or another price of movement; what was learned stays.
+
+        The change is a part of the record, and `verify` follows it. Who opens the record later gives the new values.
+        What is not named stays as it is; None takes limits or guard away. Where the price changes, the rule begins anew
+        where the machine is, with all that was learned of costs; decisions must have been told, and a promise against a
+        baseline begins a new account.
+
+        Parameters
+        ----------
+        limits, guard, max_pending
+            As in `Controller`.
+        scale, fixed_cost, metric
+            The price of movement, as in `Problem`; `metric` is a matrix, for those who gave one.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> controller = hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0], unit="m")), start=0.5)
+        >>> controller.tell(controller.ask(context=0.2).id, 1.0)
+        >>> controller.change(limits=hc.Limits(max_step="50 cm"), scale=2.0)
+        >>> controller.limits.max_step, controller.policy.problem.distance(0, 1)
+        (0.5, 1.0)
+        """
+        session = self._operation.session
+        prices = {"scale": scale, "fixed_cost": fixed_cost, "metric": metric}
+        given = {name: value for name, value in prices.items() if value is not None}
+        problem = Problem.from_data({**session.policy.problem.describe(), **given}) if given else None
+        self._operation.change(
+            session.limits if isinstance(limits, Kept) else limits,
+            session.guard if isinstance(guard, Kept) else guard,
+            session.max_pending if isinstance(max_pending, Kept) else max_pending,
+            problem,
+        )
+
     def entry(self, decision_id: str) -> Entry:
         """Return a pending decision, or one of the newest others, with all that explains it."""
         return self._operation.entry(decision_id)
@@ -336,9 +389,10 @@ class Controller:
             raise DamagedFile(f"{path} does not hold a controller")
         identity = from_plain(Identity, found, f"the state in {path}")
         if identity.policy != policy.fingerprint:
+            ours = replace(identity, policy=policy.fingerprint)
+            words = in_words(list(differences(identity, ours, policy, state.get("recipe"))))
             raise InvalidInput(
-                f"{path} was saved by another policy ({identity.policy_name}, fingerprint {identity.policy}); "
-                f"this one is {policy.name}, {policy.fingerprint}. Make it with the same problem and options"
+                f"{path} was saved by another policy: {words}. Make it with the same problem and options"
             )
         session = Session.of_identity(policy, identity)
         session.restore(state, arrays)

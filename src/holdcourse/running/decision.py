@@ -14,6 +14,7 @@ from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
+from holdcourse.units import beside
 
 
 @dataclass(frozen=True)
@@ -385,25 +386,28 @@ def _kept(array: Array) -> Array:
 def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -> str:
     decision, before = entry.decision, entry.before
 
-    name = problem.text
+    name = problem.named
     # Who is told gains decides on them as negative costs; people read gains.
     what, most, sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
 
     def amount(cost: float) -> str:
-        return f"{sign * cost + 0.0:.4g}"
+        return problem.cost(f"{sign * cost + 0.0:.4g}")
+
+    def price(cost: float) -> str:
+        return problem.cost(f"{cost:.4g}")
 
     there = f"Expected {what} there: {amount(decision.expected_cost)}"
     other = _best_other(entry, movement)
     if decision.action != before:
-        price = f"a move that costs {decision.movement:.4g}"
-        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {price}."]
+        way = f"a move that costs {price(decision.movement)}"
+        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {way}."]
         sentences.append(f"{there}, at {name(before)}: {amount(entry.expected[before])}.")
     else:
         sentences = [f"Round {decision.round}: stay at {name(before)}."]
         if other is None:
             sentences.append(f"{there}.")
         else:
-            way = f"and going there would have cost {movement[other]:.4g}"
+            way = f"and going there would have cost {price(movement[other])}"
             sentences.append(f"{there}; the best elsewhere: {amount(entry.expected[other])} at {name(other)}, {way}.")
     if decision.limited_by is not None and decision.action == decision.wanted:
         sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
@@ -422,13 +426,27 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
     if entry.bounds[cheapest] < entry.bounds[decision.action] and not said:
         sentences.append(
             f"The {most} bound, {amount(entry.bounds[cheapest])}, is at {name(cheapest)}; "
-            f"going there would have cost {movement[cheapest]:.4g}."
+            f"going there would have cost {price(movement[cheapest])}."
         )
     if entry.said:
         sentences.append(entry.said)
+    sentences += _context_in_words(entry.request.context, problem)
     if entry.told is not None and entry.told[0] is not None:
         sentences += _reading_in_words(entry, entry.told[0])
     return " ".join(sentences)
+
+
+def _context_in_words(context: Any, problem: Problem) -> list[str]:
+    """What was known, where the numbers of a context have names or units."""
+    names, units = problem.context_names, problem.context_units
+    if context is None or (names is None and units is None):
+        return []
+    numbers = context if isinstance(context, list) else [context]
+    if any(given is not None and len(given) != len(numbers) for given in (names, units)):
+        return []  # they are about other contexts
+    names, units = names or ("",) * len(numbers), units or ("",) * len(numbers)
+    said = [f"{a} {beside(f'{x:.6g}', u)}".strip() for a, x, u in zip(names, numbers, units, strict=True)]
+    return [f"It knew: {', '.join(said)}."]
 
 
 def _reading_in_words(entry: Entry, measurement: float) -> list[str]:

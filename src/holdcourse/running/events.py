@@ -5,9 +5,9 @@ with sorted keys, and `read` gives it back; nothing else makes or takes apart th
 that is missing and a kind that is not known are errors: a record is never read by guessing. The page
 ``docs/record-format.md`` describes the same to those who read records without this library.
 
-An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`), says that the state
-was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called ``extra``,
-are written by the service.
+An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`, `Change`), says that
+the state was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called
+``extra``, are written by the service.
 """
 
 from __future__ import annotations
@@ -206,10 +206,14 @@ class TellDetails(Cause):
 
 @dataclass(frozen=True)
 class Units:
-    """What the numbers are, for people who look at them; `cost`: of sums, where that is not what is measured."""
+    """What the numbers are, for people who look at them; of contexts one unit each.
+
+    `cost` is the unit of sums, where that is not what is measured.
+    """
 
     action: str
     measurement: str
+    contexts: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     cost: str = field(default="", kw_only=True, metadata=LEFT_OUT)
 
 
@@ -247,7 +251,7 @@ class Settings:
     labels: list[str] | None
     metric: Any
     scale: Any
-    fixed_cost: float
+    fixed_cost: Any
     directed: bool
     rho: float
     policy: str
@@ -264,6 +268,7 @@ class Settings:
     history_count: int
     history_sha256: str | None
     file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
@@ -288,11 +293,6 @@ class Settings:
         kernel: str | None = self.options.get("kernel")
         return kernel
 
-    @property
-    def axes(self) -> dict[str, Any] | None:
-        """The axes of a grid by name, in their order; None where the actions are none."""
-        return axes_of(self.actions)
-
     def with_kept_action(self, action: int) -> Settings:
         """Return the settings of a policy that keeps to another action."""
         return replace(self, options=self.options | {"setting_index": action})
@@ -304,27 +304,6 @@ class Settings:
     def options_for_another_policy(self) -> dict[str, Any]:
         """The options after a change of policy: another one takes others, but what is measured stays the same."""
         return dict.fromkeys(self.options) | {"maximise": self.options.get("maximise")}
-
-
-def axes_of(actions: Any) -> dict[str, Any] | None:
-    """Return the axes of a grid, given by name or as a record holds them; None where the actions are no grid."""
-    if isinstance(actions, Mapping):
-        return dict(actions)
-    if isinstance(actions, list) and actions and isinstance(actions[0], list) and isinstance(actions[0][0], str):
-        return dict(actions)
-    return None
-
-
-def in_order(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings as a record holds them: a grid as pairs, since fields of an object have no order there."""
-    axes = axes_of(settings.get("actions"))
-    return settings if axes is None else settings | {"actions": [[name, values] for name, values in axes.items()]}
-
-
-def by_name(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings as people write them: a grid as axes by name."""
-    axes = axes_of(settings.get("actions"))
-    return settings if axes is None else settings | {"actions": axes}
 
 
 @dataclass(frozen=True)
@@ -501,6 +480,20 @@ class Redirect:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Other limits, another guard or other prices of moving from here on; what was learned stays.
+
+    `identity` is whose record it is from here on; `problem` describes the problem where moving has other prices, and is
+    null where it stays the same.
+    """
+
+    KIND: ClassVar[str] = "change"
+
+    identity: Identity
+    problem: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state after event `follows` was kept; `sha256` is the hash of what was kept."""
 
@@ -660,10 +653,12 @@ CausedNote: TypeAlias = (
     | AlarmCleared
 )
 Note: TypeAlias = RecordAccepted | CausedNote
-Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Snapshot | Note
+Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Change | Snapshot | Note
 BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
 
-EVENTS: dict[str, type[Body]] = {kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Snapshot)}
+EVENTS: dict[str, type[Body]] = {
+    kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Change, Snapshot)
+}
 NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
 
 Sought: TypeAlias = Literal["key", "round", "decision", "retracted", "note"]

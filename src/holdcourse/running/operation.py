@@ -32,13 +32,16 @@ from holdcourse.deciding.promise import Budget
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
 from holdcourse.learning.costs import Profiled
 from holdcourse.learning.history import check_context, check_measurement
+from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
 from holdcourse.running.events import (
     AskDetails,
     Body,
     Cause,
+    Change,
     Episode,
     Event,
+    Identity,
     Learn,
     Note,
     Previous,
@@ -48,9 +51,10 @@ from holdcourse.running.events import (
     Tell,
     TellDetails,
 )
+from holdcourse.running.identity import differences, in_words, recipe_of
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Beginning, Log
-from holdcourse.running.retraction import Progress, Recent, relived, without
+from holdcourse.running.retraction import Progress, Recent, relived, session_at, without
 from holdcourse.running.session import Difference, Learned, Origin, Session, Wish, asked, round_of
 from holdcourse.running.witness import Witness
 from holdcourse.threads import one_thread
@@ -98,7 +102,7 @@ class Recording:
         self._snapshots = 0  # how often one was due
         self._recent = Recent(session) if path is None else None
         if path is not None:
-            self._log = Log.open(path, session.identity(), self._beginning)
+            self._log = Log.open(path, session.identity(), self._beginning, self._different)
             try:
                 self._reload()
             except BaseException:
@@ -150,6 +154,14 @@ class Recording:
     def _witnessed(self, at: str, *, now: bool = False) -> None:
         if self._witness is not None:
             self._witness.saw(self.log.about.record, self.log.last, self.log.chain, at, now=now)
+
+    def change(self, change: Change) -> None:
+        """Go on with other limits, guard or prices."""
+        with self.all_or_nothing():
+            self.session.change(change)
+            self.write(change)
+        if self._log is not None:  # from which it is opened with the new ones
+            self._snapshot(self._log)
 
     def snapshot_if_due(self) -> None:
         """Keep the state in the record now and then: it opens sooner. Without a record, keep it in memory."""
@@ -219,13 +231,21 @@ class Recording:
         """State from the log: the newest snapshot and what came after it."""
         position, content = self.log.newest_snapshot()
         self._snapshots = position // SNAPSHOT_EVERY
-        self.session.restore(*archive.unpack(content, f"the snapshot in {self.log.path}"))
-        differences: list[Difference] = []
+        self.session = session_at(self.log, self.session, content)
+        changed: list[Difference] = []
         for _, session, found in relived(self.log, self.session, position):
             self.session = session  # another one after a retraction
-            differences += found
-        if differences:
-            logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(map(str, differences[:5])))
+            changed += found
+        if changed:
+            logger.warning("%s: the record stands, but now %s", self.log.path, "; ".join(map(str, changed[:5])))
+
+    def _different(self, log: Log, theirs: Identity) -> str:
+        """What is different about our controller from the one of a record."""
+        session, recorded = self.session, log.about.recipe
+        prices = [event.body.problem for event in log.changes() if event.body.problem is not None]
+        if recorded is not None and prices:
+            recorded = {**recorded, "problem": prices[-1]}
+        return in_words(list(differences(theirs, session.identity(), session.policy, recorded)))
 
     def _beginning(self) -> tuple[Beginning, bytes]:
         """What a new record holds before the first event."""
@@ -553,6 +573,21 @@ class Operation:
         return order
 
     @_one_at_a_time
+    def change(
+        self,
+        limits: Limits | None,
+        guard: Guard | None,
+        max_pending: int,
+        problem: Problem | None = None,
+    ) -> None:
+        """Go on with other limits, guard or, in `problem`, prices; see `Controller.change`."""
+        self._recording.catch_up()
+        session = self.session
+        change = session.changed(limits or Limits(), guard, max_pending, problem)
+        if change.problem is not None or change.identity != session.identity():
+            self._recording.change(change)
+
+    @_one_at_a_time
     def new_episode(self, start: int, force: str | None = None, cause: Cause | None = None) -> None:
         """End the episode; the next one begins at `start`. `cause` says in the record who wanted it."""
         self._recording.catch_up()
@@ -578,7 +613,9 @@ class Operation:
     def save(self, path: Path) -> None:
         """Write the whole state to a file, atomically."""
         self._recording.catch_up()
-        archive.write_file(path, archive.pack(*self.session.snapshot()), private=True)
+        state, arrays = self.session.snapshot()
+        state["recipe"] = recipe_of(self.session.policy)
+        archive.write_file(path, archive.pack(state, arrays), private=True)
 
     @_one_at_a_time
     def backup(self, path: Path) -> None:

@@ -27,8 +27,8 @@ from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLar
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
 from holdcourse.mistakes import all_in_words
-from holdcourse.movement.grid import grid, said
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.grid import Grid, grid, said
+from holdcourse.movement.problem import Prices, Problem
 from holdcourse.movement.settings import chosen, index_of
 from holdcourse.running.events import (
     Ask,
@@ -44,10 +44,7 @@ from holdcourse.running.events import (
     Retract,
     Settings,
     Tell,
-    axes_of,
-    by_name,
     from_plain,
-    in_order,
     plain,
 )
 from holdcourse.running.limits import Guard, Limits
@@ -58,6 +55,7 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core import requests
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.ledger import Ledger, plain_value
+from holdcourse.units import known, rounds
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
 
@@ -90,10 +88,10 @@ def settings_of(config: requests.Config) -> Settings:
 
     history = history_of(config, problem)
     digest = None if not history else hashlib.sha256(json.dumps(history).encode()).hexdigest()
-    given = with_indices(plainly, problem)
+    given = with_indices(with_numbers(plainly, plainly, problem), problem)
     given |= {"history_count": len(history or ()), "history_sha256": digest}
     given["start"] = 0 if given["start"] is None else given["start"]
-    return from_plain(Settings, in_order(given), "the settings")
+    return from_plain(Settings, given, "the settings")
 
 
 def policy_file_of(config: requests.Config) -> PolicyFile | None:
@@ -123,29 +121,25 @@ def _settings_of_file(config: requests.Config) -> Settings:
     assert file is not None
     problem, options = file.recipe["problem"], file.recipe["options"]
     try:
-        labels = None if problem["labels"] is None else [str(label) for label in problem["labels"]]
-        said = {
+        said = {name: problem[name] for name in ("metric", "scale", "fixed_cost", "directed")}
+        said |= {
             "actions": dict(problem["axes"]) if problem["axes"] else problem["actions"],
-            "labels": labels,
-            "metric": problem["metric"],
-            "scale": problem["scale"],
-            "fixed_cost": problem["fixed_cost"],
-            "directed": problem["directed"],
+            "labels": None if problem["labels"] is None else [str(label) for label in problem["labels"]],
             "limits": config.limits if "limits" in config.model_fields_set else (file.limits or {}),
-            "units": config.units
-            if "units" in config.model_fields_set
-            else {name: unit for name, unit in file.units.items() if name in requests.UnitsGiven.model_fields},
+            "units": config.units if "units" in config.model_fields_set else _units_of(file),
+            "context_names": problem["context_names"],
         }
         checked = requests.SettingsGiven.model_validate(said)
     except (KeyError, TypeError, ValueError) as error:
         words = all_in_words(error.errors(include_url=False)) if isinstance(error, ValidationError) else repr(error)
         raise InvalidInput(f"the service cannot take the policy's file: {words}") from None
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "options"})
+    plainly |= requests.plain(checked, include=set(said))
+    with computing():
+        given = with_indices(with_numbers(plainly, plainly, lambda: file.problem), lambda: file.problem)
+    given["start"] = 0 if given["start"] is None else given["start"]
     kept = ("maximise", "setting_index", "baseline_index")
     known = {name: options[name] for name in kept if options.get(name) is not None}
-    named = requests.plain(config, exclude={"history", "history_index", "policy_file", "options"})
-    with computing():
-        given = with_indices(named, lambda: file.problem) | requests.plain(checked, include=set(said))
-    given["start"] = 0 if given["start"] is None else given["start"]
     origin = PolicyOrigin(
         file.name,
         file.fingerprint,
@@ -153,7 +147,18 @@ def _settings_of_file(config: requests.Config) -> Settings:
         None if file.evidence is None else file.evidence.to_data(),
     )
     given |= {"policy": file.recipe["policy"], "options": known, "history_count": 0, "history_sha256": None}
-    return from_plain(Settings, in_order(given) | {"file": plain(origin)}, "the settings")
+    return from_plain(Settings, given | {"file": plain(origin)}, "the settings")
+
+
+def _units_of(file: PolicyFile) -> dict[str, Any]:
+    """Return what the numbers of a policy are: as the file says, or as its problem does."""
+    problem = file.problem
+    return {
+        "action": file.units.get("action") or next(iter(problem.units), ""),
+        "measurement": file.units.get("measurement") or problem.cost_unit,
+        "cost": file.units.get("cost", ""),
+        "contexts": None if problem.context_units is None else list(problem.context_units),
+    }
 
 
 def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[Measured] | None:
@@ -172,6 +177,41 @@ def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[
             known[name] = index_of(problem(), setting, "history")
         found.append((known[name], context, measurement))
     return found
+
+
+def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: Callable[[], Problem]) -> dict[str, Any]:
+    """Return settings, or changes of them, with prices and limits as numbers in the settings' units.
+
+    `before` are all settings that are in force, or the same as `given`.
+    """
+    result = dict(given)
+    if isinstance(given.get("actions"), Mapping):  # a list keeps the order of the axes, by which actions are numbered
+        result["actions"] = [[name, axis] for name, axis in given["actions"].items()]
+    units = {**before["units"], **(given.get("units") or {})}
+    for name in ("action", "measurement"):
+        units[name] = known(units[name])
+    if isinstance(given.get("units"), Mapping):
+        result["units"] = {name: units[name] for name in given["units"]}
+    if any(_holds_text(given.get(name)) for name in ("scale", "fixed_cost")):
+        merged = {**before, **given}
+        axis_units = _axis_units(_as_grid(merged["actions"]), units)
+        prices = Prices.of(merged["scale"], merged["fixed_cost"], axis_units, units["measurement"])
+        result |= {"scale": prices.scale, "fixed_cost": prices.fixed_cost}
+    length = before["limits"]["round_length"]
+    if isinstance(given.get("limits"), Mapping):
+        limits = Limits(**{**before["limits"], **given["limits"]})
+        length = limits.round_length
+        if _holds_text(limits.max_step) or isinstance(limits.max_step, Mapping):
+            limits = limits.on(problem())
+        result["limits"] = {name: plain(getattr(limits, name)) for name in given["limits"]}
+    if isinstance(given.get("guard"), Mapping) and isinstance(given["guard"].get("cool_down"), str):
+        result["guard"] = {**given["guard"], "cool_down": rounds(given["guard"]["cool_down"], length, "cool_down")}
+    return result
+
+
+def _holds_text(given: Any) -> bool:
+    parts = given.values() if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else (given,)
+    return any(isinstance(part, str) for part in parts)
 
 
 def with_indices(given: Mapping[str, Any], problem: Callable[[], Problem]) -> dict[str, Any]:
@@ -219,12 +259,13 @@ def _by_index(given: dict[str, Any], name: str, kept: str, problem: Callable[[],
 
 def in_words(settings: Settings, problem: Problem) -> dict[str, Any]:
     """Return settings in JSON values with the actions as people call them; what was read from them gives them back."""
-    found: dict[str, Any] = by_name(plain(settings))
+    found: dict[str, Any] = plain(settings)
 
     def name(action: int | None) -> Any:
         return None if action is None else plain_value(problem.value(action))
 
     found |= {"start": name(settings.start), "fallback": name(settings.fallback)}
+    found["actions"] = axes_of(settings.actions) or settings.actions
     if settings.guard is not None:
         found["guard"]["revert_to"] = name(found["guard"].pop("revert_to_index"))
     options = found["options"]
@@ -393,21 +434,22 @@ def merged(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     for name in ("limits", "options", "units", "guard"):
         if isinstance(changes.get(name), Mapping):
             result[name] = {**(before[name] or {"cool_down": Guard.cool_down}), **changes[name]}
-    return from_plain(Settings, in_order(result), "the settings")
+    return from_plain(Settings, result, "the settings")
 
 
 def _check_step(settings: Settings, old: Problem, new: Problem, place: int, there: int) -> None:
     """Raise unless the new action that stands for the machine's present one lies within `max_step` of it."""
-    most = limits_of(settings).max_step
-    if most is None or not isinstance(settings.metric, str) or (old.actions[place] == new.actions[there]).all():
+    longest = limits_of(settings).longest(new)
+    if longest.is_any or not isinstance(settings.metric, str) or (old.actions[place] == new.actions[there]).all():
         return
     points = [old.actions[place].tolist(), new.actions[there].tolist()]
     away = problem_of(replace(settings, actions=points, labels=None, directed=False)).distance(0, 1)
-    if away > most:
+    near = longest.between(old.actions[place], new.actions[there])
+    if not near or (longest.cost is not None and away > longest.cost):
         raise InvalidInput(
-            f"the machine is at {old.value(place)}, and the nearest of the new actions, {new.value(there)}, costs "
-            f"{away:g} to reach, more than max_step={most:g}. Keep the action where it is among the new ones, bring it "
-            "nearer first with an override, or raise max_step in the same change"
+            f"the machine is at {old.named(place)}, and the nearest of the new settings, {new.named(there)}, costs "
+            f"{away:g} to reach, more than max_step ({longest}). Keep the setting where it is among the new ones, "
+            "bring it nearer first with an override, or raise max_step in the same change"
         )
 
 
@@ -454,31 +496,56 @@ def reopened(path: Path, witness: Witness | None = None) -> Operation:
 
 def problem_of(settings: Settings) -> Problem:
     """Return the actions and movement costs; the weight `rho` of the service cost divides the latter."""
-    return problem_given(vars(settings))
+    return problem_given(vars(settings) | {"units": vars(settings.units)})
 
 
 def problem_given(settings: Mapping[str, Any]) -> Problem:
     """Return the same of settings by name."""
-    actions, metric, scale, rho = (settings[name] for name in ("actions", "metric", "scale", "rho"))
-    action_count(actions, metric)
-    axes = axes_of(actions)
-    if axes is not None:
-        actions = grid(**axes)
-    named = isinstance(metric, str)
+    metric, rho = settings["metric"], settings["rho"]
+    action_count(settings["actions"], metric)
+    actions = _as_grid(settings["actions"])
+    named, units = isinstance(metric, str), settings["units"]
+    cost_unit = units.get("cost") or units["measurement"]
+    prices = Prices.of(settings["scale"], settings["fixed_cost"], _axis_units(actions, units), cost_unit)
     return Problem(
         actions,
         metric if named else np.array(metric, dtype=np.float64) / rho,
-        scale=np.array(scale) / rho if named else scale,
-        fixed_cost=settings["fixed_cost"] / rho,
+        scale=np.array(prices.scale) / rho if named else prices.scale,
+        fixed_cost=prices.fixed_cost / rho,
         directed=settings["directed"],
         labels=settings["labels"],
+        unit=prices.units,
+        cost_unit=prices.cost_unit,
+        context_names=settings.get("context_names"),
+        context_units=units.get("contexts"),
     )
+
+
+def _as_grid(actions: Any) -> Any:
+    return grid(**axes_of(actions)) if axes_of(actions) else actions
+
+
+def axes_of(actions: Any) -> dict[str, list[float]]:
+    """Return the axes of a grid by name, as a request or a record gives them; none where it is no grid."""
+    if isinstance(actions, Mapping):
+        return dict(actions)
+    is_grid = isinstance(actions, list) and actions and isinstance(actions[0], list) and isinstance(actions[0][0], str)
+    return dict(actions) if is_grid else {}
+
+
+def _axis_units(actions: Any, units: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the unit of each axis of the settings."""
+    if isinstance(actions, Grid):
+        axes = len(actions.names)
+    else:
+        axes = len(actions[0]) if actions and isinstance(actions[0], list) else 1
+    return (units["action"],) * axes
 
 
 def limits_of(settings: Settings) -> Limits:
     """Return the limits in the problem's units."""
-    step = settings.limits.max_step
-    return replace(settings.limits, max_step=None if step is None else step / settings.rho)
+    cost = settings.limits.max_step_cost
+    return replace(settings.limits, max_step_cost=None if cost is None else cost / settings.rho)
 
 
 def policy_of(settings: Settings, problem: Problem, past: History | None) -> Policy:
@@ -496,9 +563,9 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
         raise InvalidInput(f"policy {name!r} does not take the option {wrong[0]!r}; it takes {sorted(taken)}")
     given = {"policy": name, "problem": problem.describe(), "options": options}
     changes: dict[str, Any] = {"history": past} if own.learns and past is not None else {}
-    step = limits_of(settings).max_step
-    if step is not None and "max_step" in taken:
-        changes["max_step"] = step
+    longest = limits_of(settings).longest(problem)
+    if not longest.is_any and "max_step" in taken:
+        changes |= {"max_step": longest.size, "max_step_cost": longest.cost}
     try:
         require_room(settings)
         return recipe.make(given, **changes)
@@ -641,7 +708,7 @@ def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> Pendi
 def action_count(actions: Any, metric: Any) -> int:
     """Return how many actions are asked for; an error where they are more than the service takes."""
     axes = axes_of(actions)
-    if axes is not None:
+    if axes:
         count = math.prod(len(axis) for axis in axes.values())  # exact, however many axes there are
     else:
         count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())

@@ -21,7 +21,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from holdcourse.errors import Conflict, HoldcourseError, computing, log_error
-from holdcourse.running.events import Author, Settings, by_name, plain
+from holdcourse.running.events import Author, Settings, plain
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs
 from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
@@ -265,7 +265,7 @@ class Fleet:
 
 
 def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
-    recorded, given = hosted.view.config, by_name(plain(settings))
+    recorded, given = hosted.view.config, plain(settings)
     different = [name for name in given if given[name] != recorded.get(name)]
     if different:
         recorded = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
@@ -273,6 +273,6 @@ def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
         raise Conflict(
             f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
             {name: recorded.get(name) for name in different},
-            {name: given[name] for name in different},
+            {name: given.get(name) for name in different},
         )
     return hosted.view.state()

@@ -499,9 +499,13 @@ class Hosted:
         requested = [] if key is None else [replace(request, extra=Cause(key=key))]
         before = plain(self.ledger.settings)
         given = changes
-        changes = epochs.with_indices(given, lambda: self._problem_after(before, given))
+
+        def problem() -> Problem:
+            return self._problem_after(before, given)
+
+        changes = epochs.with_indices(epochs.with_numbers(given, before, problem), problem)
         settings = epochs.merged(self.ledger.settings, changes)
-        changed = {name: value for name, value in plain(settings).items() if value != before[name]}
+        changed = {name: value for name, value in plain(settings).items() if value != before.get(name)}
         if any(name in epochs.EPOCH_SETTINGS for name in changed):
             self.begin_epoch(changes, requested, without_archived=without_archived)
         else:
@@ -512,7 +516,10 @@ class Hosted:
         """Return the problem with some settings changed; the present one where it is the same."""
         same = all(changes.get(name, before[name]) == before[name] for name in epochs.PROBLEM_SETTINGS)
         with computing():
-            return self._problem if same else epochs.problem_given({**before, **changes})
+            if same:
+                return self._problem
+            units = {**before["units"], **changes.get("units", {})}
+            return epochs.problem_given({**before, **changes, "units": units})
 
     def _problem_under(self, key: str | None) -> Problem:
         """Return the problem that a request is about: the one of then, where its key was used before."""

@@ -280,6 +280,12 @@ def plain_value(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def shown_problem(problem: Problem, settings: Settings) -> Problem:
+    """Return a problem as people look at it: with the units of now, which may have been changed since it was made."""
+    units = settings.units
+    return problem.with_units(units.action, units.measurement, settings.context_names, units.contexts)
+
+
 def wish_of(ledger: Ledger) -> Wish | None:
     """Return what the machine shall do in place of what is decided; None where it shall do that."""
     held = ledger.override

@@ -62,6 +62,9 @@ Force = Annotated[
 ]
 Point = Annotated[list[Number], Field(min_length=1, max_length=64)]
 Row = Annotated[list[Number], Field(max_length=MAX_ACTIONS)]
+Amount = Annotated[str, Field(max_length=60, examples=["45 min", "50 m"])]
+Rounds = Annotated[int, Field(ge=1, le=10**6), AS_WHOLE]
+Step: TypeAlias = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | Amount
 Context: TypeAlias = Annotated[Number | Annotated[list[Number], Field(max_length=MAX_CONTEXT)] | None, Field()]
 Mode: TypeAlias = Literal["observe", "shadow", "advise", "act"]
 POLICIES = tuple(
@@ -82,12 +85,23 @@ class Request(BaseModel):
 
 
 class LimitsGiven(Request):
-    """What the machine may do. `max_step` is in units of the movement cost."""
+    """What the machine may do. `max_step` is in the units of the settings, `max_step_cost` a movement cost."""
 
-    min_dwell: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = 1
-    max_step: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
+    min_dwell: Rounds | Amount = Field(1, description="Rounds, or a time such as `45 min`.")
+    max_step: (
+        Step
+        | Annotated[list[Step], Field(min_length=1, max_length=64)]
+        | Annotated[dict[Words, Step], Field(min_length=1, max_length=16)]
+        | None
+    ) = Field(None, description="Longest single move: `50`, `50 m`, one per axis, or by the name of an axis.")
     max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = None
-    window: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = None
+    window: Rounds | Amount | None = Field(None, description="Rounds, or a time such as `1 h`.")
+    max_step_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = Field(
+        None, description="Largest movement cost of a single move."
+    )
+    round_length: Positive | Amount | None = Field(
+        None, description="How long a round is, in seconds or as text; needed where a limit is given as a time."
+    )
 
 
 class GuardGiven(Request):
@@ -96,7 +110,7 @@ class GuardGiven(Request):
     threshold: Number
     revert_to: Setting | None = None
     revert_to_index: Action | None = Field(None, description="The safe setting by its index, in place of `revert_to`.")
-    cool_down: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = Guard.cool_down
+    cool_down: Rounds | Amount = Guard.cool_down
 
     @model_validator(mode="after")
     def _check_setting(self) -> GuardGiven:
@@ -109,6 +123,7 @@ class UnitsGiven(Request):
 
     action: Words = ""
     measurement: Words = ""
+    contexts: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = None
     cost: Words = Field("", description="Of sums, where that is not what is measured.")
 
 
@@ -178,10 +193,12 @@ class SettingsGiven(Request):
         Literal["euclidean", "cityblock", "chebyshev"]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_MATRIX)]], Field(max_length=MAX_MATRIX)]
     ) = Field("euclidean", description="Named, or the matrix of movement costs.")
-    scale: Positive | Annotated[list[Positive], Field(min_length=1, max_length=64)] = Field(
-        1.0, description="Movement cost per unit of each coordinate."
+    scale: Positive | Amount | Annotated[list[Positive | Amount], Field(min_length=1, max_length=64)] = Field(
+        1.0, description="Movement cost per unit of each coordinate, or a price such as `20 Wh/m`."
     )
-    fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] = 0.0
+    fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | Amount = Field(
+        0.0, description="Added to every move; also as text, such as `0.5 EUR per change`."
+    )
     directed: bool = False
     rho: Positive = Field(
         1.0,
@@ -190,7 +207,7 @@ class SettingsGiven(Request):
     )
     policy: PolicyName = "recommended"
     options: Options = Field(default_factory=lambda: Options.model_validate({}))
-    limits: LimitsGiven = LimitsGiven()
+    limits: LimitsGiven = Field(default_factory=lambda: LimitsGiven.model_validate({}))
     guard: GuardGiven | None = None
     max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = 1
     deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
@@ -202,7 +219,10 @@ class SettingsGiven(Request):
         None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
     )
     fallback_index: Action | None = None
-    units: UnitsGiven = UnitsGiven(action="", measurement="", cost="")
+    units: UnitsGiven = UnitsGiven.model_validate({})
+    context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
+        None, description="What the numbers of a context are called."
+    )
 
 
 class Config(SettingsGiven):
@@ -215,12 +235,13 @@ class Config(SettingsGiven):
                     "id": "turbine-1",
                     "name": "Kite over the north field",
                     "actions": [100.0, 150.0, 200.0, 300.0],
-                    "scale": 0.01,
+                    "scale": "10 Wh/m",
                     "policy": "recommended",
-                    "limits": {"min_dwell": 2, "max_step": 1.5},
+                    "limits": {"min_dwell": 2, "max_step": "150 m"},
                     "mode": "shadow",
                     "deadline_s": 7200,
-                    "units": {"action": "m", "measurement": "kWh"},
+                    "units": {"action": "m", "measurement": "kWh", "contexts": ["m/s"]},
+                    "context_names": ["wind"],
                     "start": 100.0,
                     "history": [[100.0, 7.5, 3.1], [200.0, 7.5, 2.2]],
                 }

@@ -42,11 +42,10 @@ from holdcourse.running.events import (
     PendingDecision,
     PolicyOrigin,
     Settings,
-    by_name,
     plain,
 )
 from holdcourse.running.operation import Operation
-from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value
+from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value, shown_problem
 
 STEP_S = 5.0  # by so much the wall clock goes another way than the monotonic one only if somebody sets it
 STEADY_S = 60.0  # after so long without a step, all is well again
@@ -305,6 +304,8 @@ class View:
             "fallback": None if settings.fallback is None else plain_value(problem.value(settings.fallback)),
             "fallback_index": settings.fallback,
             "limits": dict(vars(settings.limits)),
+            "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
+            "context_names": settings.context_names,
             "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
             "policy": settings.policy,
@@ -367,7 +368,7 @@ class View:
     def config(self) -> dict[str, Any]:
         """The settings in force, without history, in JSON values."""
         found: dict[str, Any] = plain(self.settings)
-        return by_name(found)
+        return found
 
     def status(self) -> str:
         """Say in one word how the controller is."""

@@ -148,10 +148,11 @@ class Instruction(Answer):
 
 
 class UnitsAnswer(Answer):
-    """The units of actions and measurements."""
+    """The units of settings and measurements, and of the numbers of a context."""
 
     action: str
     measurement: str
+    contexts: list[str] | None = None
     cost: str = Field("", description="Of sums, where that is not what is measured.")
 
 
@@ -216,6 +217,8 @@ class State(Answer):
     fallback_index: int | None
     instruction: Instruction
     limits: dict[str, Any]
+    limits_in_words: dict[str, str] = Field(description="Each limit in the user's units, by its name.")
+    context_names: list[str] | None
     alarms: list[Alarm]
     last_at: At | None
     policy: str

@@ -41,12 +41,21 @@ function described(label, select, words) {
   return node;
 }
 
+/** A number where it is one, else the text, which may name a unit. */
+const numberOr = (text) => (Number.isFinite(Number(text)) ? Number(text) : text);
+
+/** Names and units of a context: "outdoor (°C), load (kW)". */
+function readContexts(text, units) {
+  const parts = text.split(",").map((part) => /^\s*([^()]*?)\s*(?:\(([^()]*)\))?\s*$/.exec(part) ?? ["", part.trim(), ""]);
+  return { context_names: parts.map((part) => part[1]), units: { ...units, contexts: parts.map((part) => part[2] ?? "") } };
+}
+
 function shortForm() {
   const input = (name, props = {}) => h("input", { name, autocomplete: "off", spellcheck: "false", ...props });
   const actions = input("actions", { required: true, placeholder: "50 to 300 step 25" });
   const count = h("span", { class: "small", role: "status" });
   const start = h("select", { name: "start" });
-  const scale = input("scale", { type: "number", step: "any", min: 0, placeholder: "1" });
+  const scale = input("scale", { placeholder: "1, or 20 Wh/m" });
   const deadline = input("deadline_s", { type: "number", step: "any", min: 1, placeholder: "none" });
   const metric = h("select", { name: "metric" }, ["euclidean", "cityblock", "chebyshev"].map((m) => h("option", {}, m)));
   const policy = h("select", { name: "policy" }, POLICIES.map(([value]) => h("option", {}, value)));
@@ -54,7 +63,8 @@ function shortForm() {
   mode.value = "shadow";
   const measures = h("select", { name: "measures" }, h("option", { value: "cost" }, "a cost"), h("option", { value: "gain" }, "a gain"));
   const dwell = input("min_dwell", { type: "number", step: 1, min: 1, placeholder: "1" });
-  const step = input("max_step", { type: "number", step: "any", min: 0, placeholder: "any" });
+  const step = input("max_step", { placeholder: "any" });
+  const contexts = input("contexts", { placeholder: "outdoor (°C), load (kW)" });
   const policyField = described("Policy", policy, (name) => Object.fromEntries(POLICIES)[name]);
   const modeField = described("Mode to begin with", mode, (name) => MODES[name].long);
 
@@ -78,12 +88,13 @@ function shortForm() {
     field("Unit of a measurement", input("unit_measurement", { placeholder: "kWh" })),
     described("I measure", measures, (what) => (what === "gain" ? "More is better: energy made, money earned." : "Less is better: energy used, money spent.")),
     field("Start at", start),
-    field("What a move costs", scale, "Per unit of setting, in the unit of a measurement."),
+    field("What a move costs", scale, "Per unit of setting, in the unit of a measurement; or a price with its units."),
     field("Distance", metric),
     policyField,
     modeField,
     field("Shortest stay", dwell, "So many rounds at a setting before the next move."),
-    field("Dearest single move", step, "In the unit of a measurement. Settings further away are not gone to at once."),
+    field("Longest single move", step, "In the unit of a setting. Settings further away are not gone to at once."),
+    field("Known before each decision", contexts, "The numbers of a context in order, each with its unit in brackets."),
     field("Deadline (s)", deadline, "For a measurement, and for the next question after it. Later than that is an alarm."),
   );
   const read = (form) => {
@@ -93,16 +104,17 @@ function shortForm() {
       actions: readActions(text("actions")),
       metric: text("metric"),
       policy: text("policy"),
-      start: Number(text("start")),
+      start: readActions(text("actions"))[Number(text("start"))],
       mode: text("mode"),
     };
     if (text("measures") === "gain") config.options = { maximise: true };
-    const limits = Object.fromEntries(["min_dwell", "max_step"].filter(text).map((name) => [name, Number(text(name))]));
+    const limits = Object.fromEntries(["min_dwell", "max_step"].filter(text).map((name) => [name, numberOr(text(name))]));
     if (Object.keys(limits).length) config.limits = limits;
     if (text("name")) config.name = text("name");
-    if (text("scale")) config.scale = Number(text("scale"));
+    if (text("scale")) config.scale = numberOr(text("scale"));
     if (text("deadline_s")) config.deadline_s = Number(text("deadline_s"));
     config.units = { action: text("unit_action"), measurement: text("unit_measurement") };
+    if (text("contexts")) Object.assign(config, readContexts(text("contexts"), config.units));
     return config;
   };
   return { node, read };

@@ -110,17 +110,15 @@ export function alarmStrip() {
 }
 
 const LIMITS = {
-  min_dwell: (v) => (v > 1 ? ["Shortest stay", plural(v, "round")] : null),
-  max_step: (v, all, unit) => ["Dearest single move", withUnit(setting(v), unit)],
-  max_moves: (v, all) => ["Most moves", `${v} in any ${plural(all.window ?? 1, "round")}`],
+  min_dwell: "Shortest stay",
+  max_step: "Longest single move",
+  max_step_cost: "Dearest single move",
+  max_moves: "Most moves",
 };
 
 function limitRows(state) {
-  const limits = state.limits ?? {};
-  const rows = Object.entries(LIMITS).flatMap(([name, say]) => {
-    const said = limits[name] === null || limits[name] === undefined ? null : say(limits[name], limits, costUnit(state));
-    return said ? [said] : [];
-  });
+  const said = state.limits_in_words ?? {};
+  const rows = Object.entries(LIMITS).flatMap(([name, title]) => (said[name] ? [[title, said[name]]] : []));
   return rows.length ? rows : [["Limits", "none but the settings themselves"]];
 }
 
@@ -147,7 +145,7 @@ export function facts() {
   });
   return {
     node,
-    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits }) =>
-      draw({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits }),
+    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words }) =>
+      draw({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words }),
   };
 }

@@ -156,7 +156,7 @@ class Plan:
     begin: str | None = None
     end: str | None = None
     curve: PowerCurve = field(default_factory=paper_curve)
-    movement: str | float | tuple[float, float] = "paper"
+    movement: str | float | tuple[str | float, str | float] = "paper"
     rho: float = 1.0
     context: Literal["hour", "periodic"] = "hour"
     hyperparameters: Literal["paper", "fitted"] = "paper"
