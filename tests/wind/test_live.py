@@ -324,3 +324,24 @@ def test_the_airspace_is_obeyed(policy, speed):
 def test_an_airspace_without_a_setting_is_refused(policy, within, message):
     with pytest.raises(InvalidInput, match=message):
         hc.Controller(policy, start_index=2).ask(HOUR, within=within)
+
+
+# -- another price of moving -------------------------------------------------------------------------------------------
+
+
+def test_the_price_of_moving_changes_in_the_middle_of_a_record(policy, speed, tmp_path):
+    """What was learned stays, and so does the proof; the plan comes back to its altitude at the new price."""
+    log = tmp_path / "kite.log"
+    with hc.Controller(policy, start_index=2, log=log) as controller:
+        for t in range(10):
+            decision = controller.ask(HOUR + t)
+            controller.tell(decision.id, float(speed[t, decision.action]))
+        before = controller.model.copy().estimate(HOUR + 10).mean
+        controller.change(scale=50.0 * float(policy.problem.scale[0]))
+        np.testing.assert_array_equal(controller.model.estimate(HOUR + 10).mean, before)
+        ending = np.asarray(controller.policy.rule.ending)
+        np.testing.assert_allclose(ending, 50.0 * np.asarray(policy.rule.ending))
+        for t in range(10, 20):
+            decision = controller.ask(HOUR + t)
+            controller.tell(decision.id, None, profile=(ALTITUDES, speed[t]))
+    assert audit.verify(log).verified

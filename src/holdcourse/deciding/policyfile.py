@@ -217,7 +217,7 @@ class PolicyFile:
     @property
     def code(self) -> tuple[str, ...]:
         """Import paths of code that is not ours, which making the policy would run."""
-        return tuple(sorted(set(_paths(self.recipe))))
+        return recipe.code_in(self.recipe)
 
     @property
     def problem(self) -> Problem:
@@ -317,18 +317,3 @@ def _check_recipe(found: Mapping[str, Any], where: str) -> None:
     sound = isinstance(found.get("policy"), str) and isinstance(found.get("options"), dict)
     if not (sound and isinstance(found.get("problem"), dict)):
         raise DamagedFile(f"{where} is no policy that holdcourse wrote: its recipe is not whole")
-
-
-def _paths(found: Any) -> list[str]:
-    """Return the import paths in a recipe, those of experts and of a baseline included, however deep they are."""
-    paths, parts = [], [found]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, Mapping):
-            name = part.get("policy")
-            if isinstance(name, str) and recipe.is_path(name):
-                paths.append(name)
-            parts += part.values()
-        elif isinstance(part, list):
-            parts += part
-    return paths

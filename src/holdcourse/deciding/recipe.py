@@ -93,6 +93,21 @@ def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], c
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 
+def code_in(recipe: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the import paths in a recipe, those of experts and of a baseline included, however deep they are."""
+    paths, parts = set[str](), list[Any]([recipe])
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Mapping):
+            name = part.get("policy")
+            if isinstance(name, str) and is_path(name):
+                paths.add(name)
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return tuple(sorted(paths))
+
+
 def is_path(name: str) -> bool:
     """Return whether a name is an import path, so of code that is not ours."""
     return ":" in name and name not in registry.TABLE

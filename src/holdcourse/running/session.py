@@ -480,7 +480,9 @@ class Session:
         old = self.policy.problem
         if problem.actions.shape != old.actions.shape or (problem.actions != old.actions).any():
             raise InvalidInput("the settings must stay the same; begin another record for other settings")
-        policy = recipe.make({**recipe.describe(self.policy), "problem": problem.describe()})
+        described = recipe.describe(self.policy)
+        trust = recipe.code_in(described)  # its code runs here already
+        policy = recipe.make({**described, "problem": problem.describe()}, trust)
         if policy.costs.describe() != self.policy.costs.describe():
             raise InvalidInput(
                 f"what {self.policy.name} learned cannot be carried over: its cost model depends on the prices of "
