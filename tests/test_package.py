@@ -71,11 +71,14 @@ print(np.random.random() == expected)
 # What wind takes besides exported names: helpers that know nothing of policies, and what an outside user would write.
 BESIDES_EXPORTS = {
     "holdcourse.archive": "the folder that reports are written to",
+    "holdcourse.checks": "times as people write them",
+    "holdcourse.backtest.handover": "what a site's and a plant's policy are handed over with",
     "holdcourse.backtest.verdict": "what judging wind and plants has in common",
     "holdcourse.running.database": "a controller's record given in place of wind is told apart",
     "holdcourse.tables": "text files and times as people write them",
     "holdcourse.tables.text": "the same",
     "holdcourse.tables.times": "the same",
+    "holdcourse.units": "prices and powers with their units",
     "holdcourse.spreadsheet": "cells that a spreadsheet does not take for formulas",
     "holdcourse._numeric.wind_replay": "all of numba lives in one place, also what only wind needs",
 }

@@ -272,7 +272,7 @@ def cases() -> dict[str, Case]:
         "planner": Case(lambda: hc.planner(SQUARE, **KNOWN), forecasts=True),
         "planner auto": Case(lambda: hc.planner(SQUARE), forecasts=True),
         "planner trusting": Case(
-            lambda: hc.planner(SQUARE, forecasts="trust", max_step=0.8, capacity=6, discount=0.9, **KNOWN),
+            lambda: hc.planner(SQUARE, forecasts="trust", max_step_cost=0.8, capacity=6, discount=0.9, **KNOWN),
             forecasts=True,
         ),
         "planner periodic": Case(
@@ -297,7 +297,7 @@ def cases() -> dict[str, Case]:
         "recommended time history": in_time(
             lambda: hc.recommended(TIDE.problem, tide_past, time=True, interval=1.0), onwards=True
         ),
-        "recommended step": Case(lambda: hc.recommended(SQUARE, max_step=0.6, **KNOWN)),
+        "recommended step": Case(lambda: hc.recommended(SQUARE, max_step_cost=0.6, **KNOWN)),
         "recommended fixed": Case(lambda: hc.recommended(SQUARE, fixed_setting_index=12, **KNOWN)),
         "recommended gains": in_time(lambda: hc.recommended(EBB.problem, maximise=True, **RINGS), EBB),
         "recommended directed": Case(lambda: hc.recommended(TOWNS.problem, period=24.0), TOWNS, HOURS),
@@ -487,7 +487,7 @@ def controlled(case: Case, *, limited: bool) -> Scenario:
         options: dict[str, Any] = {"start": 1, "seed": 4}
         if limited:
             reach = float(np.quantile(case.world.problem.distances, 0.7))
-            options["limits"] = hc.Limits(min_dwell=2, max_step=reach, max_moves=4, window=10)
+            options["limits"] = hc.Limits(min_dwell=2, max_step_cost=reach, max_moves=4, window=10)
             threshold = -1.2 if getattr(case.world, "sign", 1.0) < 0 else 1.2
             options["guard"] = hc.Guard(threshold=threshold, revert_to_index=2, cool_down=3)
         policy = case.make()
@@ -910,7 +910,7 @@ TANK: dict[str, Any] = {"actions": [0.0, 1.0, 2.0, 3.0], "scale": 0.1, "seed": 3
 LEARNING: dict[str, Any] = {"kernel": KERNEL.to_json(), "noise_std": 0.1, "context_bounds": [[0.0, 1.0]]}
 HOSTED: dict[str, tuple[str, dict[str, Any]]] = {
     "gp": ("gp_md", {"options": LEARNING | {"tau": 6.0, "tree_seed": 2}}),
-    "lcb": ("cgp_lcb", {"options": LEARNING | {"width": 1.0}, "limits": {"min_dwell": 2, "max_step": 0.15}}),
+    "lcb": ("cgp_lcb", {"options": LEARNING | {"width": 1.0}, "limits": {"min_dwell": 2, "max_step_cost": 0.15}}),
     "near": ("proximal_lcb", {"options": LEARNING | {"weight": 2.0}, "history": [[3, 0.5, 4.0], [0, 0.2, 0.5]]}),
     "plan": ("planner", {"options": {"kernel": KERNEL.to_json(), "noise_std": 0.1, "forecasts": "trust"}}),
     "best": ("recommended", {"options": {}, "rho": 2.0, "units": {"action": "m", "measurement": "kWh"}}),

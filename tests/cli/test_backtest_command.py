@@ -146,6 +146,37 @@ def test_a_machine_of_ones_own(run, wind):
     assert plain["climb_kwh_per_m"] == plain["sink_kwh_per_m"] == 0.01
 
 
+def test_prices_and_powers_with_units(run, wind):
+    (wind / "machine.csv").write_text("speed (m/s),power (MW)\n3,0\n8,0.05\n11,0.05\n12,0\n")
+    options = ("--curve", "machine.csv", "--climb", "20 Wh/m", "--sink", "0,005 kWh/m")
+    site = json.loads(run("backtest", "west.csv", *POLICIES, *options, "--json").stdout)["sites"][0]
+    assert (site["climb_kwh_per_m"], site["sink_kwh_per_m"]) == (pytest.approx(0.02), 0.005)
+    assert 1000 < max(row["gross"] for row in site["policies"]) <= 50 * site["rounds"]
+    flown = run("backtest", "west.csv", *POLICIES, "--movement", "10 Wh/m", "--json")
+    assert json.loads(flown.stdout)["sites"][0]["climb_kwh_per_m"] == pytest.approx(0.01)
+    (wind / "machine.csv").write_text("speed,power\n3,0\n8,50000\n11,50000\n12,0\n")
+    warned = run("backtest", "west.csv", *POLICIES, "--curve", "machine.csv", "--json")
+    assert "warning: machine.csv says no unit of power, so it is read as kW" in warned.stderr
+
+
+def test_a_plants_prices_with_units(run, tmp_path):
+    rows = [f"{load},{setting},{abs(load / 10 - setting):.2f}" for load in range(20) for setting in (0, 1, 2)]
+    (tmp_path / "plant.csv").write_text("\n".join(["load,setting,kwh", *rows]) + "\n")
+    options = ("--log", "plant.csv", "--context", "load", "--action", "setting", "--cost", "kwh")
+    few = ("--policies", "gp-md", "--json")
+    units = ("--unit", "m", "--cost-unit", "kWh")
+    plain = run("backtest", *options, *few, "--move-cost", "0.02", "--fixed-cost", "0.5")
+    priced = run("backtest", *options, *few, *units, "--move-cost", "20 Wh/m", "--fixed-cost", "0,5 kWh per change")
+    assert json.loads(priced.stdout)["policies"] == json.loads(plain.stdout)["policies"]
+    for price, words in (
+        (("--move-cost", "20 Wh/m"), "say in which unit costs are measured"),
+        ((*units, "--move-cost", "20 EUR/m"), "scale is in EUR, which cannot be converted to kWh"),
+        ((*units, "--move-cost", "cheap"), "must begin with a number"),
+    ):
+        with pytest.raises(HoldcourseError, match=words):
+            run("backtest", *options, *few, *price)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -46,7 +46,7 @@ def temporal(problem=LINE, **options):
         {"caution": 1.7},
         {"caution": 0.3, "ending": [0.0, 0.4, 2.0]},
         {"ending": [1.0, 0.0, 1.0], "discount": 0.8},
-        {"max_step": 1.0},
+        {"max_step_cost": 1.0},
         {"interval": 0.25},
     ],
     ids=lambda options: "+".join(options) or "plain",
@@ -99,7 +99,7 @@ def test_masks_now_and_masks_that_last():
 
 def test_nothing_within_reach():
     rule = hc.Lookahead(LINE, max_step=0.5)
-    with pytest.raises(NoActionLeft, match=r"within max_step=0\.5 of action 0"):
+    with pytest.raises(NoActionLeft, match=r"within max_step \(0\.5, which costs 0\.5\) of 0;"):
         rule.step(rule.begin(0, 0), view_of(np.ones((12, 3)), allowed=[False, True, True]))
 
 

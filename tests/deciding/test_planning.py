@@ -25,6 +25,7 @@ from holdcourse.deciding.planning.plan import Plan, Steps, planner, planner_know
 from holdcourse.deciding.rules import View
 from holdcourse.errors import InvalidInput, NoActionLeft
 from holdcourse.movement import offline
+from holdcourse.movement.steps import LongestStep
 
 KERNEL = hc.Kernel(RBF(0.3), RBF(0.2))
 LEARNING = {"kernel": KERNEL, "noise_std": 0.05, "prior_mean": 1.0}
@@ -75,7 +76,7 @@ def test_a_backup_looks_forward_along_the_directed_costs(problem):
 
 @pytest.mark.kernel
 def test_a_backup_within_max_step():
-    steps = Steps(SQUARE, max_step=0.45)
+    steps = Steps(SQUARE, LongestStep(SQUARE, cost=0.45))
     going_on = np.random.default_rng(2).normal(size=(2, SQUARE.n))
     near = np.where(SQUARE.distances <= 0.45, SQUARE.distances, np.inf)
     for row, values in zip(steps.backed_up(going_on), going_on, strict=True):
@@ -164,7 +165,7 @@ def test_max_step_is_kept_and_planned_with():
     assert np.abs(np.diff([0, *actions])).max() <= 1
     assert actions[-1] == 5
     state = rule.begin(0, 0)
-    with pytest.raises(NoActionLeft, match=r"max_step=1\.5 of action 0"):
+    with pytest.raises(NoActionLeft, match=r"max_step \(1\.5, which costs 1\.5\) of 0;"):
         rule.step(state, fixed_view(np.zeros(6), allowed=[False] * 5 + [True]))
 
 

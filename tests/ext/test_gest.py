@@ -288,6 +288,6 @@ def test_goes_on_where_it_was_saved(tmp_path):
 
 
 def test_limits_hold():
-    found = generator(limits=hc.Limits(max_step=0.2 * 0.25), start={"k1": 0.0})
+    found = generator(limits=hc.Limits(max_step_cost=0.2 * 0.25), start={"k1": 0.0})
     places = [0.0] + [point["k1"] for point in drive(found, 40)]
     assert max(np.abs(np.diff(places))) <= 0.25 + 1e-12

@@ -241,7 +241,7 @@ class Fuzzed:
         moves = int(random.integers(0, 4)) if random.random() < 0.6 else None
         self.limits = hc.Limits(
             min_dwell=int(random.integers(1, 6)),
-            max_step=float(random.uniform(0.1, 1.0) * self.scale) if random.random() < 0.6 else None,
+            max_step_cost=float(random.uniform(0.1, 1.0) * self.scale) if random.random() < 0.6 else None,
             max_moves=moves,
             window=None if moves is None else int(random.integers(1, 9)),
         )
@@ -309,14 +309,14 @@ class Fuzzed:
         if chance < 0.8:
             return "watching", {"watching": True}
         if chance < 0.95:
-            return "instructed", {"instructed": wanted}
-        return "forced", {"instructed": wanted, "force": "the crane is in the way"}
+            return "instructed", {"instructed_index": wanted}
+        return "forced", {"instructed_index": wanted, "force": "the crane is in the way"}
 
     def judge_decision(self, decision, allowed, *, followed):
         if followed or self.right(0, allowed) is not None:  # else nothing is in reach, and nobody goes by it
             self.judge(decision.action, allowed, decision)
         cooling = self.guard is not None and decision.round < self.cooling_until
-        aim = self.guard.revert_to if cooling else decision.wanted
+        aim = self.guard.revert_to_index if cooling else decision.wanted
         right, limit = self.right(aim, allowed) or (self.played[-1], "max_step")
         assert decision.action == right, f"round {decision.round}: {decision} after {self.played}"
         if limit is None and right != decision.wanted:
@@ -334,10 +334,10 @@ class Fuzzed:
         if who == "watching":
             assert told == self.played[-1]
         elif who == "forced":
-            assert (told, order.force) == (wish["instructed"], wish["force"])
+            assert (told, order.force) == (wish["instructed_index"], wish["force"])
         else:
             self.judge(told, allowed, order)
-            assert (told, order.limited_by) == self.right(wish["instructed"], allowed)
+            assert (told, order.limited_by) == self.right(wish["instructed_index"], allowed)
             if order.limited_by is not None:
                 self.bites[f"instructed, {order.limited_by}"] += 1
 

@@ -15,8 +15,8 @@ def right_action(played, limits, distances, wanted, allowed):
     """
     here, now = played[-1], len(played) - 1
     candidates = [x for x, allow in enumerate(allowed) if allow]
-    if limits.max_step is not None:
-        candidates = [x for x in candidates if distances[here][x] <= limits.max_step]
+    if limits.max_step_cost is not None:
+        candidates = [x for x in candidates if distances[here][x] <= limits.max_step_cost]
     if not candidates:
         return None
     if here in candidates and wanted != here:
@@ -33,7 +33,7 @@ def right_action(played, limits, distances, wanted, allowed):
 def breaches(limits, distances, here, action, allowed):
     """Which of the limits that nothing but force may break would be broken by going from `here` to `action`."""
     wrong = [] if allowed[action] else ["allowed"]
-    if limits.max_step is not None and distances[here][action] > limits.max_step:
+    if limits.max_step_cost is not None and distances[here][action] > limits.max_step_cost:
         wrong.append("max_step")
     return wrong
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 
-def cheapest_way(costs, distances, start, ending=None, caution=1.0, discount=1.0, max_step=np.inf):
+def cheapest_way(costs, distances, start, ending=None, caution=1.0, discount=1.0, max_step_cost=np.inf):
     """First action and cost of the cheapest sequence through costs (h, n), by trying all n^h of them."""
     h, n = costs.shape
     ending = np.zeros(n) if ending is None else ending
@@ -15,7 +15,7 @@ def cheapest_way(costs, distances, start, ending=None, caution=1.0, discount=1.0
     for way in product(range(n), repeat=h):
         before = (start, *way[:-1])
         steps = [distances[a][b] for a, b in zip(before, way, strict=True)]
-        if max(steps) > max_step:
+        if max(steps) > max_step_cost:
             continue
         # Movement and service of a round share its discount, and so does what the plan ends with.
         total = sum(discount**k * (caution * steps[k] + costs[k][way[k]]) for k in range(h))

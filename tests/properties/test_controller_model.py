@@ -28,11 +28,11 @@ ACTIONS = st.integers(0, LINE.n - 1)
 WISHES = st.one_of(
     st.just({}),
     st.just({"watching": True}),
-    st.builds(lambda action: {"instructed": action}, ACTIONS),
-    st.builds(lambda action: {"instructed": action, "force": "storm"}, ACTIONS),
+    st.builds(lambda action: {"instructed_index": action}, ACTIONS),
+    st.builds(lambda action: {"instructed_index": action, "force": "storm"}, ACTIONS),
 )
 LIMITS = st.builds(
-    lambda dwell, step, moves: hc.Limits(dwell, step, *moves),
+    lambda dwell, step, moves: hc.Limits(dwell, None, *moves, max_step_cost=step),
     st.integers(1, 3),
     st.sampled_from([None, 0.3, 0.5]),
     st.sampled_from([(None, None), (1, 4), (2, 5)]),
@@ -54,7 +54,7 @@ class ControllerMachine(RuleBasedStateMachine):
         self.path = self.folder / "record0"
         self.every = every
         guard = hc.Guard(2.5, revert_to_index=5, cool_down=2) if guarded else None
-        self.options = {"start": 1, "seed": 7, "limits": limits, "guard": guard, "max_pending": max_pending}
+        self.options = {"start_index": 1, "seed": 7, "limits": limits, "guard": guard, "max_pending": max_pending}
         self.logged = hc.Controller(self.policy(), **self.options, log=self.path)
         self.saved = hc.Controller(self.policy(), **self.options)
         self.asked = {}  # round -> question
@@ -103,7 +103,7 @@ class ControllerMachine(RuleBasedStateMachine):
         if not stuck:
             assert violations(self.played, limits, LINE.distances, decision.action, allowed) == []
         guard = self.options["guard"]
-        aim = guard.revert_to if guard is not None and now < self.cooling_until else decision.wanted
+        aim = guard.revert_to_index if guard is not None and now < self.cooling_until else decision.wanted
         right = right_action(self.played, limits, LINE.distances, aim, allowed) or (self.played[-1], "max_step")
         assert decision.action == right[0]
         assert all(decision.probabilities[x] == 0 for x in range(LINE.n) if not allowed[x])
@@ -115,9 +115,11 @@ class ControllerMachine(RuleBasedStateMachine):
     def right_order(self, wish, decision, allowed):
         """What the machine is to do in a round in which somebody wishes something."""
         if "force" in wish:
-            return wish["instructed"]
-        if "instructed" in wish:
-            return right_action(self.played, self.options["limits"], LINE.distances, wish["instructed"], allowed)[0]
+            return wish["instructed_index"]
+        if "instructed_index" in wish:
+            return right_action(self.played, self.options["limits"], LINE.distances, wish["instructed_index"], allowed)[
+                0
+            ]
         return self.played[-1] if wish else decision.action
 
     @precondition(lambda self: self.next_round - 1 in self.pending)

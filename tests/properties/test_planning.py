@@ -91,7 +91,7 @@ def test_max_step_is_kept(seed):
     rng = np.random.default_rng(seed)
     problem = problem_of(rng)
     longest = float(rng.random() * 3)
-    rule = planner_known(problem, max_step=longest).rule
+    rule = planner_known(problem, max_step_cost=longest).rule
     state = rule.begin(int(rng.integers(problem.n)), 0)
     for view in views_of(rng, problem, 10, masks=False):
         after = rule.step(state, view).state

@@ -71,7 +71,7 @@ def test_learned_gains_are_spoken_of_as_gains(maximise, sign):
 
 
 def test_the_bound_that_is_best_is_named_in_the_same_terms():
-    limited = hc.Limits(max_step=1.0)
+    limited = hc.Limits(max_step_cost=1.0)
     for maximise, best in ((True, "The highest bound, 7, is at 100"), (False, "The lowest bound, -7, is at 100")):
         controller = hc.Controller(hc.minc_known(LINE, maximise=maximise), start_index=3, limits=limited)
         gains = np.array([7.0, 5.0, 4.0, 3.0])

@@ -139,7 +139,7 @@ def test_an_unknown_field_is_an_error_that_names_it(event):
     with pytest.raises(LogError, match=r"holds the field 'colour', which is not known"):
         read(event["kind"], json.dumps(body | {"colour": 1}))
     for name, part in body.items():
-        if isinstance(part, dict) and name != "changes":
+        if isinstance(part, dict) and name not in ("changes", "problem"):
             with pytest.raises(LogError, match=r"holds the field 'colour', which is not known"):
                 read(event["kind"], json.dumps(body | {name: part | {"colour": 1}}))
 
@@ -296,6 +296,7 @@ def test_events_are_found_by_fields_that_they_have():
         assert list(holding(paths[name], of_kind)) == of_kind
     assert {kind for kind in KINDS if kind not in list(holding(paths["key"], KINDS))} == {
         events.Redirect,
+        events.Change,
         events.Snapshot,
         events.RecordAccepted,
     }

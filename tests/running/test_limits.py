@@ -54,7 +54,7 @@ def test_max_step_goes_as_far_as_it_may():
 def test_max_step_is_measured_in_the_direction_of_the_move():
     uphill = hc.Problem(metric=[[0, 5, 5], [1, 0, 5], [1, 1, 0]], directed=True)
     allowed = np.ones(3, dtype=bool)
-    limits = Limits(max_step=2.0)
+    limits = Limits(max_step_cost=2.0)
     assert nearest_permitted(uphill, limits, at(0), 2, allowed, 0) == (0, "max_step")
     assert nearest_permitted(uphill, limits, at(2), 0, allowed, 0) == (0, None)
 
@@ -93,7 +93,7 @@ def test_what_says_stay_yields_where_staying_is_not_allowed(limits):
 
 
 def test_step_does_not_yield():
-    with pytest.raises(NoActionLeft, match=r"max_step=3 of action 0 \(0\.0\).*the nearest allowed costs 4\)"):
+    with pytest.raises(NoActionLeft, match=r"max_step \(3, which costs 3\) of 0;.*the nearest allowed, 4, costs 4\)"):
         played(Limits(max_step=3.0, min_dwell=9), at(0), 4, only(3, 4))
 
 
@@ -112,8 +112,12 @@ def test_step_and_dwell_together():
         ({"min_dwell": float("nan")}, "min_dwell must be a whole number"),
         ({"max_step": -1.0}, "max_step must be 0 or more, got -1.0"),
         ({"max_step": float("nan")}, "max_step must be 0 or more, got nan"),
-        ({"max_step": "far"}, "max_step must be 0 or more, got 'far'"),
-        ({"max_step": [1.0]}, r"max_step must be 0 or more, got \[1\.0\]"),
+        ({"max_step_cost": "far"}, "max_step_cost must be 0 or more, got 'far'"),
+        ({"max_step_cost": -1.0}, "max_step_cost must be 0 or more, got -1.0"),
+        ({"max_step_cost": [1.0]}, r"max_step_cost must be 0 or more, got \[1\.0\]"),
+        ({"max_step": [-1.0]}, r"max_step must be 0 or more, got -1\.0"),
+        ({"min_dwell": "45 min"}, "min_dwell='45 min' is a time; say how long a round is"),
+        ({"min_dwell": "45 m", "round_length": "15 min"}, "min_dwell is in m, which cannot be converted to s"),
         ({"max_moves": 3}, "max_moves and window go together"),
         ({"window": 3}, "max_moves and window go together"),
         ({"max_moves": -1, "window": 3}, "max_moves must be a whole number, 0 or more, got -1"),
@@ -180,7 +184,7 @@ def limits_on(draw, problem):
     distances = sorted({float(d) for d in problem.distances.ravel()})
     return Limits(
         min_dwell=draw(st.integers(1, 6)),
-        max_step=draw(st.none() | st.sampled_from(distances)),
+        max_step_cost=draw(st.none() | st.sampled_from(distances)),
         max_moves=moves,
         window=None if moves is None else draw(st.integers(1, 8)),
     )

@@ -216,11 +216,11 @@ def test_a_snapshot_that_cannot_be_written_is_only_a_warning(tmp_path, often, ca
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seed": 4}, "was begun with seed=3, but this controller has 4"),
-        ({"start_index": 2}, "was begun with start=1, but this controller has 2"),
-        ({"max_pending": 2}, "was begun with max_pending=1, but this controller has 2"),
-        ({"limits": hc.Limits(2)}, "was begun with limits="),
-        ({"guard": hc.Guard(1.0, revert_to_index=0)}, "was begun with guard=None"),
+        ({"seed": 4}, "another controller: seed was 3 and is 4 now"),
+        ({"start_index": 2}, "another controller: start was 0.2 and is 0.4 now"),
+        ({"max_pending": 2}, "another controller: max_pending was 1 and is 2 now"),
+        ({"limits": hc.Limits(2)}, "another controller: min_dwell was 1 and is 2 now"),
+        ({"guard": hc.Guard(1.0, revert_to_index=0)}, "another controller: guard was none and is"),
     ],
 )
 def test_another_controller_is_refused(options, message, tmp_path):
@@ -233,7 +233,7 @@ def test_another_controller_is_refused(options, message, tmp_path):
 
 def test_another_policy_is_refused(tmp_path):
     written(tmp_path / "record")
-    with pytest.raises(InvalidInput, match="was begun with policy="):
+    with pytest.raises(InvalidInput, match="another controller: method was 'exact' and is 'flat' now"):
         logged(tmp_path / "record", "gp_md flat")
 
 
@@ -315,7 +315,7 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
     change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 5"):
+    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 6"):
         logged(tmp_path / "record")
 
 

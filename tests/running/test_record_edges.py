@@ -31,7 +31,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def logged(path, **options):
-    return hc.Controller(POLICIES[NAME](), **{"start": 1, "seed": 3, "log": path, **options})
+    return hc.Controller(POLICIES[NAME](), **{"start_index": 1, "seed": 3, "log": path, **options})
 
 
 def drive(controller, rounds):
@@ -811,7 +811,7 @@ def test_a_refused_controller_tidies_nothing_away(tmp_path):
     crash_copy(tmp_path / "live", tmp_path / "record")
     controller.close()
     (tmp_path / "record-mark").unlink()
-    with pytest.raises(InvalidInput, match="was begun with seed=3"):
+    with pytest.raises(InvalidInput, match="seed was 3 and is 4 now"):
         logged(tmp_path / "record", seed=4)
     with logged(tmp_path / "record") as again:
         assert again.round == 5

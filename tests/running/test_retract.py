@@ -27,7 +27,7 @@ POLICIES = {
     "md-known": lambda: hc.md_known(LINE),
     "work function": lambda: hc.Policy("WFA", hc.rules.WorkFunction(LINE), hc.costs.KnownCosts(LINE), LINE),
 }
-OPTIONS = {"start": 1, "seed": 3}
+OPTIONS = {"start_index": 1, "seed": 3}
 WRONG = 1e6
 
 
@@ -179,7 +179,7 @@ def test_whatever_happens_the_state_is_that_of_the_twin(name, tmp_path_factory):
         controller = hc.Controller(POLICIES[name](), **OPTIONS, limits=limits, guard=guard, log=path)
         for kind, value, more in steps:
             if kind in ("round", "hold"):
-                held = {"instructed": value, "force": "test"} if kind == "hold" else {}
+                held = {"instructed_index": value, "force": "test"} if kind == "hold" else {}
                 decision = controller.ask(**shown(name, controller.round), **held)
                 controller.tell(decision.id, 0.7 if kind == "hold" else value, applied_index=more)
             elif kind == "episode":

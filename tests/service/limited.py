@@ -23,7 +23,7 @@ class Operated:
         self.step = 0.15  # one action is 0.1 away from the next
         self.dwell = int(self.random.integers(1, 3))
         self.mask = [True] * len(ACTIONS)
-        limits = {"max_step": self.step, "min_dwell": self.dwell}
+        limits = {"max_step_cost": self.step, "min_dwell": self.dwell}
         state = client.create(
             id=name, actions=ACTIONS, start_index=2, limits=limits, fallback_index=5, deadline_s=PATIENT
         )
@@ -163,7 +163,7 @@ class Operated:
         """Other limits, or the same actions in the other order, in a new epoch."""
         if self.random.random() < 0.5:
             self.step = 0.15 if self.step == 0.25 else 0.25
-            self.client.change(self.name, limits={"max_step": self.step})
+            self.client.change(self.name, limits={"max_step_cost": self.step})
         else:
             values = self.client.see(self.name, "state")["actions"]
             self.client.change(self.name, actions=values[::-1])

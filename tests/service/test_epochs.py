@@ -28,7 +28,7 @@ def test_what_decisions_do_not_depend_on_changes_in_place(client, name):
     client.create(id=name)
     state = client.change(name, name="South field", deadline_s=60.0, fallback_index=2, units={"measurement": "kWh"})
     assert (state["name"], state["deadline_s"], state["fallback_index"], state["epoch"]) == ("South field", 60.0, 2, 1)
-    assert state["units"] == {"action": "", "measurement": "kWh"}
+    assert state["units"] == {"action": "", "measurement": "kWh", "contexts": None, "cost": ""}
     assert client.change(name, fallback=None)["fallback"] is None
     client.change(name, fallback_index=7, status=422)
     client.change(name, mode="act", status=422)
@@ -39,10 +39,10 @@ def test_limits_begin_a_new_epoch_and_what_is_not_named_stays(client, name):
     client.create(id=name, limits={"min_dwell": 3})
     for t in range(4):
         client.round(name, 0.1 * t, 1.0)
-    state = client.change(name, limits={"max_step": 0.1})
+    state = client.change(name, limits={"max_step_cost": 0.1})
     assert (state["epoch"], state["round"]) == (2, 4)
-    assert (state["limits"]["min_dwell"], state["limits"]["max_step"]) == (3, 0.1)
-    assert client.change(name, limits={"max_step": 0.1})["epoch"] == 2
+    assert (state["limits"]["min_dwell"], state["limits"]["max_step_cost"]) == (3, 0.1)
+    assert client.change(name, limits={"max_step_cost": 0.1})["epoch"] == 2
     assert state["service"] == 4.0
     decision = client.round(name, 0.5, 1.0)
     assert decision["decision"] == "r4"
@@ -315,3 +315,18 @@ def test_a_creation_that_fails_after_its_record_got_its_name_has_happened(client
     client.create(id=name, seed=4, status=409)
     assert client.create(id=name, status=200)["epoch"] == 1
     client.round(name, 0.5, 1.0)
+
+
+def test_axes_keep_their_order_and_what_was_learned_stays_where_it_was(client, name):
+    """Actions are numbered by the axes as they were given, in every epoch."""
+    axes = {"workers": [1.0, 2.0], "cache": [64.0, 128.0, 256.0]}
+    client.create(id=name, actions=axes, policy="proximal-lcb", start=[2, 64])
+    for _ in range(3):
+        client.round(name, 0.5, 4.0, applied={"cache": 64, "workers": 2})
+    state = client.change(name, limits={"min_dwell": 2})
+    assert (state["epoch"], state["value"]) == (2, {"workers": 2.0, "cache": 64.0})
+    assert list(client.see(name, "config")["actions"]) == ["workers", "cache"]
+    field = client.see(name, "field")
+    learned = field["values"][min(range(6), key=lambda k: field["std"][0][k])]
+    assert learned == {"workers": 2.0, "cache": 64.0}
+    assert client.see(name, "verify", full=True)["ok"]

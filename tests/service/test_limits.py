@@ -11,7 +11,7 @@ STAYS = {
     "options": {"setting_index": 0},
     "start_index": 0,
 }  # actions 0, 1, 2, 3; neighbours are 0.1 apart
-NEAR = {"limits": {"max_step": 0.15}}
+NEAR = {"limits": {"max_step_cost": 0.15}}
 ONLY = [True, True, False, True]  # 2 is forbidden
 
 
@@ -181,7 +181,7 @@ def test_while_questions_come_an_older_measurement_sends_nobody_to_the_fallback(
 def test_an_episode_begins_within_the_limits_or_by_force(client, name):
     client.create(id=name, **STAYS, **NEAR)
     message = client.do(name, "episode", start_index=3, status=422)["message"]
-    assert "going to 3 from 0, where the machine is, costs 0.3; max_step=0.15" in message
+    assert "going to 3 from 0, where the machine is, costs 0.3; max_step is a cost of 0.15" in message
     assert client.do(name, "episode", start_index=1)["action"] == 1
     client.do(name, "ask", context=0.5, allowed=[True, True, False, True])
     client.do(name, "tell", decision="r0", measurement=1.0, applied_index=1)
@@ -206,6 +206,6 @@ def test_a_change_of_actions_does_not_take_the_machine_beyond_its_step(client, n
     """It is at 0; of the new actions, the nearest is 0.2 away."""
     client.create(id=name, **STAYS, **NEAR)
     message = client.change(name, actions=[2.0, 3.0], options={"setting_index": 0}, status=422)["message"]
-    assert "the nearest of the new actions, 2.0, costs 0.2 to reach, more than max_step=0.15" in message
+    assert "the nearest of the new settings, 2, costs 0.2 to reach, more than max_step (a cost of 0.15)" in message
     assert client.see(name, "state")["epoch"] == 1
     assert client.change(name, actions=[1.0, 3.0], options={"setting_index": 0})["epoch"] == 2

@@ -62,7 +62,7 @@ def test_shadow_with_several_pending(client, name):
 
 
 def test_limits_count_from_where_the_machine_was_told_to_stay(client, name):
-    far = {"policy": "fixed-at", "options": {"setting_index": 3}, "limits": {"max_step": 0.1}, "max_pending": 4}
+    far = {"policy": "fixed-at", "options": {"setting_index": 3}, "limits": {"max_step_cost": 0.1}, "max_pending": 4}
     client.create(id=name, mode="shadow", **far)
     assert [client.do(name, "ask", context=0.5, round=k)["proposed"] for k in range(2)] == [1, 1]
     client.do(name, "override", setting_index=3, reason="storm", force=True)

@@ -26,7 +26,7 @@ def test_create_is_done_once(client, name):
     assert state["status"] == "new"
     assert state["name"] == "North field"
     assert state["actions"] == [0.0, 1.0, 2.0, 3.0]
-    assert state["units"] == {"action": "m", "measurement": ""}
+    assert state["units"] == {"action": "m", "measurement": "", "contexts": None, "cost": ""}
     assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "place", "limited_by": None, "forced": None}
     again = client.create(id=name, name="North field", units={"action": "m"}, start_index=1, status=200)
     assert again == state
@@ -38,7 +38,14 @@ def test_settings_and_history_can_be_read_back(client, name):
     history = [[0, 0.5, 1.0], [1, [0.25], 2.0], [2, 0.5, 3.0]]
     client.create(id=name, history_index=history, limits={"min_dwell": 2})
     config = client.see(name, "config")
-    assert config["limits"] == {"min_dwell": 2, "max_step": None, "max_moves": None, "window": None}
+    assert config["limits"] == {
+        "min_dwell": 2,
+        "max_step": None,
+        "max_moves": None,
+        "window": None,
+        "max_step_cost": None,
+        "round_length": None,
+    }
     assert (config["history"], config["history_count"]) == (None, 3)
     assert client.see(name, "config", history=True)["history"] == history
     client.create(id=name, history_index=history, limits={"min_dwell": 2}, status=200)
@@ -247,7 +254,7 @@ def test_every_kind_of_action(client, name, actions, more, values):
 
 def test_rho_weighs_the_service_cost_against_movement(client, name):
     client.create(
-        id=name, rho=4.0, scale=2.0, limits={"max_step": 2.0}, policy="fixed-at", options={"setting_index": 3}
+        id=name, rho=4.0, scale=2.0, limits={"max_step_cost": 2.0}, policy="fixed-at", options={"setting_index": 3}
     )
     decision = client.round(name, 0.5, 1.0)
     assert decision["action"] == 1  # a step costs 2, in units of what is measured a half
@@ -348,7 +355,7 @@ def test_the_overview(client, name):
     client.round(name, 0.5, 1.0)
     row = next(row for row in client.get("/controllers").json()["controllers"] if row["id"] == name)
     assert (row["status"], row["round"], row["service"], row["alarms"]) == ("ok", 1, 1.0, 0)
-    assert row["units"] == {"action": "m", "measurement": "kWh"}
+    assert row["units"] == {"action": "m", "measurement": "kWh", "contexts": None, "cost": ""}
     assert 0 <= row["seconds_since"] < 60
 
 
@@ -426,3 +433,69 @@ def test_the_description_holds_examples(client):
             assert operation["responses"]["200" if path != "/controllers" or "requestBody" not in operation else "201"]
     for method in ("/docs", "/redoc"):
         assert client.get(method).status_code == 404
+
+
+# -- units -------------------------------------------------------------------------------------------------------------
+
+HOUSE = {
+    "actions": [18.0, 20.0, 22.0],
+    "scale": "500 Wh/K",
+    "fixed_cost": "100 Wh per change",
+    "units": {"action": "°C", "measurement": "kWh", "contexts": ["°C"]},
+    "context_names": ["outdoor"],
+    "limits": {"max_step": "2 K", "min_dwell": "45 min", "round_length": "15 min"},
+    "guard": {"threshold": 50.0, "revert_to": 20, "cool_down": "1 h"},
+}
+
+
+def test_units_are_obeyed_and_shown(client, name):
+    state = client.create(id=name, start=20, **HOUSE)
+    assert state["limits_in_words"] == {"min_dwell": "45 min (3 rounds)", "max_step": "2 °C, which costs 1.1 kWh"}
+    client.create(id=name, start=20, status=200, **HOUSE)
+    config = client.see(name, "config")
+    assert (config["scale"], config["fixed_cost"], config["guard"]["cool_down"]) == ([0.5], 0.1, 4)
+    assert (config["limits"]["max_step"], config["limits"]["min_dwell"]) == (2.0, 3)
+    client.do(name, "ask", context=7.5)
+    words = client.see(name, "explain/r0")["words"]
+    assert "20 °C" in words
+    assert words.endswith("It knew: outdoor 7.5 °C.")
+    state = client.change(name, limits={"max_step": "4 °C"})
+    assert (state["epoch"], state["limits"]["max_step"]) == (2, 4.0)
+    state = client.change(name, scale="2 kWh/°C")
+    assert state["limits_in_words"]["max_step"] == "4 °C, which costs 8.1 kWh"
+    state = client.change(name, context_names=["outside"], units={"contexts": ["K"]})
+    assert (state["epoch"], state["context_names"], state["units"]["contexts"]) == (3, ["outside"], ["K"])
+    assert "cannot be converted" in client.change(name, scale="2 EUR/°C", status=422)["message"]
+    assert client.see(name, "verify", full=True)["ok"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "written"),
+    [
+        ({"actions": [0.1, 0.2, 0.30000000000000004]}, 0.3),
+        ({"actions": [8.0, 10.0]}, 8),
+        ({"actions": [2.0, 1.0, 0.0]}, 0),
+        ({"actions": [0.0, 1.0], "labels": ["low", "high"]}, "high"),
+        ({"actions": [[0.0, 1.0], [2.0, 3.0]]}, [2, 3]),
+        ({"actions": {"workers": [1.0, 2.0], "cache": [64.0, 256.0]}}, {"cache": 256, "workers": 1}),
+        ({"actions": {"workers": [1.0, 2.0], "cache": [64.0, 256.0]}}, [2, 64]),
+    ],
+)
+def test_a_setting_as_a_person_writes_it(client, name, settings, written):
+    """As start, applied, override, fallback and safe setting, in a mask, in the history and of an episode."""
+    common = {"policy": "stationary", "options": {}, **settings}
+    guard = {"threshold": 1e6, "revert_to": written}
+    state = client.create(
+        id=name, start=written, fallback=written, guard=guard, history=[[written, 0.5, 1.0]], **common
+    )
+    value, action = state["value"], state["action"]
+    assert state["fallback"] == value == state["actions"][action]
+    config = client.see(name, "config", history=True)
+    assert (config["start"], config["guard"]["revert_to"], config["history"][0][0]) == (value, value, value)
+    assert client.do(name, "ask", context=0.5, allowed=[written])["value"] == value
+    told = client.do(name, "tell", decision="r0", measurement=1.0, applied=written)["told"]
+    assert (told["applied"], told["applied_index"]) == (value, action)
+    assert client.do(name, "override", setting=written, reason="look")["override"]["setting"] == value
+    client.do(name, "override", setting=None)
+    assert client.do(name, "episode", start=written)["value"] == value
+    assert client.do(name, "ask", context=0.5, allowed=[value])["value"] == value  # what is answered may be sent back

@@ -148,7 +148,7 @@ class Fuzzer:
             create |= {"policy": chance.choice(("stationary", "recommended", "fixed-at", "cgp-lcb")), "options": {}}
         changes = chance.choice(
             (
-                {"limits": {"max_step": 0.2}},
+                {"limits": {"max_step_cost": 0.2}},
                 {"actions": [0.0, 0.5, 2.0], "rho": 2.0},
                 {"deadline_s": 60, "fallback_index": 1, "units": {"action": "m"}},
                 {"policy": "stationary", "options": {"kernel": None, "noise_std": None, "context_bounds": None}},

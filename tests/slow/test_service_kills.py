@@ -43,7 +43,7 @@ KINDS = {
     "mirror": ("gp-md", {}, {}, 1),
     "planner": ("planner", {}, {}, 1),
     "proximal": ("proximal-lcb", {"weight": 2.0}, {}, 1),
-    "limited": ("gp-md", {}, {"min_dwell": 2, "max_step": 0.25}, 1),
+    "limited": ("gp-md", {}, {"min_dwell": 2, "max_step_cost": 0.25}, 1),
     "twins": ("gp-md", {}, {}, 1),
     "shared": ("gp-md", {}, {}, 2),
 }
@@ -85,8 +85,8 @@ def config(name):
 def undisturbed(name):
     """The same controller in this process."""
     policy, options, limits, pending = KINDS[name]
-    if policy == "planner" and limits.get("max_step") is not None:
-        options = options | {"max_step": limits["max_step"]}
+    if policy == "planner" and limits.get("max_step_cost") is not None:
+        options = options | {"max_step_cost": limits["max_step_cost"]}
     made = hc.registry.entry_of(policy).maker()(PROBLEM, kernel=KERNEL, **LEARNING, **options)
     return hc.Controller(made, start_index=2, seed=11, limits=hc.Limits(**limits), max_pending=pending)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.physics import movement_cost, paper_curve, read_curve, table_curve
+from holdcourse.wind.physics import UnitWarning, movement_cost, paper_curve, read_curve, table_curve
 
 speeds = st.floats(0, 40)
 
@@ -79,6 +79,53 @@ def test_table_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("header", "rows", "at_twelve"),
+    [
+        ("speed,power", "3,0\n12,100\n25,100\n", 100.0),
+        ("speed (m/s),power (kW)", "3,0\n12,100\n25,100\n", 100.0),
+        ("speed (m/s),power (W)", "3,0\n12,100000\n25,100000\n", 100.0),
+        ("speed [m/s],power [MW]", "3,0\n12,2.5\n25,2.5\n", 2500.0),
+        ("speed,power_kW", "3,0\n12,100\n25,100\n", 100.0),
+        ("speed,power in MW", "3,0\n12,2\n25,2\n", 2000.0),
+        ("V/kn,P/MW", "6,0\n23.32613,2\n50,2\n", 2000.0),
+        ("Wind (m/s);Leistung (MW)", "3;0\n12;2,5\n25;2,5\n", 2500.0),
+        ("speed (km/h)\tpower (kw)", "10\t0\n43,2\t80\n90\t80\n", 80.0),
+    ],
+)
+def test_a_unit_in_the_header_is_obeyed(header, rows, at_twelve, tmp_path):
+    path = tmp_path / "machine.csv"
+    path.write_text(f"{header}\n{rows}", encoding="utf-8")
+    assert float(read_curve(path).power(12.0)) == pytest.approx(at_twelve)
+
+
+@pytest.mark.parametrize(
+    ("rows", "likely"), [("3,0\n12,2000000\n25,2000000\n", "power (W)"), ("3,0\n12,0.5\n25,0.5\n", "power (MW)")]
+)
+def test_an_unlikely_power_without_a_unit_is_a_warning(rows, likely, tmp_path):
+    path = tmp_path / "machine.csv"
+    path.write_text(f"speed,power\n{rows}")
+    with pytest.warns(UnitWarning, match="says no unit of power, so it is read as kW") as raised:
+        read_curve(path)
+    assert likely in str(raised[0].message)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("speed,power (hp)", "the unit 'hp' in the header, 'power (hp)', is none of speed or power"),
+        ("power (kW),speed (m/s)", "the speed is in kW, which cannot be converted to m/s"),
+        ("speed,power (mw)", "the unit 'mw' may be MW or mW; write which in the header"),
+    ],
+)
+def test_headers_that_cannot_be_obeyed(header, words, tmp_path):
+    path = tmp_path / "machine.csv"
+    path.write_text(f"{header}\n3,0\n12,100\n")
+    with pytest.raises(InvalidInput) as caught:
+        read_curve(path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("speed", "power"), [([1, 1], [0, 1]), ([2, 1], [0, 1]), ([-1, 1], [0, 1]), ([1, np.nan], [0, 1]), ([1], [1])]
 )
 def test_bad_tables(speed, power):
@@ -90,7 +137,8 @@ def test_movement_costs():
     assert movement_cost("paper") * 60 == pytest.approx(21.6)  # kW min per metre, as printed
     assert movement_cost("physical") == pytest.approx(movement_cost("paper") / 60)
     assert movement_cost(0.02) == 0.02
-    for bad in ("free", -1.0, 0.0, np.nan):
+    assert movement_cost("20 Wh/m") == movement_cost("0,02 kWh/m") == movement_cost("20 kWh/km") == pytest.approx(0.02)
+    for bad in ("free", -1.0, 0.0, np.nan, "20", "20 EUR/m", "20 Wh/s", "-20 Wh/m", "20 Wh per change"):
         with pytest.raises(InvalidInput):
             movement_cost(bad)
 

@@ -100,7 +100,7 @@ class Readings:
             return None
         return usual_step(self.times.astype(np.int64).astype(np.float64)) / HOUR
 
-    def problem(self, metric: Any = "euclidean", *, scale: float = 1.0, **options: Any) -> Problem:
+    def problem(self, metric: Any = "euclidean", *, scale: float | str = 1.0, **options: Any) -> Problem:
         """Return the settings as a `Problem`; named ones need a matrix of what each move costs as `metric`."""
         if isinstance(self.values, list):
             if isinstance(metric, str):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -14,7 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperCommand
 
+from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
+from holdcourse.backtest.handover import plant_policy
 from holdcourse.backtest.plant import AS_RUN, POLICIES, Value, backtest_plant
 from holdcourse.backtest.readings import Duplicates, read_readings
 from holdcourse.backtest.report import write_report as write_plant_report
@@ -40,19 +43,22 @@ from holdcourse.cli.arguments import (
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.plots import plot_model_check
-from holdcourse.experiments.policies import check_policy_name, make_policy, policy_names
+from holdcourse.experiments.policies import make_policy, policy_names, sources_of
 from holdcourse.experiments.results import digits_of
 from holdcourse.experiments.style import save
 from holdcourse.learning.checking import ModelCheck, check_model
+from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
+from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
-from holdcourse.wind.physics import PowerCurve, paper_curve, read_curve
+from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.pictures import check_pictures
 from holdcourse.wind.report.tables import as_data, screen_tables
@@ -65,6 +71,41 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 plant_app = typer.Typer(
     add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
 )
+
+
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="FILE",
+        help="Write the policy that the answer is about, as you would run it from now on.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+AsJudged = Annotated[
+    bool,
+    typer.Option("--as-judged", help="Save it as it was judged, without what the test taught.", rich_help_panel=OUTPUT),
+]
+
+
+def check_save(path: Path | None, as_judged: bool) -> None:
+    """Raise where a policy could not be saved, before work that takes long."""
+    if path is None:
+        if as_judged:
+            raise InvalidInput("--as-judged says what to save; give --save FILE too")
+        return
+    if path.is_dir():
+        raise InvalidInput(f"cannot write a policy to {path}: it is a folder; name a file in it")
+    if not path.absolute().parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    archive.check_writable(path.absolute().parent)
+
+
+def saved_words(path: Path, policy: Policy) -> list[str]:
+    """Return what was saved, and how to go on with it."""
+    evidence = policy.evidence
+    learned = "" if evidence is None else f" It has learned from {evidence.learned}."
+    return [f"\nsaved: {path}, {policy.name}.{learned}", f"to see what it is: holdcourse policy show {path}"]
 
 
 # -- a plant's own readings -------------------------------------------------------------------------------------------
@@ -87,20 +128,30 @@ def backtest_log(
     context: Annotated[list[str], typer.Option(help="Known before: 'load, outdoor, hour, load@-1, load - load@-24h'.")],
     time: Time = None,
     bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
-    move_cost: Annotated[float, typer.Option(help="Cost of moving a setting by one unit.")] = 1.0,
-    fixed_cost: Annotated[float, typer.Option(help="Cost of every move on top.")] = 0.0,
+    move_cost: Annotated[
+        str, typer.Option(help="Cost of moving a setting by one unit: a number, or a price such as '20 Wh/m'.")
+    ] = "1",
+    fixed_cost: Annotated[
+        str, typer.Option(help="Cost of every move on top: a number, or '0.5 EUR per change'.")
+    ] = "0",
+    unit: Annotated[str, typer.Option(help="Of the settings: m, °C.")] = "",
+    cost_unit: Annotated[str, typer.Option(help="Of what was measured: kWh, EUR.")] = "",
     matrix: Matrix = None,
     directed: Directed = False,
     policies: Annotated[
         list[str] | None,
-        names_option("--policies", "Which policies, e.g. recommended,gp-md.", policy_names()),
+        names_option("--policies", "Which policies, e.g. recommended,mine=mine.py:mine.", policy_names()),
     ] = None,
-    max_step: Annotated[float | None, typer.Option(help="Largest cost of one move in operation.")] = None,
-    dwell: Annotated[int, typer.Option(help="Rounds to stay at a setting in operation.")] = 1,
+    max_step: Annotated[
+        str | None, typer.Option(help="Longest step in operation, in units of the setting: 2, or '2 K'.")
+    ] = None,
+    dwell: Annotated[str, typer.Option(help="How long a setting is kept in operation: rounds, or '4 h'.")] = "1",
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.")] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, tables and pictures.")] = None,
+    save_policy: Save = None,
+    as_judged: AsJudged = False,
     as_json: Json = False,
     named: Annotated[
         bool, typer.Option("--named", help="Settings are names, also where they look like numbers.")
@@ -126,6 +177,7 @@ def backtest_log(
     Example:
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
+    check_save(save_policy, as_judged)
     found_readings = read_readings(
         log,
         action=action,
@@ -148,27 +200,39 @@ def backtest_log(
     readings = found_readings.history
     problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=move_cost,
-        fixed_cost=fixed_cost,
+        scale=_number_or_text(move_cost),
+        fixed_cost=_number_or_text(fixed_cost),
         directed=directed,
+        unit=unit,
+        cost_unit=cost_unit,
     )
+    step = found_readings.step
+    limits = None
+    if max_step is not None or dwell != "1":
+        stay, longest = _number_or_text(dwell), None if max_step is None else _number_or_text(max_step)
+        kept = int(stay) if isinstance(stay, float) and stay.is_integer() else stay
+        limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else f"{60 * step:g} min")
+        limits = limits.on(problem)
     wanted = names_of(policies) or POLICIES
-    for name in wanted:
-        check_policy_name(name)
+    sources = sources_of(wanted)
     check_out(out)
-    value = Value.of(found_readings.units.get(found_readings.cost), found_readings.step, _price(price))
+
+    def make(name: str, problem: Problem, learning: Mapping[str, Any], options: Mapping[str, Any]) -> Policy:
+        return make_policy(name, problem, learning, options, sources[name])
+
+    value = Value.of(cost_unit or found_readings.units.get(found_readings.cost), step, _price(price))
     with Working("reading") as working:
         found = backtest_plant(
             problem,
             readings,
-            make_policy,
-            wanted,
+            make,
+            tuple(sources),
             rho=rho,
             seed=seed,
             context_names=found_readings.context,
-            step_hours=found_readings.step,
+            step_hours=step,
             value=value,
-            limits=None if max_step is None and dwell == 1 else Limits(min_dwell=dwell, max_step=max_step),
+            limits=limits,
             progress=lambda what, done, total: working.tell(what, done, 1.15 * total),
         )
         check = check_model(
@@ -178,7 +242,23 @@ def backtest_log(
             progress=lambda done, total: working.tell("checking the model", 1.0 + 0.15 * done / total, 1.15),
         )
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
-    paths = []
+    paths: list[Path] = []
+    saved = []
+    if save_policy is not None:
+        known = found_readings.units
+        units = {"action": known.get(action, ""), "measurement": known.get(cost, cost)}
+        units["context"] = ", ".join(found_readings.context)
+        policy = plant_policy(
+            found,
+            make,
+            as_judged=as_judged,
+            source=log.name,
+            times=found_readings.times,
+            files=[log],
+            units=units,
+        )
+        policy.save(save_policy)
+        data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         more = {"check": data["check"], "reading": data["reading"]}
         paths = write_plant_report(found, found_readings, out, check.words, more)
@@ -194,10 +274,10 @@ def backtest_log(
     for line in found.lines:
         numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
         bounds = "" if line.policy == AS_RUN else f"{line.low:+.1f}..{line.high:+.1f} %"
-        saved = f"{line.saved:+.1f} %", bounds
+        told = f"{line.saved:+.1f} %", bounds
         if found.support is not None and not found.support.enough:
-            saved = "?", "?"  # no number where the readings cannot tell
-        table.add_row(label_of(line.policy), *numbers, *saved)
+            told = "?", "?"  # no number where the readings cannot tell
+        table.add_row(label_of(line.policy), *numbers, *told)
     Console().print(table)
     for note in (*(f"data: {note}" for note in _in_options(found_readings.notes, PLANT_COMMAND)), *found.notes):
         typer.echo(note)
@@ -205,6 +285,8 @@ def backtest_log(
     for sentence in check.words:
         typer.echo(f"- {sentence}")
     Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
+    for words in saved:
+        typer.echo(words)
 
 
 def _draw(check: ModelCheck, out: Path) -> None:
@@ -267,7 +349,8 @@ def backtest(
     high: Annotated[float | None, typer.Option(help="Highest altitude, m.", rich_help_panel=MACHINE)] = None,
     count: Annotated[int, typer.Option(help="Number of altitudes.", rich_help_panel=MACHINE)] = 25,
     curve: Annotated[
-        Path | None, typer.Option(help="CSV of speed in m/s and power in kW.", rich_help_panel=MACHINE)
+        Path | None,
+        typer.Option(help="CSV of speed and power: m/s and kW, or as its header says.", rich_help_panel=MACHINE),
     ] = None,
     rated_speed: Annotated[
         float | None, typer.Option(help="Of the paper's curve, m/s (12).", rich_help_panel=MACHINE)
@@ -275,12 +358,16 @@ def backtest(
     cut_in: Annotated[float | None, typer.Option(help="No power below, m/s.", rich_help_panel=MACHINE)] = None,
     cut_out: Annotated[float | None, typer.Option(help="No power above, m/s.", rich_help_panel=MACHINE)] = None,
     movement: Annotated[
-        str, typer.Option(help="Cost of moving: paper, physical (1/60 of it), or kWh per m.", rich_help_panel=MACHINE)
+        str,
+        typer.Option(
+            help="Cost of moving: paper, physical (1/60 of it), kWh per m, '20 Wh/m'.", rich_help_panel=MACHINE
+        ),
     ] = "paper",
     climb: Annotated[
-        float | None, typer.Option(help="kWh per m up; with --sink, not --movement.", rich_help_panel=MACHINE)
+        str | None,
+        typer.Option(help="kWh per m up, or '20 Wh/m'; with --sink, not --movement.", rich_help_panel=MACHINE),
     ] = None,
-    sink: Annotated[float | None, typer.Option(help="kWh per metre down.", rich_help_panel=MACHINE)] = None,
+    sink: Annotated[str | None, typer.Option(help="The same of a metre down.", rich_help_panel=MACHINE)] = None,
     rho: Annotated[
         float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
@@ -312,6 +399,8 @@ def backtest(
     pictures: Annotated[
         bool | None, typer.Option(help="PNG files too; default if possible.", rich_help_panel=OUTPUT)
     ] = None,
+    save_policy: Save = None,
+    as_judged: AsJudged = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)
     ] = False,
@@ -327,7 +416,10 @@ def backtest(
     Example: [bold]holdcourse backtest lidar.csv --curve machine.csv --price 0.09[/]
 
     Example: [bold]holdcourse backtest west.csv east.csv --each --out sites[/]
+
+    Example: [bold]holdcourse backtest lidar.csv --save site.policy[/]
     """
+    check_save(save_policy, as_judged)
     plan = Plan(
         low=low,
         high=high,
@@ -350,7 +442,10 @@ def backtest(
     )
     loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
-    _run_and_show(sites, plan, REPORT if out is None and not as_json else out, pictures, as_json)
+    if save_policy is not None and len(sites) > 1:
+        raise InvalidInput(f"--save writes the policy of one site, and there are {len(sites)}; run them one by one")
+    folder = REPORT if out is None and not as_json else out
+    _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged)
 
 
 @app.command()
@@ -385,21 +480,31 @@ def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, c
         return paper_curve(cut_in=cut_in or 0.0, cut_out=math.inf if cut_out is None else cut_out, **rated)
     if rated_speed is not None:
         raise InvalidInput("a curve from a file has its own rated speed; leave out --rated-speed")
-    return read_curve(path, cut_in, cut_out)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", UnitWarning)
+        found = read_curve(path, cut_in, cut_out)
+    for warning in raised:
+        typer.echo(f"warning: {warning.message}", err=True)
+    return found
 
 
-def _movement(movement: str, climb: float | None, sink: float | None) -> str | float | tuple[float, float]:
+def _number_or_text(given: str) -> float | str:
+    """Return a number, or the text of a price, which the problem reads in its units."""
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def _movement(movement: str, climb: str | None, sink: str | None) -> str | float | tuple[str | float, str | float]:
     """Return the cost of moving, as a `Plan` takes it."""
     if (climb is None) != (sink is None):
         raise InvalidInput("--climb and --sink go together: give both")
     if climb is not None and sink is not None:
         if movement != "paper":
             raise InvalidInput("--climb and --sink replace --movement; leave it out")
-        return climb, sink
-    try:
-        return float(movement)
-    except ValueError:
-        return movement
+        return _number_or_text(climb), _number_or_text(sink)
+    return _number_or_text(movement)
 
 
 def _price(price: float | None) -> float | None:
@@ -468,7 +573,13 @@ def _each(
 
 
 def _run_and_show(
-    sites: Sequence[SiteFiles], plan: Plan, out: Path | None, pictures: bool | None, as_json: bool
+    sites: Sequence[SiteFiles],
+    plan: Plan,
+    out: Path | None,
+    pictures: bool | None,
+    as_json: bool,
+    save_to: Path | None = None,
+    as_judged: bool = False,
 ) -> None:
     # What the result could not be written with or to is told before the work, not after it.
     check_out(out)
@@ -478,14 +589,21 @@ def _run_and_show(
     results = _run(sites, plan)
     drawn = missing is None if pictures is None else pictures
     paths = [] if out is None else write_report(results, out, pictures=drawn)
+    saved = []
+    if save_to is not None:
+        policy = site_policy(results[0], as_judged=as_judged)
+        policy.save(save_to)
+        saved = saved_words(save_to, policy)
     if as_json:
         report = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
         data = as_data(results)
         for site, result in zip(data["sites"], results, strict=True):
             site["notes"], site["warnings"] = _in_options(result.notes), _in_options(result.warnings)
-        typer.echo(json.dumps(data | report))
+        typer.echo(json.dumps(data | report | ({} if save_to is None else {"saved": str(save_to)})))
         return
     _show(results)
+    for words in saved:
+        typer.echo(words)
     if paths:
         typer.echo(f"report: {paths[0]}")
     if missing is not None and pictures is None:

@@ -44,12 +44,13 @@ from holdcourse.learning.posteriors.temporal import why_not_temporal
 from holdcourse.movement.offline import best_fixed
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import chosen
+from holdcourse.movement.steps import LongestStep, longest_step
 
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
 ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
 AT_MOST = 0.02  # of the baseline's bill
-TRIALS = 25.0  # mean ways that may be gone in advance, whatever the share
+TRIALS = 35.0  # moves that are paid for in advance where moves are dear
 JUDGED_CONTEXTS = 200  # of the history, in which the fixed action is chosen
 
 
@@ -61,13 +62,14 @@ def recommended(
     interval: float = 1.0,
     context_scale: Any = None,
     period: Any = None,
-    max_step: float | None = None,
+    max_step: Any = None,
     fixed_setting: Any = None,
     baseline: Any = None,
     at_most: float | str | None = "auto",
     budget: float | None = None,
     fixed_setting_index: int | None = None,
     baseline_index: int | None = None,
+    max_step_cost: float | None = None,
     **learning: Any,
 ) -> Policy:
     """Make the policy we would run ourselves. The module says what it chooses, its `explanation` what it chose.
@@ -83,7 +85,7 @@ def recommended(
         `costs_at_outlook`.
     interval
         Time between two rounds, where contexts are times.
-    context_scale, period, max_step
+    context_scale, period, max_step, max_step_cost
         As in `planner`; the first two not for contexts that are times.
     fixed_setting
         A setting whose constant use is one of the experts; by default the best one in the history, if there is one.
@@ -91,9 +93,9 @@ def recommended(
         What would happen without us: a setting for ever, "history" for the best fixed one of the history, a policy such
         as the operators' own rule; None: staying where the run begins.
     at_most
-        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and
-        in advance at least what 25 moves cost in the mean; None: no promise. See `holdcourse.deciding.promise` for
-        how it is kept.
+        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and where
+        moves cost more than half a round, in advance what 35 of them cost; None: no promise. See
+        `holdcourse.deciding.promise` for how it is kept.
     budget
         What may be spent in advance, in the unit of costs; by default the share of a few hundred rounds.
     fixed_setting_index, baseline_index
@@ -113,6 +115,7 @@ def recommended(
     if not (is_finite(interval) and interval > 0):
         raise InvalidInput(f"interval must be positive, got {plain(interval)!r}")
     fixed_action = chosen(problem, fixed_setting, fixed_setting_index, "fixed_setting")
+    longest = longest_step(problem, max_step, max_step_cost)
     without, kept = _baseline_given(problem, baseline, baseline_index)
     if time and not (context_scale is None and period is None):
         raise InvalidInput(
@@ -126,20 +129,21 @@ def recommended(
     if past is not None:
         known["history"] = past
     if time:
-        lead = _over_time(problem, interval, max_step, known)
+        lead = _over_time(longest, interval, known)
     else:
-        lead = planner(problem, context_scale=context_scale, period=period, max_step=max_step, **known)
+        steps: Any = {"max_step": longest.size, "max_step_cost": longest.cost}
+        lead = planner(problem, context_scale=context_scale, period=period, **steps, **known)
     model = lead.costs
     assert isinstance(model, LowerBound)
     if fixed_action is None and past is not None and len(past):
         fixed_action = _best_in_past(problem, past, model, time)
     experts = [Expert(lead, 1.0)]
-    if max_step is None:
+    if longest.is_any:
         experts.append(Expert(Policy(label_of("gp-md"), OnTree(problem), model, problem), _share(model)))
         if fixed_action is not None:
             experts.append(Expert(fixed_at(problem, setting_index=fixed_action), 1.0))
     options = {"time": time, "interval": interval, "context_scale": context_scale, "period": period}
-    options |= {"max_step": max_step, "fixed_setting_index": fixed_action, **known}
+    options |= {**longest.describe(), "fixed_setting_index": fixed_action, **known}
     if without == "history":
         kept = _best_measured(problem, past, model.maximise)
     options |= {"baseline": without if isinstance(without, Policy) else None, "baseline_index": kept}
@@ -148,12 +152,12 @@ def recommended(
     if isinstance(at_most, str):
         if at_most != "auto":
             raise InvalidInput(f"at_most must be a share such as 0.02, 'auto', or None for no promise, got {at_most!r}")
-        at_most, trials = AT_MOST, TRIALS * _mean_way(problem)
+        at_most, trials = AT_MOST, TRIALS
     hedge: tuple[Any, Any] = (
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
         Panel([model], [(0, expert.share) for expert in experts]),
     )
-    words = _explanation(experts, notes, time, max_step)
+    words = _explanation(experts, notes, time, longest)
     if at_most is not None:
         against = without if isinstance(without, Policy) else _kept_at(problem, kept, model.maximise)
         inner = Policy(label_of("recommended"), *hedge, problem)
@@ -167,7 +171,7 @@ def recommended(
             trials=trials,
             closeness=alike,
             asks_again=past_can_be_asked,
-            max_step=max_step,
+            longest=None if longest.is_any else longest,
         )
         words = f"{words} {_promise_in_words(against, kept, at_most, budget, trials)}"
     return named("recommended", *hedge, problem, options, words)
@@ -211,12 +215,6 @@ def _kept_at(problem: Problem, action: int | None, maximise: bool) -> Policy:
     return fixed_at(problem, setting_index=action, maximise=maximise)
 
 
-def _mean_way(problem: Problem) -> float:
-    """Return what a move costs in the mean over pairs of some actions, spread over all of them."""
-    some = np.unique(np.linspace(0, problem.n - 1, 64).astype(int))
-    return float(problem.move_costs(np.repeat(some, len(some)), np.tile(some, len(some))).mean())
-
-
 def _promise_in_words(without: Policy, kept: int | None, at_most: float, budget: float | None, trials: float) -> str:
     stays = kept is None and without.made_by is not None and without.made_by[0] == "stationary"
     what = "staying where it begins" if stays else without.name
@@ -224,7 +222,7 @@ def _promise_in_words(without: Policy, kept: int | None, at_most: float, budget:
     if budget is not None:
         advance = f", and {budget:.3g} in advance"
     elif trials:
-        advance = f"; in the beginning what {TRIALS:.0f} moves cost, {trials:.3g}, may be spent in any case"
+        advance = f"; where a move costs more than half a round, {trials:.0f} of them are paid for in advance"
     return (
         f"It explores out of what it saves: by the model's calibrated bounds the bill, movement included, does not "
         f"exceed that of {what} by more than {100 * at_most:.3g} %{advance}."
@@ -304,8 +302,9 @@ def _process_in_time(problem: Problem, past: History) -> KernelSum:
     return Kernel(along_actions()) + Kernel(along_actions(), Matern(extent / 10, nu=0.5))
 
 
-def _over_time(problem: Problem, interval: float, max_step: float | None, known: Learning) -> Policy:
-    rule = Lookahead(problem, interval=interval, max_step=max_step, optimism=0.0)
+def _over_time(longest: LongestStep, interval: float, known: Learning) -> Policy:
+    problem, size, cost = longest.problem, longest.size, longest.cost
+    rule = Lookahead(problem, interval=interval, max_step=size, max_step_cost=cost, optimism=0.0)
     return Policy("Lookahead", rule, lower_bound(problem, {"width": GP_MD_WIDTH, **known}), problem)
 
 
@@ -329,7 +328,7 @@ def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool
     return best_measured(past, problem, maximise=model.maximise)
 
 
-def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_step: float | None) -> str:
+def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, longest: LongestStep) -> str:
     problem = experts[0].policy.problem
     beside = [expert.policy.name for expert in experts[1:]]
     company = f"with {' and '.join(beside)} beside it" if beside else "alone"
@@ -351,6 +350,6 @@ def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, max_st
             f"{2 * edge:.3g} more than that of any other expert, besides the movement of changing between them. "
             "Nothing is promised about true costs where the model is wrong."
         )
-    elif max_step is not None:
+    elif not longest.is_any:
         body.append("It is alone because a change of experts might be a larger step than max_step.")
     return " ".join([head, *notes, *body])

@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence, Sized
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -25,6 +27,7 @@ from holdcourse.movement.metric import (
     with_fixed_cost,
 )
 from holdcourse.movement.settings import index_of, smallest_steps, text_of
+from holdcourse.units import Price, beside, known, price
 
 __all__ = ["METRIC_NAMES", "Grid", "Metric", "MetricName", "Problem", "grid"]
 
@@ -50,13 +53,23 @@ class Problem:
         "euclidean", "cityblock" or "chebyshev" on the coordinates; an (n, n) matrix; or a callable
         ``metric(value_a, value_b) -> cost``.
     scale
-        Movement cost per unit of each coordinate (one number, or one per axis).
+        Movement cost per unit of each coordinate (one number, or one per axis), or a price as text, such as
+        "20 Wh/m".
     fixed_cost
-        Added to every move from one action to another (start-up, wear). The sum is still a metric.
+        Added to every move from one action to another (start-up, wear), also as text: "0.5 EUR per change". The sum is
+        still a metric.
     directed
         Allow ``cost(a to b) != cost(b to a)``. The triangle inequality is still required.
     labels
         Names of the actions, shown and written instead of the coordinates; each once.
+    unit
+        Of the settings: "°C", "m"; one for all axes, or one per axis.
+    cost_unit
+        Of costs, which is that of what is measured: "kWh", "EUR". Prices with other units are converted.
+    context_names, context_units
+        What the numbers of a context are called, and in which units they are.
+
+    Units change no decision: they are shown, and what is given with a unit is converted to them.
 
     Examples
     --------
@@ -64,6 +77,8 @@ class Problem:
     >>> altitudes = hc.Problem([100.0, 200.0, 400.0], scale=0.5)
     >>> altitudes.distance(0, 2)
     150.0
+    >>> hc.Problem([100.0, 200.0, 400.0], unit="m", scale="20 Wh/m", cost_unit="kWh").distance(0, 2)
+    6.0
     """
 
     def __init__(
@@ -72,13 +87,15 @@ class Problem:
         metric: Metric = "euclidean",
         *,
         scale: ArrayLike = 1.0,
-        fixed_cost: float = 0.0,
+        fixed_cost: float | str = 0.0,
         directed: bool = False,
         labels: Sequence[Any] | None = None,
+        unit: str | Sequence[str] = "",
+        cost_unit: str = "",
+        context_names: Sequence[str] | None = None,
+        context_units: Sequence[str] | None = None,
     ) -> None:
         self.directed = flag(directed, "directed")
-        self.fixed_cost = _checked_fixed_cost(fixed_cost)
-        self.units: tuple[str, ...] = ()
         self._grid = actions if isinstance(actions, Grid) else None
         self.has_coordinates = actions is not None  # or they are only numbered
         self.metric_name: str
@@ -109,6 +126,15 @@ class Problem:
                 )
 
         self.n = len(self.actions)
+        axes = self.actions.shape[1]
+        priced = Prices.of(scale, fixed_cost, _checked_units(unit, axes), _checked_text(cost_unit, "cost_unit"))
+        scale, self.units, self.cost_unit = priced.scale, priced.units, priced.cost_unit
+        self.context_names = _checked_texts(context_names, "context_names")
+        self.context_units = _checked_texts(context_units, "context_units")
+        names, units = self.context_names, self.context_units
+        if names is not None and units is not None and len(names) != len(units):
+            raise InvalidInput(f"there are {len(names)} context_names but {len(units)} context_units")
+        self.fixed_cost = _checked_fixed_cost(priced.fixed_cost)
         self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
         self.labels = _checked_labels(labels, self.n)
         if matrix is None:
@@ -192,6 +218,34 @@ class Problem:
         """Return the action as people read it, with as many digits as it takes to tell it from the others."""
         return text_of(self, action)
 
+    def named(self, action: int) -> str:
+        """Return the action as people read it, with its unit: "20 °C", "(1, 2) m", "eco"."""
+        if self.labels is not None or not any(self.units):
+            return self.text(action)
+        if len(set(self.units)) == 1 and self.axis_names is None:
+            return beside(self.text(action), self.units[0])
+        parts = self.text(action).strip("()").split(", ")
+        named = (beside(part, unit) for part, unit in zip(parts, self.units, strict=True))
+        return ", ".join(named) if self.axis_names is not None else f"({', '.join(named)})"
+
+    def cost(self, amount: str) -> str:
+        """Return a cost that is written already with its unit, if that is known."""
+        return beside(amount, self.cost_unit)
+
+    def with_units(
+        self,
+        unit: str | Sequence[str],
+        cost_unit: str,
+        context_names: Sequence[str] | None = None,
+        context_units: Sequence[str] | None = None,
+    ) -> Problem:
+        """Return the same problem in which numbers are shown with these units; nothing is converted."""
+        shown = copy(self)
+        shown.units, shown.cost_unit = _checked_units(unit, self.actions.shape[1]), _checked_text(cost_unit, "unit")
+        shown.context_names = _checked_texts(context_names, "context_names")
+        shown.context_units = _checked_texts(context_units, "context_units")
+        return shown
+
     @property
     def axis_names(self) -> tuple[str, ...] | None:
         """Names of the axes of a grid; None where there is none."""
@@ -211,25 +265,39 @@ class Problem:
         """Return the problem in JSON values, from which `from_data` makes an equal one."""
         named = self.metric_name in METRIC_NAMES
         return {
-            "actions": self.actions.tolist(),
-            "axes": None if self._grid is None else dict(zip(self._grid.names, self._grid.axes, strict=True)),
+            "actions": self.actions.tolist() if self.has_coordinates else None,
+            "axes": None if self._grid is None else [list(axis) for axis in zip(*self._named_axes, strict=True)],
             "metric": self.metric_name if named else self._metric_matrix.tolist(),
             "scale": self.scale.tolist() if named else 1.0,
             "fixed_cost": self.fixed_cost,
             "directed": self.directed,
             "labels": None if self.labels is None else list(self.labels),
+            "unit": list(self.units),
+            "cost_unit": self.cost_unit,
+            "context_names": None if self.context_names is None else list(self.context_names),
+            "context_units": None if self.context_units is None else list(self.context_units),
         }
+
+    @property
+    def _named_axes(self) -> tuple[tuple[str, ...], list[list[float]]]:
+        """Names and values of the axes in their order, which an object of JSON would not keep."""
+        assert self._grid is not None
+        return self._grid.names, [list(axis) for axis in self._grid.axes]
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Problem:
         """Read what `describe` gave."""
         return cls(
-            data["actions"] if data["axes"] is None else grid(**data["axes"]),
+            data["actions"] if data["axes"] is None else grid(**dict(data["axes"])),
             metric=data["metric"],
             scale=data["scale"],
             fixed_cost=data["fixed_cost"],
             directed=data["directed"],
             labels=data["labels"],
+            unit=data.get("unit", ""),
+            cost_unit=data.get("cost_unit", ""),
+            context_names=data.get("context_names"),
+            context_units=data.get("context_units"),
         )
 
     @cached_property
@@ -301,6 +369,74 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
             _frozen(np.arange(len(values), dtype=np.float64)[:, None]),
             labels if labels is not None else values,
         )
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What moving costs as numbers, and the units that they are in."""
+
+    scale: Any
+    fixed_cost: Any
+    units: tuple[str, ...]
+    cost_unit: str
+
+    @classmethod
+    def of(cls, scale: Any, fixed_cost: Any, units: tuple[str, ...], cost_unit: str) -> Prices:
+        """Read prices that are given as text, in the units given: what has a unit needs one that it is converted to."""
+        given = [scale] if isinstance(scale, str) else scale
+        if isinstance(given, Sequence) and any(isinstance(each, str) for each in given):
+            if len(given) not in (1, len(units)):
+                raise InvalidInput(f"scale must be one price or {len(units)} (one per coordinate), got {len(given)}")
+            prices = [price(each, "scale") if isinstance(each, str) else each for each in given]
+            prices = prices * len(units) if len(prices) == 1 else prices
+            scale = [
+                _converted(each, cost_unit, unit, "scale") if isinstance(each, Price) else each
+                for each, unit in zip(prices, units, strict=True)
+            ]
+        if isinstance(fixed_cost, str):
+            if not any(sign.isdigit() for sign in fixed_cost):
+                raise InvalidInput(
+                    f"fixed_cost must be a number or a price such as '0.5 EUR per change', got {fixed_cost!r}"
+                )
+            each_time = price(fixed_cost if _says_per(fixed_cost) else f"{fixed_cost} per change", "fixed_cost")
+            fixed_cost = _converted(each_time, cost_unit, "change", "fixed_cost")
+        return cls(scale, fixed_cost, units, cost_unit)
+
+
+def _converted(price: Price, cost_unit: str, per: str, what: str) -> float:
+    if price.unit and not cost_unit:
+        raise InvalidInput(
+            f"{what} is in {price.unit}; say in which unit costs are measured, such as cost_unit={price.unit!r}"
+        )
+    if price.per != "change" and not per:
+        raise InvalidInput(f"{what} is for each {price.per}; say in which unit the settings are: unit={price.per!r}")
+    return price.in_units(cost_unit, per, what)
+
+
+def _says_per(text: str) -> bool:
+    return "/" in text or " per " in text
+
+
+def _checked_text(text: Any, what: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} must be text, such as 'kWh', got {plain(text)!r}")
+    return known(text)
+
+
+def _checked_units(unit: Any, axes: int) -> tuple[str, ...]:
+    if isinstance(unit, str):
+        return (known(unit),) * axes
+    if not isinstance(unit, Sequence) or len(unit) != axes:
+        raise InvalidInput(f"unit must be one unit or {axes} (one per coordinate), got {plain(unit)!r}")
+    return tuple(_checked_text(each, "unit") for each in unit)
+
+
+def _checked_texts(names: Any, what: str) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
+        raise InvalidInput(f"{what} must be a list of words, one for each number of a context, got {plain(names)!r}")
+    return tuple(names)
 
 
 def _checked_fixed_cost(fixed_cost: float) -> float:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import is_whole
 from holdcourse.errors import InvalidInput, plain
+from holdcourse.units import amount
 
 if TYPE_CHECKING:
     from holdcourse.movement.problem import Problem
@@ -29,6 +30,7 @@ Array: TypeAlias = NDArray[np.float64]
 TOLERANCE = 1e-9
 SHOWN = 3  # nearest settings in an error
 LISTED = 8  # labels in an error
+LONGEST = 80  # characters of what was given in an error
 DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it is written in full
 
 
@@ -47,7 +49,12 @@ def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
             f"{what}={setting!r} is as near to {' as to '.join(_said(problem, k) for k in found[:SHOWN])}; write all "
             f"digits, or {what}_index={found[0]}"
         )
-    raise InvalidInput(f"{what}={setting!r} is not a setting; {_instead(problem, setting, what)}")
+    raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_instead(problem, setting, what)}")
+
+
+def _short(setting: Any) -> str:
+    shown = repr(setting)
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
 
 
 def chosen(problem: Problem, setting: Any, index: int | None, what: str) -> int | None:
@@ -92,7 +99,7 @@ def text_of(problem: Problem, action: int) -> str:
         return str(value)
     for digits in DIGITS:
         text = _written(value, digits)
-        if _at(problem, np.array(_numbers_in(text))) == [action]:
+        if _at(problem, np.array([float(number) for _, number in _parts(text, problem)])) == [action]:
             return text
     return _written(value, None)
 
@@ -106,15 +113,16 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
     if problem.labels is not None:
         found = [k for k, label in enumerate(problem.labels) if str(label) == text]
         return found[0] if len(found) == 1 else index_of(problem, text, what)
-    units = [unit for unit in dict.fromkeys(problem.units) if unit]
-    bare = text
-    for unit in units:
-        bare = bare.removesuffix(unit).rstrip() if len(units) == 1 else bare
+    parts = _parts(text, problem)
+    units = dict(zip(problem.axis_names or range(len(problem.units)), problem.units, strict=True))
     try:
-        numbers: Any = _numbers_in(bare)
-    except ValueError:
-        raise InvalidInput(f"{what}={text!r} is not a setting; {_instead(problem, text, what)}") from None
-    names = [name for name, _ in _parts(bare) if name]
+        numbers: Any = [
+            amount(number, units.get(name or place, ""), what, absolute=True)
+            for place, (name, number) in enumerate(parts)
+        ]
+    except InvalidInput as error:
+        raise InvalidInput(f"{what}={text!r} is not a setting ({error}); {_instead(problem, text, what)}") from None
+    names = [name for name, _ in parts if name]
     if names:
         if len(set(names)) < len(numbers):
             raise InvalidInput(f"{what}={text!r} is not a setting; give one value for each axis, each by its name")
@@ -122,18 +130,25 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
     return index_of(problem, numbers[0] if len(numbers) == 1 else numbers, what)
 
 
-def _numbers_in(text: str) -> list[float]:
-    return [float(number) for _, number in _parts(text)]
+def _parts(text: str, problem: Problem) -> list[tuple[str, str]]:
+    """The parts of a setting that is written as text, each with the name of its axis, if it has one.
 
-
-def _parts(text: str) -> list[tuple[str, str]]:
-    """The parts of a setting that is written as text, each with the name of its axis, if it has one."""
+    Of several parts a comma is between two of them, and a semicolon where commas come before decimals.
+    """
     inside = text.strip().removeprefix("(").removeprefix("[").removesuffix(")").removesuffix("]")
-    found = []
-    for part in inside.split(";" if ";" in inside else ","):
-        name, _, number = part.strip().replace("=", " ").rpartition(" ")
-        found.append((name.strip(), number))
-    return found
+    axes = problem.actions.shape[1]
+    several_parts = axes > 1 and ";" not in inside
+    return [_part(part.strip(), problem) for part in inside.split("," if several_parts else ";")]
+
+
+def _part(text: str, problem: Problem) -> tuple[str, str]:
+    if "=" in text:
+        name, _, number = text.partition("=")
+        return name.strip(), number.strip()
+    for name in problem.axis_names or ():
+        if text.startswith(f"{name} "):
+            return name, text.removeprefix(name).strip()
+    return "", text
 
 
 def _written(value: Any, digits: int | None) -> str:
@@ -185,7 +200,7 @@ def _point(problem: Problem, setting: Any, what: str) -> Array:
         given = [setting]
     if len(given) != axes or not all(_is_number(x) for x in given):
         hint = f"; {_by_index(problem, setting, what)}" if _by_index(problem, setting, what) else ""
-        raise InvalidInput(f"{what}={setting!r} is not a setting; {_how(problem)}{hint}")
+        raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_how(problem)}{hint}")
     return np.array(given, dtype=np.float64)
 
 
@@ -235,6 +250,8 @@ def _how(problem: Problem) -> str:
 
 def _by_index(problem: Problem, setting: Any, what: str) -> str:
     """What to write instead where an index may be meant."""
+    if is_whole(setting) and 0 <= setting < problem.n and what == "allowed":
+        return f"for actions by their index give {problem.n} booleans"
     if is_whole(setting) and 0 <= setting < problem.n:
         return f"for the action with index {setting}, which is {_said(problem, setting)}, write {what}_index={setting}"
     return ""

@@ -14,6 +14,7 @@ from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
+from holdcourse.units import beside
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
 
 
 Array: TypeAlias = NDArray[np.float64]
+Also: TypeAlias = tuple[tuple[int, float], ...]  # action, measurement
 
 SHOWN_ACTIONS = 5  # in an explanation in words
 
@@ -249,9 +251,9 @@ class Entry:
 
     `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `weight` is what the
     model makes of that measurement: 1, less where it was far off, 0 where it is set aside, then `instead` is what the
-    model expects in its place; `retracted` is the reason where that measurement was taken back; `said` is what the rule
-    itself had to say; `order` is what the machine was told to do where it was not to follow the decision, and
-    `redirected` where it was sent later in the round.
+    model expects in its place; `also` is what was measured at other actions; `retracted` is the reason where that
+    measurement was taken back; `said` is what the rule itself had to say; `order` is what the machine was told to do
+    where it was not to follow the decision, and `redirected` where it was sent later in the round.
     """
 
     request: Request
@@ -268,6 +270,7 @@ class Entry:
     retracted: str | None = None
     weight: float | None = None
     instead: float | None = None
+    also: Also = ()
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
@@ -313,6 +316,7 @@ class Entry:
             "retracted": self.retracted,
             "weight": self.weight,
             "instead": self.instead,
+            "also": self.also,
             "said": self.said,
             "order": None if self.order is None else asdict(self.order),
             "redirected": None if self.redirected is None else asdict(self.redirected),
@@ -347,15 +351,19 @@ class Entry:
             retracted=data["retracted"],
             weight=data["weight"],
             instead=data["instead"],
+            also=tuple((action, y) for action, y in data.get("also", ())),
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),
         )
 
-    def with_tell(self, measurement: float | None, applied: int | None, retracted: str | None = None) -> Entry:
+    def with_tell(
+        self, measurement: float | None, applied: int | None, retracted: str | None = None, also: Also = ()
+    ) -> Entry:
         """Return the entry as it is after the decision was told, and the measurement taken back for a reason."""
         told = copy(self)  # quicker than `replace`, which would look at all arrays again
         object.__setattr__(told, "told", (measurement, applied))
+        object.__setattr__(told, "also", also)
         object.__setattr__(told, "retracted", retracted)
         return told
 
@@ -378,25 +386,28 @@ def _kept(array: Array) -> Array:
 def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -> str:
     decision, before = entry.decision, entry.before
 
-    name = problem.text
+    name = problem.named
     # Who is told gains decides on them as negative costs; people read gains.
     what, most, sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
 
     def amount(cost: float) -> str:
-        return f"{sign * cost + 0.0:.4g}"
+        return problem.cost(f"{sign * cost + 0.0:.4g}")
+
+    def price(cost: float) -> str:
+        return problem.cost(f"{cost:.4g}")
 
     there = f"Expected {what} there: {amount(decision.expected_cost)}"
     other = _best_other(entry, movement)
     if decision.action != before:
-        price = f"a move that costs {decision.movement:.4g}"
-        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {price}."]
+        way = f"a move that costs {price(decision.movement)}"
+        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {way}."]
         sentences.append(f"{there}, at {name(before)}: {amount(entry.expected[before])}.")
     else:
         sentences = [f"Round {decision.round}: stay at {name(before)}."]
         if other is None:
             sentences.append(f"{there}.")
         else:
-            way = f"and going there would have cost {movement[other]:.4g}"
+            way = f"and going there would have cost {price(movement[other])}"
             sentences.append(f"{there}; the best elsewhere: {amount(entry.expected[other])} at {name(other)}, {way}.")
     if decision.limited_by is not None and decision.action == decision.wanted:
         sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
@@ -415,13 +426,27 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
     if entry.bounds[cheapest] < entry.bounds[decision.action] and not said:
         sentences.append(
             f"The {most} bound, {amount(entry.bounds[cheapest])}, is at {name(cheapest)}; "
-            f"going there would have cost {movement[cheapest]:.4g}."
+            f"going there would have cost {price(movement[cheapest])}."
         )
     if entry.said:
         sentences.append(entry.said)
+    sentences += _context_in_words(entry.request.context, problem)
     if entry.told is not None and entry.told[0] is not None:
         sentences += _reading_in_words(entry, entry.told[0])
     return " ".join(sentences)
+
+
+def _context_in_words(context: Any, problem: Problem) -> list[str]:
+    """What was known, where the numbers of a context have names or units."""
+    names, units = problem.context_names, problem.context_units
+    if context is None or (names is None and units is None):
+        return []
+    numbers = context if isinstance(context, list) else [context]
+    if any(given is not None and len(given) != len(numbers) for given in (names, units)):
+        return []  # they are about other contexts
+    names, units = names or ("",) * len(numbers), units or ("",) * len(numbers)
+    said = [f"{a} {beside(f'{x:.6g}', u)}".strip() for a, x, u in zip(names, numbers, units, strict=True)]
+    return [f"It knew: {', '.join(said)}."]
 
 
 def _reading_in_words(entry: Entry, measurement: float) -> list[str]:

@@ -5,9 +5,9 @@ with sorted keys, and `read` gives it back; nothing else makes or takes apart th
 that is missing and a kind that is not known are errors: a record is never read by guessing. The page
 ``docs/record-format.md`` describes the same to those who read records without this library.
 
-An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`), says that the state
-was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called ``extra``,
-are written by the service.
+An event changes the state of a session (`Ask`, `Tell`, `Learn`, `Retract`, `Episode`, `Redirect`, `Change`), says that
+the state was kept (`Snapshot`), or is a note: what happened around the decisions. Most notes, and all that is called
+``extra``, are written by the service.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 5  # of a record
+FORMAT = 6  # of a record
 
 Made = TypeVar("Made")
 
@@ -81,6 +81,8 @@ class About:
         How to make its policy again; None with the reason where only Python can.
     previous
         The record that it continues, if there is one.
+    evidence
+        Where its policy comes from and what a backtest said of it, where its file says so; see `Evidence`.
     """
 
     format: int
@@ -91,6 +93,7 @@ class About:
     recipe: dict[str, Any] | None
     recipe_missing: str | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     previous: Previous | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    evidence: dict[str, Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 # -- parts of events ---------------------------------------------------------------------------------------------------
@@ -203,10 +206,35 @@ class TellDetails(Cause):
 
 @dataclass(frozen=True)
 class Units:
-    """What the numbers are, for people who look at them."""
+    """What the numbers are, for people who look at them; of contexts one unit each.
+
+    `cost` is the unit of sums, where that is not what is measured.
+    """
 
     action: str
     measurement: str
+    contexts: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    cost: str = field(default="", kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class PolicyOrigin:
+    """The file that a controller's policy came from: whose, which, and what is known about it.
+
+    Attributes
+    ----------
+    name, fingerprint
+        Of the policy.
+    sha256
+        Of the file.
+    evidence
+        Where the policy comes from and what a backtest said of it; null where the file does not say.
+    """
+
+    name: str
+    fingerprint: str
+    sha256: str
+    evidence: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -214,7 +242,7 @@ class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
     `options` are those of the policy, by the names of its parameters; None, or left out: not given. What others than
-    the policy must know of them is said here.
+    the policy must know of them is said here. Where the policy came from a `file`, that says all others.
     """
 
     id: str
@@ -223,7 +251,7 @@ class Settings:
     labels: list[str] | None
     metric: Any
     scale: Any
-    fixed_cost: float
+    fixed_cost: Any
     directed: bool
     rho: float
     policy: str
@@ -239,6 +267,8 @@ class Settings:
     mode: str
     history_count: int
     history_sha256: str | None
+    file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
@@ -381,19 +411,26 @@ class Ask:
 
 @dataclass(frozen=True)
 class Tell:
-    """What was measured in a round, if anything, and the action that ran if it was not the one meant."""
+    """What was measured in a round, if anything, and the action that ran if it was not the one meant.
+
+    `also` is what was measured at other actions in the same round: pairs of an action and a number.
+    """
 
     KIND: ClassVar[str] = "tell"
 
     id: str
     measurement: float | None
     applied: int | None
+    also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
 class Learn:
-    """What was told of a decision of an earlier record; `place` is where the machine is, if that changed."""
+    """What was told of a decision of an earlier record; `place` is where the machine is, if that changed.
+
+    `also` is as in `Tell`, in the actions of this record.
+    """
 
     KIND: ClassVar[str] = "learn"
 
@@ -402,6 +439,7 @@ class Learn:
     context: Any
     measurement: float | None
     place: int | None
+    also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
@@ -439,6 +477,20 @@ class Redirect:
 
     round: int
     order: Order
+
+
+@dataclass(frozen=True)
+class Change:
+    """Other limits, another guard or other prices of moving from here on; what was learned stays.
+
+    `identity` is whose record it is from here on; `problem` describes the problem where moving has other prices, and is
+    null where it stays the same.
+    """
+
+    KIND: ClassVar[str] = "change"
+
+    identity: Identity
+    problem: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -601,10 +653,12 @@ CausedNote: TypeAlias = (
     | AlarmCleared
 )
 Note: TypeAlias = RecordAccepted | CausedNote
-Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Snapshot | Note
+Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Change | Snapshot | Note
 BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
 
-EVENTS: dict[str, type[Body]] = {kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Snapshot)}
+EVENTS: dict[str, type[Body]] = {
+    kind.KIND: kind for kind in (Ask, Tell, Learn, Retract, Episode, Redirect, Change, Snapshot)
+}
 NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
 
 Sought: TypeAlias = Literal["key", "round", "decision", "retracted", "note"]

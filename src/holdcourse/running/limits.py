@@ -4,7 +4,8 @@ The rule keeps its own, virtual action, so its probabilities stay right; the mac
 to it. Which actions are permitted, strongest first:
 
 1. allowed: the round's mask; never broken;
-2. max_step: no single move costs more than this; never broken. If no allowed action is within reach, that is an error;
+2. max_step: no single move is longer than this, and none costs more than max_step_cost; never broken. If no allowed
+   action is within reach, that is an error;
 3. min_dwell: after a move, stay for at least so many rounds;
 4. max_moves: at most so many moves within any `window` rounds.
 
@@ -18,8 +19,8 @@ allowed, however recently it came there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,9 +30,13 @@ from holdcourse.checks import is_finite, whole_number
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import required
+from holdcourse.movement.steps import LongestStep, checked_cost, longest_step
+from holdcourse.units import lasting, rounds, seconds
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+
+ROUNDING = 1e-9  # relative: settings such as linspace(60, 300, 25) are not exactly what people write
 
 
 @dataclass(frozen=True)
@@ -41,11 +46,17 @@ class Limits:
     Parameters
     ----------
     min_dwell
-        Rounds at an action before it may be left, counting the one that moved there; 1: may move every round.
+        Rounds at a setting before it may be left, counting the one that moved there; 1: may move every round. Or a
+        time, such as "45 min".
     max_step
-        Largest movement cost of one move.
+        Longest single move, in the units of the settings: 50.0, "50 m"; for several axes one step measured as the
+        metric does, one for each axis, or some by name.
     max_moves, window
-        At most `max_moves` moves in any `window` consecutive rounds.
+        At most `max_moves` moves in any `window` consecutive rounds, or in such a time.
+    max_step_cost
+        Largest movement cost of one move.
+    round_length
+        How long a round is, in seconds or as text ("15 min"); needed where something else is given as a time.
 
     A new episode begins afresh: being brought to its start is no move, and the moves before it do not count. But the
     start must be allowed and within `max_step`, or forced.
@@ -60,25 +71,80 @@ class Limits:
     (0.5, 1.0, 'max_step')
     """
 
-    min_dwell: int = 1
-    max_step: float | None = None
+    min_dwell: Any = 1  # a number of rounds, once it is made; as `window`
+    max_step: Any = None
     max_moves: int | None = None
-    window: int | None = None
+    window: Any = None
+    max_step_cost: float | None = field(default=None, kw_only=True)
+    round_length: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if (self.max_moves is None) != (self.window is None):
             raise InvalidInput("max_moves and window go together: so many moves within so many rounds")
-        if self.max_step is not None:
-            if not (is_finite(self.max_step) or self.max_step == np.inf) or self.max_step < 0:
-                raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
-            object.__setattr__(self, "max_step", float(self.max_step))  # what JSON can hold
+        self._take("max_step", _plain_step(self.max_step))
+        self._take("max_step_cost", checked_cost(self.max_step_cost))
+        if self.round_length is not None:
+            self._take("round_length", seconds(self.round_length, "round_length"))
+        for name in ("min_dwell", "window"):
+            self._take(name, rounds(getattr(self, name), self.round_length, name))
         for name, least in (("min_dwell", 1), ("max_moves", 0), ("window", 1)):
             if name == "min_dwell" or getattr(self, name) is not None:
-                object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
+                self._take(name, whole_number(getattr(self, name), name, least))
+
+    def _take(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def on(self, problem: Problem) -> Limits:
+        """The same limits with numbers in the units of a problem."""
+        return replace(self, max_step=self.longest(problem).size)
+
+    def longest(self, problem: Problem) -> LongestStep:
+        """What a single move may not exceed."""
+        return longest_step(problem, self.max_step, self.max_step_cost)
+
+    def in_words(self, problem: Problem) -> dict[str, str]:
+        """What each limit is in the user's units, by its name; those that do not limit are left out."""
+        said: dict[str, str] = {}
+        if self.min_dwell > 1:
+            said["min_dwell"] = self._time(self.min_dwell)
+        longest = self.longest(problem)
+        if longest.size is not None:
+            said["max_step"] = str(replace(longest, cost=None))
+        if longest.cost is not None:
+            said["max_step_cost"] = problem.cost(f"{longest.cost:g}")
+        if self.max_moves is not None:
+            said["max_moves"] = f"{self.max_moves} in any {self._time(self.window)}"
+        return said
+
+    def _time(self, count: int) -> str:
+        said = f"{count} round{'s' * (count != 1)}"
+        return said if self.round_length is None else f"{lasting(count * self.round_length)} ({said})"
 
     def describe(self) -> dict[str, Any]:
         """The limits in JSON values."""
         return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Limits:
+        """Read what `describe` gave."""
+        unknown = sorted(data.keys() - {each.name for each in fields(cls)})
+        if unknown:
+            raise InvalidInput(f"limits have no {unknown[0]!r}; there are {[each.name for each in fields(cls)]}")
+        return cls(**data)
+
+
+def _plain_step(step: Any) -> Any:
+    """A step as given, in what JSON can hold; what it means depends on the problem."""
+    step = plain(step)
+    if step is None or isinstance(step, str):
+        return step
+    if isinstance(step, Mapping):
+        return {name: _plain_step(each) for name, each in step.items()}
+    if isinstance(step, list | tuple):
+        return tuple(_plain_step(each) for each in step)
+    if isinstance(step, bool) or not (is_finite(step) or step == np.inf) or step < 0:
+        raise InvalidInput(f"max_step must be 0 or more, got {plain(step)!r}")
+    return float(step)
 
 
 @dataclass(frozen=True)
@@ -92,7 +158,7 @@ class Guard:
     revert_to
         The safe setting, by its value or label.
     cool_down
-        Rounds to stay there.
+        Rounds to stay there, or a time, such as "2 h", where the limits say how long a round is.
     revert_to_index
         The safe setting by its index, in place of `revert_to`.
 
@@ -109,7 +175,7 @@ class Guard:
 
     threshold: float
     revert_to: Any = field(default=None, metadata={"left_out": True})  # a record holds the index
-    cool_down: int = 10
+    cool_down: Any = 10
     revert_to_index: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -124,12 +190,14 @@ class Guard:
         if self.revert_to_index is not None:
             index = whole_number(self.revert_to_index, "revert_to_index", 0)
             object.__setattr__(self, "revert_to_index", index)
-        object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
+        if not isinstance(self.cool_down, str):
+            object.__setattr__(self, "cool_down", whole_number(self.cool_down, "cool_down", 1))
 
-    def on(self, problem: Problem) -> Guard:
-        """The same guard with its safe setting as an index of a problem."""
+    def on(self, problem: Problem, round_length: float | None = None) -> Guard:
+        """The same guard with its safe setting as an index of a problem, and its time in rounds of so many seconds."""
         index = required(problem, self.revert_to, self.revert_to_index, "revert_to")
-        return replace(self, revert_to=None, revert_to_index=index)
+        count = rounds(self.cool_down, round_length, "cool_down")
+        return replace(self, revert_to=None, revert_to_index=index, cool_down=count)
 
     def in_words_of(self, problem: Problem) -> Guard:
         """The same guard with its safe setting as people call it."""
@@ -195,6 +263,26 @@ class Position:
         return Position((*before, *after))
 
 
+def settings_within(problem: Problem, within: tuple[float | None, float | None]) -> Mask:
+    """Which actions lie between a lowest and a highest setting, (n,); None: no limit."""
+    try:
+        low, high = (
+            edge if given is None else float(given) for given, edge in zip(within, (-np.inf, np.inf), strict=True)
+        )
+    except (TypeError, ValueError):
+        raise InvalidInput(f"within must be the lowest and the highest setting, got {plain(within)!r}") from None
+    if problem.actions.shape[1] != 1:
+        raise InvalidInput("within is for settings that are single numbers; say with allowed= which may be chosen")
+    values = problem.actions[:, 0]
+    slack = ROUNDING * np.abs(values)
+    mask: Mask = (values >= low - slack) & (values <= high + slack)
+    if not mask.any():
+        raise InvalidInput(
+            f"no setting lies within {low:g} to {high:g}; there are {values.min():g} to {values.max():g}"
+        )
+    return mask
+
+
 def nearest_permitted(
     problem: Problem,
     limits: Limits,
@@ -206,13 +294,16 @@ def nearest_permitted(
     """The action to play when the rule wants `wanted`, and the limit that kept it from being played."""
     here = where.action
     reachable = allowed
-    if limits.max_step is not None:
-        reachable = allowed & (problem.distances[here] <= limits.max_step)
+    if limits.max_step is not None or limits.max_step_cost is not None:
+        longest = limits.longest(problem)
+        reachable = allowed & longest.within(here)
         if not reachable.any():
+            costs = np.where(allowed, problem.distances[here], np.inf)
+            nearest = int(np.argmin(costs))
             raise NoActionLeft(
-                f"no allowed action is within max_step={limits.max_step:g} of {problem.text(here)}; "
-                f"allow it, a nearer one, raise max_step, or have it forced (the nearest allowed costs "
-                f"{problem.distances[here][allowed].min():g})"
+                f"no allowed setting is within max_step ({longest}) of {problem.named(here)}; allow it, a nearer one, "
+                f"raise max_step, or have it forced (the nearest allowed, {problem.named(nearest)}, costs "
+                f"{problem.cost(f'{costs[nearest]:g}')})"
             )
     if wanted != here and reachable[here]:  # a limit that says "stay" yields where staying is not permitted
         if where.moves and round - where.moves[-1] < limits.min_dwell:

@@ -21,13 +21,12 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 from uuid import uuid4
 
-from holdcourse import threads
+from holdcourse import archive, threads
 from holdcourse.errors import DamagedFile, IncompleteRecord, InvalidInput, log_error
 from holdcourse.errors import LogError as LogError  # the error of this module, for those who import it from here
 from holdcourse.running import database, events
@@ -37,6 +36,7 @@ from holdcourse.running.events import (
     About,
     Ask,
     Body,
+    Change,
     Event,
     Identity,
     Learn,
@@ -47,6 +47,7 @@ from holdcourse.running.events import (
     Snapshot,
     Sought,
     Tell,
+    from_plain,
 )
 
 logger = logging.getLogger("holdcourse.running.log")
@@ -65,6 +66,7 @@ class Beginning(NamedTuple):
     recipe: dict[str, Any] | None
     recipe_missing: str | None = None
     previous: Previous | None = None
+    evidence: dict[str, Any] | None = None
 
 
 class Log:
@@ -117,10 +119,12 @@ class Log:
         path: Path,
         identity: Identity,
         beginning: Callable[[], tuple[Beginning, bytes]],
+        explain: Callable[[Log, Identity], str] | None = None,
     ) -> Log:
-        """Go on with the record in `path`, or begin one; `identity` must be the one it was begun with.
+        """Go on with the record in `path`, or begin one; `identity` must be the one it has now.
 
-        `beginning` gives what else a new record says about itself, and the first snapshot.
+        `beginning` gives what else a new record says about itself, and the first snapshot; `explain` says what is
+        different about another identity.
         """
         path = database.real(path)
         if not path.exists():
@@ -134,10 +138,11 @@ class Log:
                 begins.recipe,
                 recipe_missing=begins.recipe_missing,
                 previous=begins.previous,
+                evidence=begins.evidence,
             )
             said = {key: json.dumps(value, default=events.shallow) for key, value in events.shallow(about).items()}
             database.create(path, said, first_snapshot)
-        cls._check_identity(path, identity)
+        cls._check_identity(path, identity, explain)
         log = cls._found(path, database.writer)
         try:
             log._begin_writing()
@@ -147,18 +152,38 @@ class Log:
         return log
 
     @classmethod
-    def _check_identity(cls, path: Path, identity: Identity) -> None:
+    def _check_identity(
+        cls, path: Path, identity: Identity, explain: Callable[[Log, Identity], str] | None = None
+    ) -> None:
         """Whose record it is; read only, since a writer that leaves again tidies up behind itself."""
         log = cls.read(path, checked=False, incomplete=True)
-        log.close()
-        ours, theirs = asdict(identity), asdict(log.about.identity)
-        different = [name for name in ours if ours[name] != theirs[name]]
-        if different:
-            name = different[0]
-            raise InvalidInput(
-                f"{path} was begun with {name}={theirs[name]!r}, but this controller has {ours[name]!r}; "
-                "use the same policy and options, or another file"
-            )
+        try:
+            present = log.identity()
+            if present != identity:
+                words = "it is another" if explain is None else explain(log, present)
+                raise InvalidInput(
+                    f"{path} is the record of another controller: {words}. Use the same policy and options, another "
+                    "file, or open it as it was and change it with controller.change(...)"
+                )
+        finally:
+            log.close()
+
+    def identity(self) -> Identity:
+        """Whose record it is now: as it was begun, or as it was changed since."""
+        position, content = self.newest_snapshot()
+        found = from_plain(Identity, archive.unpack(content, f"a snapshot in {self.path}")[0]["identity"], "a snapshot")
+        later = self.changes(after=position)  # a snapshot follows every change, unless there was no room for it
+        return later[-1].body.identity if later else found
+
+    def changes(self, after: int = 0) -> list[Event[Change]]:
+        """Every change of limits, guard or prices after an event, oldest first."""
+        with self._reading():
+            rows = self._connection.execute(
+                "SELECT number, at, kind, body FROM events WHERE number > ? AND kind = ? ORDER BY number",
+                (after, Change.KIND),
+            ).fetchall()
+        found = [self._event(*row) for row in rows]
+        return [Event(event.number, event.at, event.body) for event in found if isinstance(event.body, Change)]
 
     @classmethod
     def read(cls, path: Path, *, checked: bool = True, incomplete: bool = False) -> Log:

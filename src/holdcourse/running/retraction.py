@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse import archive
+from holdcourse.deciding import recipe
 from holdcourse.running.events import Body, Event, Learn, Retract, Tell
 from holdcourse.running.log import Log
-from holdcourse.running.session import KEPT_ENTRIES, Difference, Session
+from holdcourse.running.session import KEPT_ENTRIES, Difference, Session, identity_in
 
 logger = logging.getLogger("holdcourse.running.controller")
 
@@ -44,7 +45,7 @@ def without(
     reasons = {event.body.id: event.body.reason for event in earlier} | {retract.id: retract.reason}
     spans = [(event.body.event, event.number) for event in earlier] + [(retract.event, number)]
     position, content = _state_before(log, [(told, taken) for told, taken in spans if told is not None], number - 1)
-    again, count = session.at(*archive.unpack(content, f"a snapshot in {log.path}")), number - 1 - position
+    again, count = session_at(log, session, content), number - 1 - position
     logger.info("%s: %d events are lived through without what was measured in %s", log.path, count, retract.id)
     for done, event in enumerate(log.events(after=position), 1):
         if event.number >= number:
@@ -56,6 +57,18 @@ def without(
             progress(done, count)
     again.keep_entries(session.entries, reasons)
     return again
+
+
+def session_at(log: Log, session: Session, content: bytes) -> Session:
+    """A session of the same controller in the state of a snapshot, with the policy that it had then."""
+    state, arrays = archive.unpack(content, f"a snapshot in {log.path}")
+    if identity_in(state).policy not in session.policies and log.about.recipe is not None:
+        trust = recipe.code_in(recipe.describe(session.policy))  # not what the record says: this code runs here already
+        problems = [log.about.recipe["problem"], *(event.body.problem for event in log.changes() if event.body.problem)]
+        for problem in problems:
+            policy = recipe.make({**log.about.recipe, "problem": problem}, trust)
+            session.policies.setdefault(policy.fingerprint, policy)
+    return session.at(state, arrays)
 
 
 def _state_before(log: Log, spans: Sequence[tuple[int, int]], at_most: int) -> tuple[int, bytes]:
@@ -96,7 +109,7 @@ def _mismatch(log: Log, retract: Retract, number: int) -> str | None:
     if not 0 < retract.event < number:
         return f"event {retract.event} is not before it"
     told = next(log.events(after=retract.event - 1)).body
-    if not isinstance(told, Tell | Learn) or told.id != retract.id or told.measurement is None:
+    if not isinstance(told, Tell | Learn) or told.id != retract.id or (told.measurement is None and not told.also):
         return f"event {retract.event} tells no measurement of it"
     return None
 

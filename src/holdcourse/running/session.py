@@ -6,6 +6,7 @@ and arrays, and lived through again from the events of a record.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -17,16 +18,31 @@ from numpy.typing import NDArray
 
 from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.checks import checked_seed, whole_number
+from holdcourse.deciding import recipe
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget, Promised
 from holdcourse.deciding.rules import Choice
-from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.learning.costs import doubted_by, maximises
 from holdcourse.learning.history import check_context
 from holdcourse.learning.posteriors.protocol import Told
-from holdcourse.running.decision import Decision, Entry, Order, Request
-from holdcourse.running.events import Ask, AskDetails, Body, Episode, Identity, Learn, Previous, Redirect, Tell, digest
+from holdcourse.movement.problem import Problem
+from holdcourse.running.decision import Also, Decision, Entry, Order, Request
+from holdcourse.running.events import (
+    Ask,
+    AskDetails,
+    Body,
+    Change,
+    Episode,
+    Identity,
+    Learn,
+    Previous,
+    Redirect,
+    Tell,
+    digest,
+    from_plain,
+)
 from holdcourse.running.limits import Guard, Limits, Mask, Position, nearest_permitted
 
 LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
@@ -105,8 +121,10 @@ class Session:
     ) -> None:
         policy.problem.check_action(start)
         self.policy = policy
-        self.limits = limits or Limits()
-        self.guard = None if guard is None else guard.on(policy.problem)
+        self.policies = {policy.fingerprint: policy}  # those that it had, by fingerprint
+        _check_kinds(limits, guard)
+        self.limits = (limits or Limits()).on(policy.problem)
+        self.guard = None if guard is None else guard.on(policy.problem, self.limits.round_length)
         self.max_pending = whole_number(max_pending, "max_pending", 1)
         self.seed, self.start = checked_seed(seed), int(start)
         self.origin = origin or Origin()
@@ -209,17 +227,18 @@ class Session:
 
     def refusal_of(self, start: int) -> str | None:
         """Why an episode may not begin at `start`; None where it may. Being where it is already needs no leave."""
-        problem, here, most = self.policy.problem, self.where.action, self.limits.max_step
+        problem, here = self.policy.problem, self.where.action
         if start == here:
             return None
-        there, remedy = problem.text(start), "or force it, with a reason"
+        there, remedy = problem.named(start), "or force it, with a reason"
         if not self.mask[start]:
             return f"{there} was not allowed at the newest question; begin at another setting, {remedy}"
-        away = problem.distance(here, start)
-        if most is not None and away > most:
+        longest = self.limits.longest(problem)
+        if not longest.within(here)[start]:
+            away = problem.cost(f"{problem.distance(here, start):g}")
             return (
-                f"going to {there} from {problem.text(here)}, where the machine is, costs {away:g}; "
-                f"max_step={most:g}; begin at a nearer setting, {remedy}"
+                f"going to {there} from {problem.named(here)}, where the machine is, costs {away}; max_step is "
+                f"{longest}; begin at a nearer setting, {remedy}"
             )
         return None
 
@@ -236,27 +255,45 @@ class Session:
             del self.entries[next(number for number, kept in self.entries.items() if kept.told is not None)]
 
     def learn(
-        self, entry: Entry, measurement: float | None, applied: int | None, retracted: str | None = None
+        self,
+        entry: Entry,
+        measurement: float | None,
+        applied: int | None,
+        retracted: str | None = None,
+        also: Also = (),
     ) -> Learned:
-        """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not."""
+        """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not.
+
+        `also` is what was measured at other actions.
+        """
         decision = entry.decision
         taken = entry.meant if applied is None else applied
         learned = self._measured(taken, entry.request.context, measurement if retracted is None else None)
+        if retracted is None:
+            self._learn_also(entry.request.context, also)
         if taken != entry.meant:
             newest = self.round - 1
             self.where = self.where.corrected(taken, decision.round, newest)
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(taken)
-        told = entry.with_tell(measurement, applied, retracted)
+        told = entry.with_tell(measurement, applied, retracted, also)
         self.entries[decision.round] = told.with_weight(learned.weight, learned.instead)
         return learned
 
-    def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> Learned:
+    def learn_earlier(
+        self, action: int, context: Any, measurement: float | None, place: int | None, also: Also = ()
+    ) -> Learned:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
         learned = self._measured(action, context, measurement)
+        self._learn_also(context, also)
         if place is not None:
             self._place(place)
         return learned
+
+    def _learn_also(self, context: Any, also: Also) -> None:
+        """Take in what was measured at other actions than the one that ran."""
+        for action, y in also:
+            self.pilot.learn(action, context, y)
 
     def redirect(self, order: Order) -> None:
         """Send the machine elsewhere within the round in progress; a tell of that round then means this action."""
@@ -333,7 +370,8 @@ class Session:
             return entry
         if 0 <= number < self.round:
             raise InvalidInput(
-                f"{decision_id} was told long ago; the newest {KEPT_ENTRIES} decisions are kept in memory"
+                f"{decision_id} was told long ago, or before prices were changed; the newest {KEPT_ENTRIES} decisions "
+                "are kept in memory"
             )
         waiting = [entry.decision.id for entry in self.pending]
         raise InvalidInput(f"there is no decision {decision_id!r}; pending: {waiting or 'none'}")
@@ -382,18 +420,79 @@ class Session:
             self.entries[number] = Entry.from_data(data, under(f"entry{number}.", arrays), self.policy.problem)
 
     def at(self, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Session:
-        """Another session of the same controller, in a state that `snapshot` gave."""
+        """Another session of the same controller, in a state that `snapshot` gave; with the policy that it had then."""
+        identity = identity_in(state)
+        if identity.policy not in self.policies:
+            raise InvalidInput(
+                "this reaches back to before the price of movement was changed, and the policy of that time is not "
+                "known here"
+            )
         other = Session(
-            self.policy,
+            self.policies[identity.policy],
             self.start,
             self.seed,
-            limits=self.limits,
-            guard=self.guard,
-            max_pending=self.max_pending,
+            limits=identity.limits,
+            guard=identity.guard,
+            max_pending=identity.max_pending,
             origin=self.origin,
         )
+        other.policies = self.policies
         other.restore(state, arrays)
         return other
+
+    def changed(self, limits: Limits, guard: Guard | None, max_pending: int, problem: Problem | None = None) -> Change:
+        """What the record says of a change; it is checked, and changes nothing yet."""
+        _check_kinds(limits, guard)
+        if problem is not None and problem.fingerprint == self.policy.problem.fingerprint:
+            problem = None
+        policy = self.policy if problem is None else self._repriced(problem)
+        limits = limits.on(policy.problem)
+        guard = None if guard is None else guard.on(policy.problem, limits.round_length)
+        count = whole_number(max_pending, "max_pending", 1)
+        waiting = [entry.decision.id for entry in self.pending]
+        if len(waiting) > (count if problem is None else 0):
+            raise InvalidInput(f"{waiting} still wait for their measurement; tell or skip them before this change")
+        identity = replace(
+            self.identity(),
+            policy=policy.fingerprint,
+            policy_name=policy.name,
+            limits=limits,
+            guard=guard,
+            max_pending=count,
+        )
+        return Change(identity, None if problem is None else problem.describe())
+
+    def change(self, event: Change) -> None:
+        """Go on with other limits, guard or prices; what was learned of costs stays, and the rule begins where we are.
+
+        Decisions of before are not kept in memory where prices change: they were taken at others.
+        """
+        if event.problem is not None:
+            policy = self._repriced(Problem.from_data(event.problem))
+            pilot = Pilot(policy, self.where.action, self.seed)
+            pilot.model.restore(self.pilot.model.state())
+            pilot.state = pilot.rule.begin(self.where.action, self.seed, self.round)
+            self.policy, self.pilot, self.entries = policy, pilot, {}
+            self.policies[policy.fingerprint] = policy
+        identity = event.identity
+        self.limits, self.guard, self.max_pending = identity.limits, identity.guard, identity.max_pending
+        if self.guard is None:
+            self.cool_until = 0
+
+    def _repriced(self, problem: Problem) -> Policy:
+        """The policy for the same settings at other prices."""
+        old = self.policy.problem
+        if problem.actions.shape != old.actions.shape or (problem.actions != old.actions).any():
+            raise InvalidInput("the settings must stay the same; begin another record for other settings")
+        described = recipe.describe(self.policy)
+        trust = recipe.code_in(described)  # its code runs here already
+        policy = recipe.make({**described, "problem": problem.describe()}, trust)
+        if policy.costs.describe() != self.policy.costs.describe():
+            raise InvalidInput(
+                f"what {self.policy.name} learned cannot be carried over: its cost model depends on the prices of "
+                "movement; begin another record"
+            )
+        return policy
 
     def keep_entries(self, entries: Mapping[int, Entry], retracted: Mapping[str, str]) -> None:
         """Take over what was decided and told, as it was; of `retracted` decisions it is said why.
@@ -404,7 +503,7 @@ class Session:
         self.entries = {
             number: entry
             if entry.told is None or entry.decision.id not in retracted
-            else entry.with_tell(*entry.told, retracted[entry.decision.id])
+            else entry.with_tell(*entry.told, retracted[entry.decision.id], entry.also)
             for number, entry in entries.items()
         }
         self._aside = None
@@ -421,16 +520,23 @@ class Session:
             case Ask():
                 return self._ask_again(event)
             case Tell():
-                self.learn(self.entry(event.id), event.measurement, event.applied, retracted.get(event.id))
+                also = recorded_also(event)
+                self.learn(self.entry(event.id), event.measurement, event.applied, retracted.get(event.id), also)
             case Learn():
-                measurement = None if event.id in retracted else event.measurement
-                self.learn_earlier(event.action, event.context, measurement, event.place)
+                gone = event.id in retracted
+                measurement, also = None if gone else event.measurement, () if gone else recorded_also(event)
+                self.learn_earlier(event.action, event.context, measurement, event.place, also)
             case Episode():
                 refusal = None if event.force is not None else self.refusal_of(event.start)
                 self.start_episode(event.start)
                 return [] if refusal is None else [Difference(f"episode {self.episode}: {refusal}")]
             case Redirect():
                 return self._redirect_again(event)
+            case Change():
+                self.change(event)
+                if self.policy.fingerprint != event.identity.policy:
+                    then, now = event.identity.policy, self.policy.fingerprint
+                    return [Difference(f"the policy after the change was {then}, comes out as {now}")]
         return []
 
     def _redirect_again(self, event: Redirect) -> list[Difference]:
@@ -482,6 +588,23 @@ class Session:
             entry = replace(entry, order=order)
         self.accept(choice, entry)
         return differences
+
+
+def _check_kinds(limits: Any, guard: Any) -> None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise InvalidInput(f"limits must be made by Limits(...), got {plain(limits)!r}")
+    if guard is not None and not isinstance(guard, Guard):
+        raise InvalidInput(f"guard must be made by Guard(...), got {plain(guard)!r}")
+
+
+def recorded_also(event: Tell | Learn) -> Also:
+    """What was measured at other actions, as an event holds it."""
+    return tuple((int(action), float(y)) for action, y in event.also or ())
+
+
+def identity_in(state: Mapping[str, Any]) -> Identity:
+    """Whose state it is that `Session.snapshot` gave."""
+    return from_plain(Identity, json.loads(json.dumps(state["identity"])), "a saved state")
 
 
 def round_of(decision_id: Any) -> int:

@@ -12,6 +12,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import math
+import re
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
+from holdcourse.units import factor, price, quantity
 
 Array: TypeAlias = NDArray[np.float64]
 
 # The paper's constants (its section 5): P(V) = c1 min(V, Vr)^3 - c2 V^2, movement c3 Vr^2 per metre.
 C1, C2, C3 = 0.0579, 0.09, 0.15
+LEAST_KW, MOST_KW = 1.0, 30_000.0  # between them lie the powers of machines, from a small kite to the largest turbine
 RATED_SPEED = 12.0  # not stated in the paper; c1 * 12^3 = 100 kW
 MOVEMENT_FACTORS = {"paper": 1.0, "physical": 1 / 60}  # as printed, and if its rate was meant per second
 
@@ -96,6 +101,37 @@ class PowerCurve:
         described = {"name": self.name, "rated_speed": self.rated_speed, "largest_power": best}
         return described | {"digest": self.digest}
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the whole curve in JSON values, from which `from_data` makes an equal one."""
+        return {
+            "name": self.name,
+            "rated_speed": float(self.rated_speed),
+            "knots": self.knots.tolist(),
+            "cubic": None if self._cubic is None else [float(number) for number in self._cubic],
+            "table": None if self._table is None else [column.tolist() for column in self._table],
+            "cut_in": float(self.cut_in),
+            "cut_out": None if math.isinf(self.cut_out) else float(self.cut_out),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> PowerCurve:
+        """Read what `to_data` gave."""
+        cubic, table, cut_out = data["cubic"], data["table"], data["cut_out"]
+        if (cubic is None) == (table is None):
+            raise InvalidInput("a power curve is either the paper's or a table")
+        pair = None if table is None else tuple(np.array(column, dtype=np.float64) for column in table)
+        if pair is not None and (len(pair) != 2 or pair[0].ndim != 1 or pair[0].shape != pair[1].shape):
+            raise InvalidInput("a power table has as many speeds as powers")
+        return cls(
+            str(data["name"]),
+            float(data["rated_speed"]),
+            np.array(data["knots"], dtype=np.float64),
+            None if cubic is None else (float(cubic[0]), float(cubic[1])),
+            None if pair is None else (pair[0], pair[1]),
+            float(data["cut_in"]),
+            math.inf if cut_out is None else float(cut_out),
+        )
+
     @property
     def digest(self) -> str:
         """Tells machines apart that have the same name: another table, cut-in, cut-out or other constants."""
@@ -147,33 +183,82 @@ def table_curve(
 
 
 def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
-    """Read a power table from a CSV file: speed in m/s and power in kW, with or without a header line."""
+    """Read a power table from a CSV file: speed and power, with or without a header line.
+
+    Speeds are in m/s and powers in kW unless the header says otherwise: ``speed (m/s),power (MW)``. A table whose
+    header names no unit of power, and whose numbers would be an unlikely machine in kW, is read with a `UnitWarning`.
+    """
     path = Path(path)
     pairs = []
+    header: list[str] = []
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if not any(cell.strip() for cell in row):
-                    continue
-                try:
-                    pairs.append((float(row[0]), float(row[1])))
-                except (ValueError, IndexError):
-                    if number > 1:
-                        raise InvalidInput(f"{path}, line {number}: {row!r} is not a speed and a power") from None
+        text = path.read_text(encoding="utf-8-sig")
+        separator = next((sign for sign in (";", "\t") if sign in text), ",")
+        for number, row in enumerate(csv.reader(text.splitlines(), delimiter=separator), 1):
+            if not any(cell.strip() for cell in row):
+                continue
+            try:
+                cells = [cell if separator == "," else cell.replace(",", ".") for cell in row]
+                pairs.append((float(cells[0]), float(cells[1])))
+            except (ValueError, IndexError):
+                if pairs or header:
+                    raise InvalidInput(f"{path}, line {number}: {row!r} is not a speed and a power") from None
+                header = row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    speed, power = zip(*pairs, strict=True) if pairs else ((), ())
+    speed, power = np.array(pairs).T if pairs else (np.array([]), np.array([]))
+    units = [_unit_in(cell, path) for cell in header[:2]] + [None] * (2 - len(header[:2]))
+    if units[0] is not None:
+        speed = speed * factor(units[0], "m/s", f"{path}: the speed")
+    if units[1] is not None:
+        power = power * factor(units[1], "kW", f"{path}: the power")
+    elif len(power) and np.isfinite(power).all() and not LEAST_KW <= power.max() <= MOST_KW:
+        likely = "W" if power.max() > MOST_KW else "MW"
+        warnings.warn(
+            f"{path} says no unit of power, so it is read as kW: {power.max():g} kW at most, which is unlikely. Write "
+            f"the unit into the header, such as: speed (m/s),power ({likely})",
+            UnitWarning,
+            stacklevel=2,
+        )
     return table_curve(speed, power, cut_in, cut_out, name=path.name)
 
 
+class UnitWarning(UserWarning):
+    """Numbers without a unit are of an unlikely size."""
+
+
+def _unit_in(heading: str, path: Path) -> str | None:
+    """The unit that a column's heading names: ``power (kW)``, ``P [kW]``, ``P/kW``, ``power_kw``; None: none."""
+    heading = heading.strip()
+    bracketed = re.search(r"[(\[]\s*([^)\]]*?)\s*[)\]]$", heading)
+    endings = re.finditer(r"(?:^|[\s_/])(?=([^\s_]+)$)", heading)
+    try:
+        for unit in [bracketed[1]] if bracketed else [ending[1] for ending in endings]:
+            if quantity(unit) in ("power", "speed"):
+                return unit
+    except InvalidInput as error:  # mw
+        raise InvalidInput(f"{path}: {error} in the header, {heading!r}") from None
+    if bracketed:
+        raise InvalidInput(
+            f"{path}: the unit {bracketed[1]!r} in the header, {heading!r}, is none of speed or power; write m/s, km/h "
+            "or kn, and W, kW or MW"
+        )
+    return None
+
+
 def movement_cost(movement: str | float, rated_speed: float = RATED_SPEED) -> float:
-    """Return what one metre of altitude costs, in kWh: "paper" (as printed), "physical" (1/60 of it), or a number."""
-    if isinstance(movement, str):
-        if movement not in MOVEMENT_FACTORS:
-            raise InvalidInput(
-                f"movement {movement!r} is not known; use 'paper', 'physical' or a cost in kWh per metre"
-            )
+    """Return what one metre of altitude costs, in kWh: "paper" (as printed), "physical" (1/60 of it), or a price.
+
+    A price is a number of kWh per metre, or text with its units: "20 Wh/m".
+    """
+    if isinstance(movement, str) and movement in MOVEMENT_FACTORS:
         return C3 * rated_speed**2 / 60 * MOVEMENT_FACTORS[movement]
+    if isinstance(movement, str):
+        if not any(sign.isdigit() for sign in movement):
+            raise InvalidInput(
+                f"movement {movement!r} is not known; use 'paper', 'physical' or a cost such as '20 Wh/m'"
+            )
+        movement = price(movement, "movement").in_units("kWh", "m", "movement")
     if not (math.isfinite(movement) and movement > 0):
         raise InvalidInput(f"the movement cost must be a positive number of kWh per metre, got {movement!r}")
     return float(movement)
@@ -208,7 +293,20 @@ class EnergyCosts:
     @property
     def name(self) -> str:
         """Name of the map in descriptions of a policy."""
-        return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale:g})"
+        return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale!r})"
+
+    def cost_of(self, speed: float) -> float:
+        """Return what a round with this wind cost: the energy made, with a minus."""
+        return -self.scale * float(self.curve.power(max(speed, 0.0)))
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the map in JSON values, as a policy's recipe holds it."""
+        return {"map": "energy", "curve": self.curve.to_data(), "scale": float(self.scale)}
+
+
+def energy_costs(data: Mapping[str, Any]) -> EnergyCosts:
+    """Read what `EnergyCosts.to_data` gave."""
+    return EnergyCosts(PowerCurve.from_data(data["curve"]), float(data["scale"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,15 +408,15 @@ def wind_world(
     *,
     curve: PowerCurve | None = None,
     rho: float = 1.0,
-    movement: str | float | tuple[float, float] = "paper",
+    movement: str | float | tuple[str | float, str | float] = "paper",
 ) -> WindWorld:
     """Return a wind world with the paper's machine unless told otherwise.
 
-    `movement` is "paper", "physical", kWh per metre, or a pair: kWh per metre up and down.
+    `movement` is "paper", "physical", a price (kWh per metre, or "20 Wh/m"), or a pair: the prices up and down.
     """
     curve = curve or paper_curve()
     if isinstance(movement, tuple):
-        climb, sink = (movement_cost(float(part)) for part in movement)
+        climb, sink = (movement_cost(part) for part in movement)
     else:
         climb = sink = movement_cost(movement, curve.rated_speed)
     return WindWorld(np.asarray(time), np.asarray(altitudes, float), np.asarray(speed, float), curve, rho, climb, sink)

@@ -35,6 +35,7 @@ from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import ForecastCosts, OptimisticCosts, Outlook
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.steps import LongestStep, longest_step
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -131,8 +132,8 @@ class Lookahead:
         Rounds that are planned, the present one included.
     interval
         Time between two rounds, in units of the context.
-    max_step
-        Largest movement cost of one move.
+    max_step, max_step_cost
+        Longest single move, in the units of the settings, and its largest movement cost.
     caution
         The plan pays this many times the true movement cost. Above 1, it moves only for more than the way costs: a
         move for a prediction that turns out wrong has to be paid for twice.
@@ -153,25 +154,28 @@ class Lookahead:
     >>> problem = hc.Problem([0.0, 1.0])
     >>> rising = hc.costs.KnownCosts(problem, lambda time: [time[0] / 6, 1.0])  # the first action gets dearer
     >>> mine = hc.Policy("mine", hc.Lookahead(problem, horizon=6), rising, problem)
-    >>> [hc.Controller(mine, start=0).ask(context=hour).action for hour in (0.0, 3.0, 7.0)]
+    >>> [hc.Controller(mine, start=0.0).ask(context=hour).action for hour in (0.0, 3.0, 7.0)]
     [0, 0, 1]
     """
 
     problem: Problem
     horizon: int = 12
     interval: float = 1.0
-    max_step: float | None = None
+    max_step: Any = None
     caution: float = 1.0
     discount: float = 1.0
     optimism: float | None = None
     ending: ArrayLike | None = None
     takes_forecasts: bool = False
+    max_step_cost: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "horizon", whole_number(self.horizon, "horizon", 1))
+        longest = longest_step(self.problem, self.max_step, self.max_step_cost)
+        object.__setattr__(self, "max_step", longest.size)
+        object.__setattr__(self, "max_step_cost", longest.cost)
         for name, sound, said in (
             ("interval", 0 < self.interval < np.inf, "positive"),
-            ("max_step", self.max_step is None or self.max_step >= 0, "0 or more"),
             ("caution", 0 <= self.caution < np.inf, "0 or more"),
             ("discount", 0 <= self.discount <= 1, "between 0 and 1"),
             ("optimism", self.optimism is None or np.isfinite(self.optimism), "a number"),
@@ -224,7 +228,7 @@ class Lookahead:
             "rule": "Lookahead",
             "horizon": int(self.horizon),
             "interval": float(self.interval),
-            "max_step": None if self.max_step is None else float(self.max_step),
+            **LongestStep(self.problem, self.max_step, self.max_step_cost).describe(),
             "caution": float(self.caution),
             "discount": float(self.discount),
             "optimism": None if self.optimism is None else float(self.optimism),
@@ -278,7 +282,7 @@ class Lookahead:
 
     @cached_property
     def _steps(self) -> Steps:
-        return Steps(self.problem, self.max_step)
+        return Steps.of(LongestStep(self.problem, self.max_step, self.max_step_cost))
 
     @property
     def _scale(self) -> float:

@@ -66,6 +66,7 @@ from holdcourse.learning.history import check_context
 from holdcourse.learning.kernels import check_kernel
 from holdcourse.movement import offline
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.steps import LongestStep, longest_step
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -79,10 +80,15 @@ CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a repres
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The moves of a problem, none dearer than `max_step`."""
+    """The moves of a problem, none longer than the longest step; None: any."""
 
     problem: Problem
-    max_step: float | None = None
+    longest: LongestStep | None = None
+
+    @classmethod
+    def of(cls, longest: LongestStep) -> Steps:
+        """Return the moves within a longest step."""
+        return cls(longest.problem, None if longest.is_any else longest)
 
     def backed_up(self, onward_costs: Array) -> Array:
         """Return the smallest d(x, y) + onward_costs[i, y] over y, for every row i and every x; shape (k, n)."""
@@ -91,7 +97,7 @@ class Steps:
         if isinstance(moves, offline.GridMoves):
             minplus.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
         else:
-            minplus.backup_matrix(onward_costs, *self._into, self.max_step is None, out)
+            minplus.backup_matrix(onward_costs, *self._into, self.longest is None, out)
         return out
 
     def best(self, here: int, total: Array, allowed: Mask) -> int:
@@ -100,15 +106,15 @@ class Steps:
         reachable = self.possible(here, allowed)
         if not reachable.any():
             raise NoActionLeft(
-                f"no allowed action is within max_step={self.max_step:g} of action {here}; allow it, a nearer one, or "
-                "raise max_step"
+                f"no allowed action is within max_step ({self.longest}) of {self.problem.named(here)}; allow it, a "
+                "nearer one, or raise max_step"
             )
         costs = np.where(reachable, total, np.inf)
         return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
 
     def possible(self, here: int, allowed: Mask) -> Mask:
         """Return which allowed actions can be reached in one move, (n,)."""
-        return allowed if self.max_step is None else allowed & (self._ways(here) <= self.max_step)
+        return allowed if self.longest is None else allowed & self.longest.within(here)
 
     def _ways(self, here: int) -> Array:
         return self.problem.move_costs(np.full(self.problem.n, here), np.arange(self.problem.n))
@@ -116,7 +122,7 @@ class Steps:
     @cached_property
     def moves(self) -> offline.Moves:
         """What moving costs, in the form that the kernels read."""
-        return offline.movement(self.problem, "auto" if self.max_step is None else "pruned")
+        return offline.movement(self.problem, "auto" if self.longest is None else "pruned")
 
     @cached_property
     def reach(self) -> float:
@@ -129,8 +135,8 @@ class Steps:
     def _into(self) -> tuple[Array, Array]:
         """Movement costs by where they lead, and the cheapest move into each action."""
         into = self.problem.distances.T.copy()  # the kernels read rows
-        if self.max_step is not None:
-            into[into > self.max_step] = np.inf
+        if self.longest is not None:
+            into[~self.longest.within_all().T] = np.inf
         return into, minplus.nearest_move(into)
 
 
@@ -157,8 +163,8 @@ class Plan:
         Costs are remembered as they were shown, for models that know only those of the present round.
     forecasts
         "robust": as far as past ones were right; "trust": as confident as they say; "ignore".
-    max_step
-        Largest movement cost of one move.
+    max_step, max_step_cost
+        Longest single move, in the units of the settings, and its largest movement cost.
     asked
         Rows asked anew each round; by default 5, and more where there are few actions.
     trials
@@ -174,9 +180,10 @@ class Plan:
     shared: bool = True
     shown: bool = False
     forecasts: Forecasts = "robust"
-    max_step: float | None = None
+    max_step: Any = None
     asked: int | None = None
     trials: Trials | None = None
+    max_step_cost: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("capacity", "sweeps") if self.asked is None else ("capacity", "sweeps", "asked"):
@@ -187,8 +194,9 @@ class Plan:
             raise InvalidInput(f"stay must be positive, got {plain(self.stay)!r}")
         if self.forecasts not in FORECASTS:
             raise InvalidInput(f"forecasts {self.forecasts!r} is not known; use one of {list(FORECASTS)}")
-        if self.max_step is not None and not self.max_step >= 0:
-            raise InvalidInput(f"max_step must be 0 or more, got {plain(self.max_step)!r}")
+        longest = longest_step(self.problem, self.max_step, self.max_step_cost)
+        object.__setattr__(self, "max_step", longest.size)
+        object.__setattr__(self, "max_step_cost", longest.cost)
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Start with nothing known of the contexts."""
@@ -271,7 +279,7 @@ class Plan:
             "shared": bool(self.shared),
             "shown": bool(self.shown),
             "forecasts": self.forecasts,
-            "max_step": None if self.max_step is None else float(self.max_step),
+            **LongestStep(self.problem, self.max_step, self.max_step_cost).describe(),
             "asked": self.asked,
             "trials": None if self.trials is None else self.trials.describe(),
         }
@@ -385,7 +393,7 @@ class Plan:
 
     @cached_property
     def _steps(self) -> Steps:
-        return Steps(self.problem, self.max_step)
+        return Steps.of(LongestStep(self.problem, self.max_step, self.max_step_cost))
 
     # -- contexts ------------------------------------------------------------------------------------------------------
 
@@ -416,9 +424,10 @@ def planner(
     context_scale: Any = None,
     period: Any = None,
     forecasts: Forecasts = "robust",
-    max_step: float | None = None,
+    max_step: Any = None,
     capacity: int = 64,
     discount: float = 0.97,
+    max_step_cost: float | None = None,
     **learning: Unpack[Learning],
 ) -> Policy:
     """Plan on a learned chain of contexts and a learned cost, hopeful where it is uncertain.
@@ -432,8 +441,9 @@ def planner(
         Period of each axis of the context (hour of day: 24), None for those without.
     forecasts
         What to make of forecasts: "robust" (as far as past ones were right), "trust" or "ignore".
-    max_step
-        Largest movement cost of one move, known to the plan.
+    max_step, max_step_cost
+        Longest single move, in the units of the settings, and its largest movement cost; known to the plan. See
+        `Limits`.
     capacity
         Most contexts that are told apart; beyond, they are merged.
     discount
@@ -466,6 +476,7 @@ def planner(
         discount=discount,
         forecasts=forecasts,
         max_step=max_step,
+        max_step_cost=max_step_cost,
         trials=Trials() if isinstance(kernel, str) else None,  # who gives a kernel knows what it says
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), **learning}
@@ -479,9 +490,10 @@ def planner_known(
     context_scale: Any = None,
     period: Any = None,
     forecasts: Forecasts = "robust",
-    max_step: float | None = None,
+    max_step: Any = None,
     capacity: int = 64,
     discount: float = 0.97,
+    max_step_cost: float | None = None,
     maximise: bool = False,
 ) -> Policy:
     """Plan with true costs: it is shown those of the present context and remembers those of earlier ones.
@@ -489,7 +501,7 @@ def planner_known(
     Examples
     --------
     >>> import holdcourse as hc
-    >>> controller = hc.Controller(hc.planner_known(hc.Problem([0.0, 0.5, 1.0])), start=0)
+    >>> controller = hc.Controller(hc.planner_known(hc.Problem([0.0, 0.5, 1.0])), start=0.0)
     >>> controller.ask(context=0.3, costs=[1.0, 0.0, 1.0]).value  # it expects the context to last, so the move pays
     0.5
     """
@@ -502,6 +514,7 @@ def planner_known(
         shown=True,
         forecasts=forecasts,
         max_step=max_step,
+        max_step_cost=max_step_cost,
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), "maximise": maximise}
     return named("planner-known", rule, KnownCosts(problem, maximise=maximise), problem, options)
@@ -509,4 +522,4 @@ def planner_known(
 
 def _options_of(rule: Plan) -> dict[str, Any]:
     """Return what a recipe records of the rule; its closeness follows from the other options."""
-    return {name: getattr(rule, name) for name in ("forecasts", "max_step", "capacity", "discount")}
+    return {name: getattr(rule, name) for name in ("forecasts", "max_step", "max_step_cost", "capacity", "discount")}

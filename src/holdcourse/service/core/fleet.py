@@ -224,9 +224,8 @@ class Fleet:
         try:
             if not self.store.epochs(config.id):
                 with computing():
-                    epochs.begin(
-                        self.store, settings, epochs.history_of(config, lambda: epochs.problem_of(settings)), author
-                    )
+                    history = epochs.history_of(config, lambda: epochs.problem_of(settings))
+                    epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
         except HoldcourseError:
             raise
         except OSError as error:
@@ -267,13 +266,13 @@ class Fleet:
 
 def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:
     recorded, given = hosted.view.config, plain(settings)
-    different = [name for name in given if given[name] != recorded[name]]
+    different = [name for name in given if given[name] != recorded.get(name)]
     if different:
         recorded = epochs.in_words(hosted.view.settings, hosted.controller.session.policy.problem)
         given = epochs.in_words(settings, epochs.problem_of(settings))
         raise Conflict(
             f"{settings.id} exists with another {', '.join(different)}; change it with PATCH, or take another id",
-            {name: recorded[name] for name in different},
-            {name: given[name] for name in different},
+            {name: recorded.get(name) for name in different},
+            {name: given.get(name) for name in different},
         )
     return hosted.view.state()

@@ -17,7 +17,7 @@ from holdcourse.running.log import Log
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
-from holdcourse.service.core.ledger import finite, plain_value
+from holdcourse.service.core.ledger import finite, plain_value, shown_problem
 from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, rounds_of, row
 from holdcourse.service.core.refusals import Unknown
 
@@ -83,7 +83,8 @@ def explanation(hosted: Hosted, decision: str) -> dict[str, Any]:
     if located is None:
         raise Unknown("decision", decision, f"the next one will be r{hosted.controller.session.round}")
     decided, problem = entry(hosted.controller, hosted.records, located)
-    found = decided.explain(problem, maximise=hosted.ledger.settings.maximise)
+    settings = hosted.ledger.settings
+    found = decided.explain(shown_problem(problem, settings), maximise=settings.maximise)
     taken = decided.decision
     columns = {
         "bounds": found.bounds,

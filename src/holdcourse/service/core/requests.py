@@ -16,7 +16,24 @@ MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
 MAX_MATRIX = 1000  # rows of a matrix of movement costs
 MAX_CONTEXT = 256  # numbers in a context
 MAX_FORECAST = 1000  # rounds ahead
+MAX_HEIGHTS = 200  # of a profile
 MAX_HISTORY = 500_000  # measurements to start from
+MAX_FILE = 2**25  # characters of a policy's file
+SAID_BY_FILE = frozenset(
+    (
+        "actions",
+        "labels",
+        "metric",
+        "scale",
+        "fixed_cost",
+        "directed",
+        "rho",
+        "policy",
+        "options",
+        "history",
+        "history_index",
+    )
+)
 
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
@@ -45,6 +62,9 @@ Force = Annotated[
 ]
 Point = Annotated[list[Number], Field(min_length=1, max_length=64)]
 Row = Annotated[list[Number], Field(max_length=MAX_ACTIONS)]
+Amount = Annotated[str, Field(max_length=60, examples=["45 min", "50 m"])]
+Rounds = Annotated[int, Field(ge=1, le=10**6), AS_WHOLE]
+Step: TypeAlias = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | Amount
 Context: TypeAlias = Annotated[Number | Annotated[list[Number], Field(max_length=MAX_CONTEXT)] | None, Field()]
 Mode: TypeAlias = Literal["observe", "shadow", "advise", "act"]
 POLICIES = tuple(
@@ -65,12 +85,23 @@ class Request(BaseModel):
 
 
 class LimitsGiven(Request):
-    """What the machine may do. `max_step` is in units of the movement cost."""
+    """What the machine may do. `max_step` is in the units of the settings, `max_step_cost` a movement cost."""
 
-    min_dwell: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = 1
-    max_step: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = None
+    min_dwell: Rounds | Amount = Field(1, description="Rounds, or a time such as `45 min`.")
+    max_step: (
+        Step
+        | Annotated[list[Step], Field(min_length=1, max_length=64)]
+        | Annotated[dict[Words, Step], Field(min_length=1, max_length=16)]
+        | None
+    ) = Field(None, description="Longest single move: `50`, `50 m`, one per axis, or by the name of an axis.")
     max_moves: Annotated[int, Field(ge=0, le=10**6), AS_WHOLE] | None = None
-    window: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = None
+    window: Rounds | Amount | None = Field(None, description="Rounds, or a time such as `1 h`.")
+    max_step_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | None = Field(
+        None, description="Largest movement cost of a single move."
+    )
+    round_length: Positive | Amount | None = Field(
+        None, description="How long a round is, in seconds or as text; needed where a limit is given as a time."
+    )
 
 
 class GuardGiven(Request):
@@ -79,7 +110,7 @@ class GuardGiven(Request):
     threshold: Number
     revert_to: Setting | None = None
     revert_to_index: Action | None = Field(None, description="The safe setting by its index, in place of `revert_to`.")
-    cool_down: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] = Guard.cool_down
+    cool_down: Rounds | Amount = Guard.cool_down
 
     @model_validator(mode="after")
     def _check_setting(self) -> GuardGiven:
@@ -92,6 +123,8 @@ class UnitsGiven(Request):
 
     action: Words = ""
     measurement: Words = ""
+    contexts: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = None
+    cost: Words = Field("", description="Of sums, where that is not what is measured.")
 
 
 class OutlierGuardGiven(Request):
@@ -160,10 +193,12 @@ class SettingsGiven(Request):
         Literal["euclidean", "cityblock", "chebyshev"]
         | Annotated[list[Annotated[list[Number], Field(max_length=MAX_MATRIX)]], Field(max_length=MAX_MATRIX)]
     ) = Field("euclidean", description="Named, or the matrix of movement costs.")
-    scale: Positive | Annotated[list[Positive], Field(min_length=1, max_length=64)] = Field(
-        1.0, description="Movement cost per unit of each coordinate."
+    scale: Positive | Amount | Annotated[list[Positive | Amount], Field(min_length=1, max_length=64)] = Field(
+        1.0, description="Movement cost per unit of each coordinate, or a price such as `20 Wh/m`."
     )
-    fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] = 0.0
+    fixed_cost: Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | Amount = Field(
+        0.0, description="Added to every move; also as text, such as `0.5 EUR per change`."
+    )
     directed: bool = False
     rho: Positive = Field(
         1.0,
@@ -172,7 +207,7 @@ class SettingsGiven(Request):
     )
     policy: PolicyName = "recommended"
     options: Options = Field(default_factory=lambda: Options.model_validate({}))
-    limits: LimitsGiven = LimitsGiven()
+    limits: LimitsGiven = Field(default_factory=lambda: LimitsGiven.model_validate({}))
     guard: GuardGiven | None = None
     max_pending: Annotated[int, Field(ge=1, le=1000), AS_WHOLE] = 1
     deadline_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | None = Field(
@@ -184,7 +219,10 @@ class SettingsGiven(Request):
         None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
     )
     fallback_index: Action | None = None
-    units: UnitsGiven = UnitsGiven()
+    units: UnitsGiven = UnitsGiven.model_validate({})
+    context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
+        None, description="What the numbers of a context are called."
+    )
 
 
 class Config(SettingsGiven):
@@ -197,12 +235,13 @@ class Config(SettingsGiven):
                     "id": "turbine-1",
                     "name": "Kite over the north field",
                     "actions": [100.0, 150.0, 200.0, 300.0],
-                    "scale": 0.01,
+                    "scale": "10 Wh/m",
                     "policy": "recommended",
-                    "limits": {"min_dwell": 2, "max_step": 1.5},
+                    "limits": {"min_dwell": 2, "max_step": "150 m"},
                     "mode": "shadow",
                     "deadline_s": 7200,
-                    "units": {"action": "m", "measurement": "kWh"},
+                    "units": {"action": "m", "measurement": "kWh", "contexts": ["m/s"]},
+                    "context_names": ["wind"],
                     "start": 100.0,
                     "history": [[100.0, 7.5, 3.1], [200.0, 7.5, 2.2]],
                 }
@@ -221,6 +260,18 @@ class Config(SettingsGiven):
     history_index: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="Past measurements by the index of the setting, in place of `history`."
     )
+    policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
+        None,
+        description="A policy that was saved, as base64. It says which actions there are, what moving costs, how it "
+        "decides and what it has learned: leave these out. Limits and units are its own unless given.",
+    )
+
+    @model_validator(mode="after")
+    def _check_file(self) -> Config:
+        given = self.model_fields_set.intersection(SAID_BY_FILE) if self.policy_file is not None else ()
+        if given:
+            raise ValueError(f"the policy's file says its own {min(given)}; leave {', '.join(sorted(given))} out")
+        return self
 
 
 class Changes(SettingsGiven):
@@ -238,12 +289,48 @@ def _check_length(forecast: Any) -> Any:
     return forecast
 
 
+Time = Annotated[str, Field(max_length=40, examples=["2026-03-01T07:00Z"])]
+Heights = Annotated[list[Positive], Field(min_length=1, max_length=MAX_HEIGHTS)]
+Speeds = Annotated[list[Number | None], Field(max_length=MAX_HEIGHTS)]
+
+
+class Profile(Request):
+    """What was measured at several heights at once, by a lidar, say; null where nothing was."""
+
+    heights: Heights = Field(description="Metres above ground.")
+    speeds: Speeds = Field(description="m/s, one for each height.")
+
+
+class ProfileForecast(Request):
+    """A forecast of profiles, for the wind policy."""
+
+    times: Annotated[list[Time | Number], Field(min_length=1, max_length=MAX_FORECAST)] = Field(
+        description="Ascending: ISO 8601 with a zone, or hours since 1970."
+    )
+    heights: Heights = Field(description="Metres above ground.")
+    speeds: Annotated[list[Speeds], Field(max_length=MAX_FORECAST)] = Field(
+        description="m/s, one row for each time; null where nothing is said."
+    )
+    std: Number | Annotated[list[Number], Field(max_length=MAX_FORECAST)] | None = Field(
+        None, description="The forecaster's own deviation, m/s: one number, or one for each time."
+    )
+
+
 class AskGiven(Request):
     """A question: which action now."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"context": 7.5}, {"context": [7.5, 18.0], "round": 12}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"context": 7.5},
+                {"context": [7.5, 18.0], "round": 12},
+                {"time": "2026-03-01T07:00Z", "within": [None, 250.0]},
+            ]
+        }
+    )
 
     context: Context = None
+    time: Time | None = Field(None, description="In place of a context, where these are times: ISO 8601 with a zone.")
     allowed: (
         Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]
         | Annotated[list[Setting], Field(max_length=MAX_ACTIONS)]
@@ -255,7 +342,18 @@ class AskGiven(Request):
         | None,
         BeforeValidator(_check_length),
     ] = None
+    profiles: ProfileForecast | None = Field(None, description="In place of `forecast`, for the wind policy.")
+    within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="Lowest and highest setting that may be chosen now, such as the limits of the airspace."
+    )
     round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
+
+    @model_validator(mode="after")
+    def _check_once(self) -> AskGiven:
+        for one, other in (("context", "time"), ("forecast", "profiles")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise ValueError(f"{one} and {other} say the same in two ways; give one of them")
+        return self
 
 
 class TellGiven(Request):
@@ -264,10 +362,19 @@ class TellGiven(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
 
     decision: DecisionId
-    measurement: Number
+    measurement: Number | None = Field(None, description="May be left out where a profile tells it.")
+    profile: Profile | None = Field(
+        None, description="What was measured at other heights at the same time, for the wind policy."
+    )
     applied: Setting | None = None
     applied_index: Action | None = None
     epoch: Epoch = None
+
+    @model_validator(mode="after")
+    def _check_measured(self) -> TellGiven:
+        if self.measurement is None and self.profile is None:
+            raise ValueError("say what was measured, or that nothing was: POST .../skip")
+        return self
 
 
 class Skip(Request):

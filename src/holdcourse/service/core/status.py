@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
-from holdcourse.learning.costs import calibration_of
+from holdcourse.learning.costs import Profiled, calibration_of, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running.events import (
     AlarmCleared,
@@ -39,11 +40,12 @@ from holdcourse.running.events import (
     Event,
     Override,
     PendingDecision,
+    PolicyOrigin,
     Settings,
     plain,
 )
 from holdcourse.running.operation import Operation
-from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value
+from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value, shown_problem
 
 STEP_S = 5.0  # by so much the wall clock goes another way than the monotonic one only if somebody sets it
 STEADY_S = 60.0  # after so long without a step, all is well again
@@ -287,6 +289,7 @@ class View:
     ) -> View:
         """Return the view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         settings, sums, problem = ledger.settings, ledger.sums, controller.session.policy.problem
+        priced = price_of(controller.session.pilot.model) is not None
         fixed_part = unchanging | {
             "explains_itself": _explained(ledger, unchanging["explains_itself"]),
             "name": settings.name or unchanging["id"],
@@ -301,12 +304,17 @@ class View:
             "fallback": None if settings.fallback is None else plain_value(problem.value(settings.fallback)),
             "fallback_index": settings.fallback,
             "limits": dict(vars(settings.limits)),
+            "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
+            "context_names": settings.context_names,
             "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
             "maximise": settings.maximise,
-            "measured": -sums.service + 0.0 if settings.maximise else sums.service,
+            "measured": -sums.service + 0.0 if settings.maximise or priced else sums.service,
+            "times": isinstance(controller.session.pilot.model, Profiled),
+            "made": -sums.service + 0.0 if priced else None,
+            "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
             "service": sums.service,
             "movement": sums.movement,
             "against_staying": sums.against_staying,
@@ -450,6 +458,13 @@ def _promise(controller: Operation, settings: Settings) -> dict[str, Any] | None
     index = settings.baseline
     baseline = None if index is None else plain_value(controller.session.policy.problem.value(index))
     return {"at_most": rule.at_most, "budget": rule.budget, "baseline": baseline, "baseline_index": index, **figures}
+
+
+def _known(file: PolicyOrigin) -> list[str]:
+    """What is known about a policy that came from a file, in sentences."""
+    if file.evidence is None:
+        return ["The file does not say where the policy comes from; no backtest is on file."]
+    return Evidence.from_data(file.evidence, "the record").words
 
 
 def _calibration(controller: Operation) -> dict[str, Any] | None:

@@ -128,7 +128,7 @@ export function explanation(id, { follow, found: tell }) {
     const told = row.measurement === null ? open : `Measured: ${withUnit(number(row.measurement), unit)}.`;
     fill(
       content,
-      h("p", { class: "small" }, timeOf(row.at), ` · ${row.mode} · context ${contextWords(row.context)}`),
+      h("p", { class: "small" }, timeOf(row.at), ` · ${row.mode} · context ${contextWords(row.context, state)}`),
       other && h("p", {}, `The machine was at ${where(row, state)}; the policy by itself would have done this:`),
       h("p", {}, found.words),
       h("p", {}, told),

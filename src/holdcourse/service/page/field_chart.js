@@ -103,7 +103,7 @@ export function fieldChart({ pick }) {
     const row = data.rows[k];
     if (!row) return "";
     const cost = row.retracted ? "measurement taken back" : row.measurement === null ? "not measured yet" : `measured ${withUnit(number(row.measurement), data.state.units?.measurement)}`;
-    return `Round ${row.round}: ${name(appliedSetting(row))}, ${cost}, context ${contextWords(row.context)}`;
+    return `Round ${row.round}: ${name(appliedSetting(row))}, ${cost}, context ${contextWords(row.context, data.state)}`;
   };
 
   function draw() {

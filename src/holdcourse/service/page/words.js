@@ -19,7 +19,7 @@ export const MODES = {
 
 const LIMITS = {
   allowed: "the question, which did not allow it",
-  max_step: "the dearest single move",
+  max_step: "the longest single move",
   min_dwell: "the shortest stay",
   max_moves: "the most moves",
   cool_down: "the guard, until it has cooled down",
@@ -30,6 +30,8 @@ export const limitOf = (name) => LIMITS[name] ?? name;
 
 /** Where gains are measured, costs are gains with a minus: shown as gains, and called so. */
 export const worth = (cost, { maximise }) => (maximise && Number.isFinite(cost) ? -cost + 0 : cost);
+/** The unit of sums and of moving, which may not be what is measured: energy, where that is wind. */
+export const costUnit = (state) => state.units?.cost || state.units?.measurement;
 export const worthWord = ({ maximise }) => (maximise ? "gain" : "cost");
 export const serviceWord = ({ maximise }) => (maximise ? "gain" : "service");
 
@@ -82,7 +84,22 @@ export const axisNames = (value) => (named(value) ? Object.keys(value).join(", "
 const named = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** What was seen before deciding. */
-export const contextWords = (context) => (context === null || context === undefined ? "none" : [context].flat().map((v) => short(v, 4)).join(", "));
+/** Hours since 1970 as a time, UTC; null where that is no time. */
+function momentOf(hours) {
+  const moment = new Date(hours * 3600000);
+  return Number.isFinite(moment.getTime()) ? `${moment.toISOString().slice(0, 16).replace("T", " ")} UTC` : null;
+}
+
+/** A context in words, with the names and units of its numbers where the controller's state knows them. */
+export function contextWords(context, state) {
+  if (context === null || context === undefined) return "none";
+  const moment = state?.times && typeof context === "number" ? momentOf(context) : null;
+  if (moment) return moment;
+  const numbers = [context].flat();
+  const of = (list) => (list?.length === numbers.length ? list : []);
+  const [names, units] = [of(state?.context_names), of(state?.units?.contexts)];
+  return numbers.map((v, i) => [names[i], withUnit(short(v, 4), units[i])].filter(Boolean).join(" ")).join(", ");
+}
 
 export const share = (p) => (p > 0 && p < 0.005 ? "< 1 %" : `${Math.round(100 * p)}\u00a0%`);
 

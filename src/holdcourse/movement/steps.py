@@ -1,0 +1,160 @@
+"""The longest single move: how far a machine may go in one step, in the units of its settings or as a movement cost.
+
+A step has a size in the units of the settings (metres, degrees): one number measures it as the metric does, before any
+price; several are one for each axis. Its price is what the problem charges for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import is_finite
+from holdcourse.errors import InvalidInput, plain
+from holdcourse.movement.problem import METRIC_NAMES, Problem
+from holdcourse.movement.settings import TOLERANCE
+from holdcourse.units import amount, beside
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+Size: TypeAlias = float | tuple[float, ...]
+
+NORMS = {"euclidean": 2, "cityblock": 1, "chebyshev": np.inf}
+
+
+@dataclass(frozen=True, eq=False)
+class LongestStep:
+    """What a single move may not exceed.
+
+    Attributes
+    ----------
+    size
+        In the units of the settings, one number or one per axis; None: any.
+    cost
+        Largest movement cost; None: any.
+    """
+
+    problem: Problem
+    size: Size | None = None
+    cost: float | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the limit in JSON values, by the names of the options that make it again."""
+        size = list(self.size) if isinstance(self.size, tuple) else self.size
+        return {"max_step": size, "max_step_cost": self.cost}
+
+    @property
+    def is_any(self) -> bool:
+        """Whether a move may be as long as it likes."""
+        return self.size is None and self.cost is None
+
+    def within(self, here: int) -> Mask:
+        """Which actions are within one step of an action, (n,)."""
+        n = self.problem.n
+        mask = np.full(n, True)
+        if self.cost is not None:
+            mask &= self.problem.move_costs(np.full(n, here), np.arange(n)) <= self.cost
+        if self.size is not None:
+            mask &= self._near(np.abs(self.problem.actions - self.problem.actions[here]))
+        return mask
+
+    def within_all(self) -> Mask:
+        """Which moves are within one step, from row to column; shape (n, n)."""
+        if self.size is None and self.cost is not None:
+            return np.asarray(self.problem.distances <= self.cost)
+        return np.stack([self.within(here) for here in range(self.problem.n)])
+
+    def between(self, before: Array, after: Array) -> bool:
+        """Whether two points, (d,), are no farther apart than the size; it need not be the problem's actions."""
+        return self.size is None or bool(self._near(np.abs(after - before)[None])[0])
+
+    def _near(self, apart: Array) -> Mask:  # (k, d)
+        # Differences of settings carry rounding errors: 0.7 to 0.8 is a step of 0.1.
+        slack = TOLERANCE * np.maximum(self.problem.smallest_steps, 0.0)
+        if isinstance(self.size, tuple):
+            most = np.array(self.size)
+            return np.asarray((apart <= most * (1 + TOLERANCE) + slack).all(axis=1))
+        assert self.size is not None
+        long = np.linalg.norm(apart, ord=NORMS.get(self.problem.metric_name, 2), axis=1)
+        return np.asarray(long <= self.size * (1 + TOLERANCE) + slack.max())
+
+    def __str__(self) -> str:
+        """The limit in words, with what such a step costs where all steps of a size cost the same."""
+        parts = []
+        if self.size is not None:
+            sizes = self.size if isinstance(self.size, tuple) else (self.size,)
+            names = self.problem.axis_names or ("",) * len(sizes)
+            units = self.problem.units if len(sizes) == len(self.problem.units) else self.problem.units[:1]
+            words = [
+                f"{name} {beside(f'{size:g}', unit)}".strip()
+                for name, size, unit in zip(names, sizes, units, strict=False)
+            ]
+            price = self.price
+            beside_it = "" if price is None else f", which costs {self.problem.cost(f'{price:.4g}')}"
+            parts.append(", ".join(words) + beside_it)
+        if self.cost is not None:
+            parts.append(f"a cost of {self.problem.cost(f'{self.cost:g}')}")
+        return " and ".join(parts)
+
+    @property
+    def price(self) -> float | None:
+        """What a move of the full size costs; None where that depends on the move."""
+        problem = self.problem
+        if problem.metric_name not in METRIC_NAMES or isinstance(self.size, tuple) or self.size is None:
+            return None
+        return float(problem.scale[0] * self.size + problem.fixed_cost) if len(set(problem.scale)) == 1 else None
+
+
+def longest_step(problem: Problem, max_step: Any = None, max_step_cost: Any = None) -> LongestStep:
+    """Return what a single move may not exceed, checked.
+
+    `max_step` is a number in the units of the settings, text such as "50 m", or one of these for each axis, in order or
+    by name; `max_step_cost` is a movement cost.
+    """
+    return LongestStep(problem, _size(problem, max_step), checked_cost(max_step_cost))
+
+
+def checked_cost(cost: Any) -> float | None:
+    """The largest movement cost of a step, as a float; raises unless it is 0 or more."""
+    if cost is None:
+        return None
+    if isinstance(cost, bool | str) or not (is_finite(cost) or cost == np.inf) or cost < 0:
+        raise InvalidInput(f"max_step_cost must be 0 or more, got {plain(cost)!r}")
+    return float(cost)
+
+
+def _size(problem: Problem, given: Any) -> Size | None:
+    if given is None:
+        return None
+    given = plain(given)
+    axes, names = problem.actions.shape[1], problem.axis_names
+    if not problem.has_coordinates:
+        raise InvalidInput("the settings have no coordinates, so max_step means nothing; limit max_step_cost instead")
+    if isinstance(given, Mapping):
+        if names is None or set(given) - set(names):
+            known = "no axes by name" if names is None else f"the axes {list(names)}"
+            raise InvalidInput(f"max_step={dict(given)!r}: there are {known}; give one number per axis")
+        whole = dict(zip(names, np.ptp(problem.actions, axis=0).tolist(), strict=True))  # of an axis that is not named
+        return tuple(_one(given.get(name, whole[name]), unit) for name, unit in zip(names, problem.units, strict=True))
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if len(given) != axes:
+            raise InvalidInput(f"max_step must be one step or {axes} (one per axis), got {given!r}")
+        return tuple(_one(step, unit) for step, unit in zip(given, problem.units, strict=True))
+    if axes > 1 and len(set(problem.units)) > 1:
+        raise InvalidInput(f"the axes have different units, {problem.units}: give max_step for each, got {given!r}")
+    if axes > 1 and problem.metric_name not in METRIC_NAMES:
+        raise InvalidInput(f"give max_step for each of the {axes} axes, or max_step_cost; got {given!r}")
+    return _one(given, problem.units[0])
+
+
+def _one(step: Any, unit: str) -> float:
+    if isinstance(step, float) and step == np.inf:
+        return step
+    found = amount(step, unit, "max_step")
+    if found < 0:
+        raise InvalidInput(f"max_step must be 0 or more, got {plain(step)!r}")
+    return found
