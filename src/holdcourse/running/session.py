@@ -102,6 +102,13 @@ class Difference:
         return self.words
 
 
+def _check_kinds(limits: Any, guard: Any) -> None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise InvalidInput(f"limits must be made by Limits(...), got {plain(limits)!r}")
+    if guard is not None and not isinstance(guard, Guard):
+        raise InvalidInput(f"guard must be made by Guard(...), got {plain(guard)!r}")
+
+
 class Session:
     """A pilot under limits: where the machine is, what was decided and what was told.
 
@@ -588,13 +595,6 @@ class Session:
             entry = replace(entry, order=order)
         self.accept(choice, entry)
         return differences
-
-
-def _check_kinds(limits: Any, guard: Any) -> None:
-    if limits is not None and not isinstance(limits, Limits):
-        raise InvalidInput(f"limits must be made by Limits(...), got {plain(limits)!r}")
-    if guard is not None and not isinstance(guard, Guard):
-        raise InvalidInput(f"guard must be made by Guard(...), got {plain(guard)!r}")
 
 
 def recorded_also(event: Tell | Learn) -> Also:
