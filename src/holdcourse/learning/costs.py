@@ -37,13 +37,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from functools import lru_cache
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, require_arrays, under
-from holdcourse.checks import can, flag, is_finite
+from holdcourse.checks import flag, is_finite
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.confidence import Outlier, OutlierGuard, TheoryWidth
 from holdcourse.learning.history import (
@@ -326,6 +327,17 @@ def doubted_by(model: CostModel) -> frozenset[Told] | None:
 def price_of(model: CostModel) -> Callable[[float], float] | None:
     """How a cost follows from what a model is told; None where the measurement is the cost, or the gain."""
     return model.price() if isinstance(model, Pricing) else None
+
+
+def can(value: Any, protocol: Any) -> TypeGuard[Any]:
+    """Whether a value has the methods of a protocol that has nothing else: `isinstance`, once for each type."""
+    kind: Any = type(value)
+    return bool(_subclasses(kind, protocol) or isinstance(value, protocol))
+
+
+@lru_cache(maxsize=256)
+def _subclasses(kind: Any, protocol: Any) -> bool:
+    return issubclass(kind, protocol)
 
 
 def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
