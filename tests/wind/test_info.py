@@ -63,25 +63,25 @@ def test_the_picture_is_written(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "wind.csv"
     path.write_text(csv_text(48))
-    run = CliRunner().invoke(app, ["wind", "info", str(path), "--json"])
+    run = CliRunner().invoke(app, ["data", "info", str(path), "--json"])
     assert run.exit_code == 0
     assert json.loads(run.output)["times"] == 48
     run = CliRunner().invoke(
-        app, ["wind", "info", str(path), "--lat", "53", "--lon", "-10", "--out", str(tmp_path / "out")]
+        app, ["data", "info", str(path), "--lat", "53", "--lon", "-10", "--out", str(tmp_path / "out")]
     )
     assert run.exit_code == 0, run.output
     for words in ("CSV, one column per height, 53 N, 10 W", "48 times, every 1 h", "no gaps in time", "500 m "):
         assert words in run.output
     assert json.loads((tmp_path / "out" / "wind.json").read_text())["latitude"] == 53
     assert (tmp_path / "out" / "wind.png").stat().st_size > 1000
-    run = CliRunner().invoke(app, ["wind", "info", str(tmp_path / "none.csv")])
+    run = CliRunner().invoke(app, ["data", "info", str(tmp_path / "none.csv")])
     assert isinstance(run.exception, InvalidInput)
 
 
 @pytest.mark.parametrize("out", ["taken", "taken/below"])
 def test_an_out_that_cannot_be_written_is_refused_before_anything_is_read(tmp_path: Path, out: str) -> None:
     (tmp_path / "taken").write_text("a file")
-    run = CliRunner().invoke(app, ["wind", "info", str(tmp_path / "none.csv"), "--out", str(tmp_path / out)])
+    run = CliRunner().invoke(app, ["data", "info", str(tmp_path / "none.csv"), "--out", str(tmp_path / out)])
     assert isinstance(run.exception, InvalidInput)
     assert (
         str(run.exception) == f"cannot write to {tmp_path / out}: {tmp_path / 'taken'} is a file; choose another --out"
@@ -91,7 +91,7 @@ def test_an_out_that_cannot_be_written_is_refused_before_anything_is_read(tmp_pa
 def test_a_file_in_the_way_of_the_picture(tmp_path: Path) -> None:
     (tmp_path / "wind.csv").write_text(csv_text(48))
     (tmp_path / "wind.png").mkdir()
-    run = CliRunner().invoke(app, ["wind", "info", str(tmp_path / "wind.csv"), "--out", str(tmp_path)])
+    run = CliRunner().invoke(app, ["data", "info", str(tmp_path / "wind.csv"), "--out", str(tmp_path)])
     assert isinstance(run.exception, InvalidInput)
     assert "wind.png: Is a directory; choose another --out" in str(run.exception)
 
@@ -99,7 +99,7 @@ def test_a_file_in_the_way_of_the_picture(tmp_path: Path) -> None:
 def test_without_matplotlib_there_is_no_picture_and_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     (tmp_path / "wind.csv").write_text(csv_text(48))
-    run = CliRunner().invoke(app, ["wind", "info", str(tmp_path / "wind.csv"), "--out", str(tmp_path / "out")])
+    run = CliRunner().invoke(app, ["data", "info", str(tmp_path / "wind.csv"), "--out", str(tmp_path / "out")])
     assert run.exit_code == 0
     assert "note: no wind.png: drawing needs matplotlib" in run.stderr
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["wind.json"]

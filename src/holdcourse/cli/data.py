@@ -156,13 +156,19 @@ def info(
 def kind_of(files: list[str], **options: Any) -> Kind:
     """Return what files hold: wind by height, or anything else in a table."""
     path = expand(files)[0]
-    with path.open("rb") as stream:
-        head = stream.read(4)
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from None
     if head[:3] == b"CDF" or head in (b"\x89HDF", b"GRIB"):
         return "wind"
     if head == b"PK\x03\x04":
-        with zipfile.ZipFile(path) as archive:
-            return "readings" if "xl/workbook.xml" in archive.namelist() else "wind"
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return "readings" if "xl/workbook.xml" in archive.namelist() else "wind"
+        except (zipfile.BadZipFile, OSError):
+            return "readings" if path.suffix.lower() == ".xlsx" else "wind"  # which says what is wrong with it
     if len(expand(files)) > 1:
         return "wind"  # a plant's readings are one table
     try:
