@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -46,3 +47,15 @@ def test_readme_python_runs(capsys):
     assert blocks
     exec(compile("\n".join(blocks), "README.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out
+
+
+def test_the_wind_site_is_flown_end_to_end():
+    """A backtest, its policy's file, a service that runs it, forecasts, profiles, the airspace, and the proof."""
+    command = [sys.executable, ROOT / "examples" / "wind_site_live.py", "--hours", "30"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert said.returncode == 0, said.stderr
+    lines = said.stdout.splitlines()
+    assert "altitude control" in lines[0]
+    made, stayed = (float(text.replace(",", "")) for text in re.findall(r"([\d,]+) kWh", lines[1]))
+    assert made > 0.9 * stayed > 0
+    assert lines[-1] == "proved"

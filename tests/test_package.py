@@ -71,6 +71,8 @@ print(np.random.random() == expected)
 # What wind takes besides exported names: helpers that know nothing of policies, and what an outside user would write.
 BESIDES_EXPORTS = {
     "holdcourse.archive": "the folder that reports are written to",
+    "holdcourse.checks": "times as people write them",
+    "holdcourse.backtest.handover": "what a site's and a plant's policy are handed over with",
     "holdcourse.backtest.verdict": "what judging wind and plants has in common",
     "holdcourse.running.database": "a controller's record given in place of wind is told apart",
     "holdcourse.tables": "text files and times as people write them",

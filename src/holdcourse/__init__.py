@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .deciding.hedge import hedged
     from .deciding.planning import Lookahead, planner, planner_known
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
+    from .deciding.policyfile import Evidence, load_policy
     from .deciding.recommended import recommended
     from .learning import costs
     from .learning.checking import ModelCheck, check_model
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Controller",
     "Decision",
+    "Evidence",
     "Explanation",
     "Fit",
     "FitWarning",
@@ -87,6 +89,7 @@ __all__ = [
     "gp_md",
     "grid",
     "hedged",
+    "load_policy",
     "md_known",
     "measurement_noise",
     "metric_closure",
@@ -128,6 +131,7 @@ _MODULES = {
 _HOME = {
     "Controller": "running.controller",
     "Decision": "running.decision",
+    "Evidence": "deciding.policyfile",
     "Explanation": "running.decision",
     "Fit": "learning.fitting",
     "FitWarning": "learning.fitting",
@@ -168,6 +172,7 @@ _HOME = {
     "gp_md": "deciding.policy",
     "grid": "movement.grid",
     "hedged": "deciding.hedge",
+    "load_policy": "deciding.policyfile",
     "md_known": "deciding.policy",
     "measurement_noise": "worlds.simulation",
     "metric_closure": "movement.metric",

@@ -1,8 +1,9 @@
-"""Checks of single values at the gates where users pass them: whole numbers, finite numbers, seeds, actions."""
+"""Checks of single values at the gates where users pass them: whole numbers, finite numbers, seeds, actions, times."""
 
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -77,3 +78,23 @@ def require_finite(array: Array, what: str) -> None:
 def whole_as_int(given: Any) -> Any:
     """A float that is a whole number as an int, anything else as it is: JSON does not tell 3 from 3.0."""
     return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+def hours_since_1970(time: str | datetime | np.datetime64) -> float:
+    """The time in hours since 1970, UTC; a `datetime64` is UTC, all else must say its zone.
+
+    >>> hours_since_1970("1970-01-02T03:30+01:00")
+    26.5
+    """
+    if isinstance(time, np.datetime64):
+        seconds = float(time.astype("datetime64[us]").astype(np.int64)) / 1e6
+        if np.isnat(time):
+            raise InvalidInput("the time is missing (NaT); give one such as 2026-03-01T07:00Z")
+        return seconds / 3600.0
+    try:
+        moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+    except ValueError:
+        raise InvalidInput(f"{time!r:.80} is no time; write it like 2026-03-01T07:00Z") from None
+    if moment.tzinfo is None:
+        raise InvalidInput(f"the time {time!s:.80} does not say its zone; write it like 2026-03-01T07:00Z or +01:00")
+    return moment.timestamp() / 3600.0

@@ -55,7 +55,7 @@ def test_history_is_left_out():
 def test_what_only_python_knows():
     with pytest.raises(InvalidInput, match="prior_mean is a function"):
         recipe.describe(hc.gp_md(LINE, **LEARNING, prior_mean=lambda actions, context: 0.0))
-    with pytest.raises(InvalidInput, match="mine was not made by one of"):
+    with pytest.raises(InvalidInput, match="not known what made mine"):
         recipe.describe(hc.Policy("mine", Greedy(LINE), KnownCosts(LINE), LINE))
     with pytest.raises(InvalidInput, match="prior_mean is a function"):
         recipe.describe(hc.hedged([hc.gp_md(LINE, **LEARNING, prior_mean=lambda actions, context: 0.0)]))

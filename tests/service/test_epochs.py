@@ -28,7 +28,7 @@ def test_what_decisions_do_not_depend_on_changes_in_place(client, name):
     client.create(id=name)
     state = client.change(name, name="South field", deadline_s=60.0, fallback_index=2, units={"measurement": "kWh"})
     assert (state["name"], state["deadline_s"], state["fallback_index"], state["epoch"]) == ("South field", 60.0, 2, 1)
-    assert state["units"] == {"action": "", "measurement": "kWh", "contexts": None}
+    assert state["units"] == {"action": "", "measurement": "kWh", "contexts": None, "cost": ""}
     assert client.change(name, fallback=None)["fallback"] is None
     client.change(name, fallback_index=7, status=422)
     client.change(name, mode="act", status=422)

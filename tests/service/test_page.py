@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 from zipfile import ZipFile
 
 import pytest
 from service.browsing import COLOURS, FAINT_TEXT, HEIGHTS, Machine, Server, page_of
+
+import holdcourse as hc
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
@@ -443,3 +446,61 @@ def test_the_promise_and_a_wrong_reading_are_shown(server, browser):
         dialog.get_by_role("button", name="Take it back").click()
         expect(page.locator(".strip")).to_be_empty()
         expect(shown).not_to_contain_text("set aside")
+
+
+@pytest.fixture(scope="module")
+def policy_file(tmp_path_factory):
+    """A policy that was saved, with what a backtest said of it."""
+    path = tmp_path_factory.mktemp("files") / "site.policy"
+    policy = hc.gp_md(hc.Problem(HEIGHTS, scale=0.004), history=[(k % 11, 1.0 * (k % 5), 2.0) for k in range(30)])
+    evidence = hc.Evidence(learned="30 readings", judged="a week", conclusion="It would have paid off here.")
+    policy.save(path, units={"action": "m", "measurement": "kWh"}, evidence=evidence)
+    return path
+
+
+def test_a_controller_is_made_from_a_policys_file(server, browser, policy_file):
+    with page_of(browser, server.token) as page:
+        dialog = new_controller(page, server)
+        dialog.get_by_label("From a file").check()
+        dialog.get_by_label("File of the policy").set_input_files(policy_file)
+        expect(dialog.get_by_text("It would have paid off here.")).to_be_visible()
+        dialog.get_by_label("Id").fill("from-file")
+        dialog.get_by_label("The machine is at").select_option("100 m")
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("from-file")
+        expect(page.get_by_text("It has learned from 30 readings.")).to_be_visible()
+    state = server.client.see("from-file", "state")
+    assert (state["value"], state["mode"], state["policy"]) == (100.0, "shadow", "gp-md")
+
+
+def test_a_policys_file_is_dropped_on_the_page(server, browser, policy_file):
+    with page_of(browser, server.token) as page:
+        page.goto(server.url)
+        expect(page.get_by_role("button", name="New controller")).to_be_visible()
+        carried = page.evaluate_handle(
+            """(text) => {
+                const carried = new DataTransfer();
+                const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+                carried.items.add(new File([bytes], "site.policy"));
+                return carried;
+            }""",
+            base64.b64encode(policy_file.read_bytes()).decode(),
+        )
+        page.dispatch_event("main", "drop", {"dataTransfer": carried})
+        dialog = page.get_by_role("dialog", name="New controller")
+        expect(dialog.get_by_text("It would have paid off here.")).to_be_visible()
+        dialog.get_by_label("Id").fill("dropped")
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("dropped")
+
+
+def test_a_file_that_is_no_policy_is_refused_on_the_page(server, browser, tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with page_of(browser, server.token, expected="422") as page:
+        dialog = new_controller(page, server)
+        dialog.get_by_label("From a file").check()
+        dialog.get_by_label("File of the policy").set_input_files(tmp_path / "notes.txt")
+        expect(dialog.get_by_text("does not look like a policy")).to_be_visible()
+        dialog.get_by_label("Id").fill("wrong")
+        dialog.get_by_role("button", name="Create").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("damaged or no saved state of holdcourse")

@@ -26,7 +26,7 @@ def test_create_is_done_once(client, name):
     assert state["status"] == "new"
     assert state["name"] == "North field"
     assert state["actions"] == [0.0, 1.0, 2.0, 3.0]
-    assert state["units"] == {"action": "m", "measurement": "", "contexts": None}
+    assert state["units"] == {"action": "m", "measurement": "", "contexts": None, "cost": ""}
     assert state["instruction"] == {"action": 1, "value": 1.0, "reason": "place", "limited_by": None, "forced": None}
     again = client.create(id=name, name="North field", units={"action": "m"}, start_index=1, status=200)
     assert again == state
@@ -355,7 +355,7 @@ def test_the_overview(client, name):
     client.round(name, 0.5, 1.0)
     row = next(row for row in client.get("/controllers").json()["controllers"] if row["id"] == name)
     assert (row["status"], row["round"], row["service"], row["alarms"]) == ("ok", 1, 1.0, 0)
-    assert row["units"] == {"action": "m", "measurement": "kWh", "contexts": None}
+    assert row["units"] == {"action": "m", "measurement": "kWh", "contexts": None, "cost": ""}
     assert 0 <= row["seconds_since"] < 60
 
 

@@ -331,7 +331,7 @@ def test_altitudes_that_few_machines_reach_are_warned_of():
 
 
 def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
-    """With the past that they were made from; a record of one is verified from Python."""
+    """With the past that they were made from; a record of one is verified by itself, and by one made again."""
     found = run_backtest(wind_data(), plan=replace(QUICK, policies=("fixed", "wind-planner")))
     policy = found.policy("wind-planner")
     flown = found.backtest.flights["wind-planner"]
@@ -342,10 +342,7 @@ def test_a_result_hands_out_the_policies_that_it_flew(tmp_path):
         for t in range(24):
             decision = controller.ask(float(world.moments[t]), forecast=world.speed[t + 1 : t + 13])
             controller.tell(decision.id, float(world.speed[t, decision.action]))
-    with pytest.raises(
-        InvalidInput, match=r"only Python can make it again\); make it there .*audit\.verify\(path, policy"
-    ):
-        hc.audit.verify(path)
+    assert hc.audit.verify(path).verified  # the record holds what was learned from the past
     again = run_backtest(wind_data(), plan=QUICK).policy("wind-planner")  # as another program would
     verified = hc.audit.verify(path, again)
     assert (verified.decisions, verified.differences) == (24, ())

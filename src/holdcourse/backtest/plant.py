@@ -141,9 +141,7 @@ def backtest_plant(
     costs = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
     taken = {AS_RUN: readings.actions, BEST_FIXED: np.full(len(costs), best_fixed(costs, problem, start))}
     taken[CLAIRVOYANT] = optimal_path(costs, problem, start).actions
-    fitted: Any = world.fitted
-    knows = {"kernel": _scaled(fitted.kernel, rho), "noise_std": world.noise_std, "prior_mean": rho * fitted.prior_mean}
-    knows["contexts"] = np.unique(contexts, axis=0)
+    knows = known_to_learners(world)
     for name in policies:
         policy = make(name, problem, knows, {})
         taken[name] = simulate(policy, world, contexts, start=start, seed=seed).actions
@@ -163,6 +161,14 @@ def backtest_plant(
     ]
     lines.sort(key=lambda line: line.total)
     return PlantBacktest(world, float(rho * readings.measurements.sum()), tuple(lines), tuple(_notes(world)))
+
+
+def known_to_learners(world: LoggedWorld) -> dict[str, Any]:
+    """Return what a learner of a backtest knows before its first round: the options of `Learning`."""
+    fitted: Any = world.fitted
+    kernel, mean = _scaled(fitted.kernel, world.rho), world.rho * fitted.prior_mean
+    contexts = np.unique(world.contexts, axis=0)
+    return {"kernel": kernel, "noise_std": world.noise_std, "prior_mean": mean, "contexts": contexts}
 
 
 def _less(line: Line) -> str:

@@ -15,6 +15,10 @@ from holdcourse.errors import InvalidInput
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
+Trusted = Annotated[
+    list[str] | None,
+    typer.Option("--trust", metavar="PATH", help="Code that is not ours and may be run, e.g. mine.py:mine."),
+]
 # How a plant's table is written; what a file does not tell, these do.
 HOW = "How the file is written, where it does not tell"
 Time = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 
 from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
+from holdcourse.backtest.handover import plant_policy
 from holdcourse.backtest.plant import POLICIES, backtest_plant
 from holdcourse.backtest.readings import Duplicates, read_readings
 from holdcourse.cli.arguments import (
@@ -42,16 +43,18 @@ from holdcourse.cli.arguments import (
 )
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.registry import label_of
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.plots import plot_model_check
-from holdcourse.experiments.policies import check_policy_name, make_policy, policy_names
+from holdcourse.experiments.policies import make_policy, policy_names, sources_of
 from holdcourse.experiments.results import digits_of
 from holdcourse.experiments.style import save
 from holdcourse.learning.checking import ModelCheck, check_model
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
+from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
@@ -68,6 +71,41 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 plant_app = typer.Typer(
     add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
 )
+
+
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        "--save",
+        metavar="FILE",
+        help="Write the policy that the answer is about, as you would run it from now on.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+AsJudged = Annotated[
+    bool,
+    typer.Option("--as-judged", help="Save it as it was judged, without what the test taught.", rich_help_panel=OUTPUT),
+]
+
+
+def check_save(path: Path | None, as_judged: bool) -> None:
+    """Raise where a policy could not be saved, before work that takes long."""
+    if path is None:
+        if as_judged:
+            raise InvalidInput("--as-judged says what to save; give --save FILE too")
+        return
+    if path.is_dir():
+        raise InvalidInput(f"cannot write a policy to {path}: it is a folder; name a file in it")
+    if not path.absolute().parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}; make it first")
+    archive.check_writable(path.absolute().parent)
+
+
+def saved_words(path: Path, policy: Policy) -> list[str]:
+    """Return what was saved, and how to go on with it."""
+    evidence = policy.evidence
+    learned = "" if evidence is None else f" It has learned from {evidence.learned}."
+    return [f"\nsaved: {path}, {policy.name}.{learned}", f"to see what it is: holdcourse policy show {path}"]
 
 
 # -- a plant's own readings -------------------------------------------------------------------------------------------
@@ -102,11 +140,13 @@ def backtest_log(
     directed: Directed = False,
     policies: Annotated[
         list[str] | None,
-        names_option("--policies", "Which policies, e.g. recommended,gp-md.", policy_names()),
+        names_option("--policies", "Which policies, e.g. recommended,mine=mine.py:mine.", policy_names()),
     ] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for backtest.json and a picture.")] = None,
+    save_policy: Save = None,
+    as_judged: AsJudged = False,
     as_json: Json = False,
     named: Annotated[
         bool, typer.Option("--named", help="Settings are names, also where they look like numbers.")
@@ -132,6 +172,7 @@ def backtest_log(
     Example:
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
+    check_save(save_policy, as_judged)
     found_readings = read_readings(
         log,
         action=action,
@@ -161,12 +202,31 @@ def backtest_log(
         cost_unit=cost_unit,
     )
     wanted = names_of(policies) or POLICIES
-    for name in wanted:
-        check_policy_name(name)
+    sources = sources_of(wanted)
     check_out(out)
-    found = backtest_plant(problem, readings, make_policy, wanted, rho=rho, seed=seed)
+
+    def make(name: str, problem: Problem, learning: Mapping[str, Any], options: Mapping[str, Any]) -> Policy:
+        return make_policy(name, problem, learning, options, sources[name])
+
+    found = backtest_plant(problem, readings, make, tuple(sources), rho=rho, seed=seed)
     check = _checked(problem, readings, found_readings.context)
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
+    saved = []
+    if save_policy is not None:
+        known = found_readings.units
+        units = {"action": known.get(action, ""), "measurement": known.get(cost, cost)}
+        units["context"] = ", ".join(found_readings.context)
+        policy = plant_policy(
+            found,
+            make,
+            as_judged=as_judged,
+            source=log.name,
+            times=found_readings.times,
+            files=[log],
+            units=units,
+        )
+        policy.save(save_policy)
+        data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         with archive.writing(out):
             archive.write_file(out / "backtest.json", (json.dumps(data, indent=1) + "\n").encode())
@@ -189,6 +249,8 @@ def backtest_log(
     for sentence in check.words:
         typer.echo(f"- {sentence}")
     Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
+    for words in saved:
+        typer.echo(words)
 
 
 def _checked(problem: Problem, readings: History, context: Sequence[str]) -> ModelCheck:
@@ -317,6 +379,8 @@ def backtest(
     pictures: Annotated[
         bool | None, typer.Option(help="PNG files too; default if possible.", rich_help_panel=OUTPUT)
     ] = None,
+    save_policy: Save = None,
+    as_judged: AsJudged = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=OUTPUT)
     ] = False,
@@ -332,7 +396,10 @@ def backtest(
     Example: [bold]holdcourse backtest lidar.csv --curve machine.csv --price 0.09[/]
 
     Example: [bold]holdcourse backtest west.csv east.csv --each --out sites[/]
+
+    Example: [bold]holdcourse backtest lidar.csv --save site.policy[/]
     """
+    check_save(save_policy, as_judged)
     plan = Plan(
         low=low,
         high=high,
@@ -355,7 +422,10 @@ def backtest(
     )
     loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
-    _run_and_show(sites, plan, REPORT if out is None and not as_json else out, pictures, as_json)
+    if save_policy is not None and len(sites) > 1:
+        raise InvalidInput(f"--save writes the policy of one site, and there are {len(sites)}; run them one by one")
+    folder = REPORT if out is None and not as_json else out
+    _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged)
 
 
 @app.command()
@@ -483,7 +553,13 @@ def _each(
 
 
 def _run_and_show(
-    sites: Sequence[SiteFiles], plan: Plan, out: Path | None, pictures: bool | None, as_json: bool
+    sites: Sequence[SiteFiles],
+    plan: Plan,
+    out: Path | None,
+    pictures: bool | None,
+    as_json: bool,
+    save_to: Path | None = None,
+    as_judged: bool = False,
 ) -> None:
     # What the result could not be written with or to is told before the work, not after it.
     check_out(out)
@@ -493,14 +569,21 @@ def _run_and_show(
     results = _run(sites, plan)
     drawn = missing is None if pictures is None else pictures
     paths = [] if out is None else write_report(results, out, pictures=drawn)
+    saved = []
+    if save_to is not None:
+        policy = site_policy(results[0], as_judged=as_judged)
+        policy.save(save_to)
+        saved = saved_words(save_to, policy)
     if as_json:
         report = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
         data = as_data(results)
         for site, result in zip(data["sites"], results, strict=True):
             site["notes"], site["warnings"] = _in_options(result.notes), _in_options(result.warnings)
-        typer.echo(json.dumps(data | report))
+        typer.echo(json.dumps(data | report | ({} if save_to is None else {"saved": str(save_to)})))
         return
     _show(results)
+    for words in saved:
+        typer.echo(words)
     if paths:
         typer.echo(f"report: {paths[0]}")
     if missing is not None and pictures is None:

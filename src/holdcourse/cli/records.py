@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from holdcourse.cli.arguments import Json, bill_rows, bill_table, completing
+from holdcourse.cli.arguments import Json, Trusted, bill_rows, bill_table, completing
 from holdcourse.deciding import registry
 from holdcourse.running import audit
 
@@ -22,6 +22,7 @@ def verify(
     log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
     witness: Annotated[Path | None, typer.Option(help="File of what a witness was told of it.")] = None,
     key: Annotated[Path | None, typer.Option(help="File of the witness's key.")] = None,
+    trust: Trusted = None,
     as_json: Json = False,
 ) -> None:
     """Decide every recorded round again and compare bit by bit.
@@ -32,7 +33,7 @@ def verify(
 
     Example: [bold]holdcourse verify turbine.log --witness said.jsonl --key witness.key[/]
     """
-    found = audit.verify(log, witness=witness, key=key)
+    found = audit.verify(log, witness=witness, key=key, trust=trust or ())
     if as_json:
         typer.echo(json.dumps(asdict(found) | {"verified": found.verified}))
     else:
@@ -103,6 +104,7 @@ def replay(
             autocompletion=completing(registry.names("problem")),
         ),
     ],
+    trust: Trusted = None,
     as_json: Json = False,
 ) -> None:
     """What another policy would have done in a recorded run.
@@ -111,7 +113,7 @@ def replay(
 
     Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
-    found = audit.replay(log, policy)
+    found = audit.replay(log, policy, trust=trust or ())
     bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = f"Estimates: every cost is the recorded model's, learned from {count} measurements (sum {total:.6g})."

@@ -5,6 +5,7 @@ Requests are sent until they are answered, over connections that stay open.
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import random
@@ -13,6 +14,8 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
@@ -263,6 +266,36 @@ class Service:
         made = self.request("POST", "/controllers", dict(config), is_long=True)
         return self.controller(made["id"])
 
+    def create_from_file(self, path: str | Path, controller: str, /, **settings: Any) -> RemoteController:
+        """Set up a controller whose policy is in a file, as ``holdcourse backtest --save`` writes it.
+
+        Parameters
+        ----------
+        path
+            The file. It says which actions there are, how it decides and what it has learned.
+        controller
+            Its id.
+        settings
+            What else the service shall know: name, start, mode, seed, deadline_s, limits, guard, units and so on, as in
+            `create`. Limits and units are those of the file unless given.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> service = hc.connect("http://127.0.0.1:8000")
+        >>> try:
+        ...     service.create_from_file("no/such.policy", "kite-1")
+        ... except hc.errors.InvalidInput as error:
+        ...     print(error)
+        cannot read no/such.policy: No such file or directory
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        given = {**settings, "id": controller, "policy_file": base64.b64encode(content).decode()}
+        return self.create(given)
+
     def controller(self, name: str) -> RemoteController:
         """One of the controllers, by its id."""
         return RemoteController(self, name)
@@ -320,6 +353,7 @@ class RemoteController:
         forecast: Any = None,
         *,
         round: int | None = None,  # noqa: A002
+        within: tuple[float | None, float | None] | None = None,
         key: str | None = None,
     ) -> RemoteDecision:
         """Decide the next round; see `Controller.ask`.
@@ -330,11 +364,13 @@ class RemoteController:
             Names this question for good: asked again under the same key, even after a restart of the client, it gets
             the same decision. By default a new one for every call.
         """
+        is_time, has_profiles = isinstance(context, str | datetime | np.datetime64), isinstance(forecast, Mapping)
         body = {
-            "context": _plain(context),
+            "time" if is_time else "context": _plain(context),
             "allowed": None if allowed is None else _plain(list(allowed)),
-            "forecast": _plain(forecast),
+            "profiles" if has_profiles else "forecast": _plain(forecast),
             "round": round,
+            "within": None if within is None else list(within),
         }
         answer = self._post("ask", body, key or uuid.uuid4().hex)
         probabilities = answer.get("probabilities")
@@ -364,17 +400,20 @@ class RemoteController:
         *,
         epoch: int | None = None,
         applied_index: int | None = None,
+        profile: Any = None,
     ) -> None:
         """Say what was measured, or None; telling the same again is fine.
 
         `applied` is the setting that ran, or `applied_index` its index. Where the settings may have been changed
-        meanwhile, `epoch` says of which set it is one.
+        meanwhile, `epoch` says of which set it is one. `profile` is as in `Controller.tell`.
         """
         body = {"decision": decision_id, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
-        if measurement is None:
-            self._post("skip", body)
-        else:
-            self._post("tell", {**body, "measurement": float(measurement)})
+        if measurement is not None:
+            body["measurement"] = float(measurement)
+        if profile is not None:
+            heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
+            body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
+        self._post("skip" if measurement is None and profile is None else "tell", body)
 
     def retract(self, decision_id: str, reason: str) -> dict[str, Any]:
         """Take back what was measured: it no longer counts. Taking it back again for the same reason is fine.
@@ -438,10 +477,23 @@ class RemoteController:
         return f"RemoteController({self.id!r} at {self.service.url})"
 
 
+def _without_nan(value: Any) -> Any:
+    """Null where a number is missing, as JSON has no NaN."""
+    if isinstance(value, list):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and value != value else value
+
+
 def _plain(value: Any) -> Any:
     """Numbers and arrays of any kind as JSON values."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return f"{value.astype('datetime64[s]')}Z"
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _without_nan(_plain(part)) for name, part in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     return value

@@ -20,7 +20,7 @@ so what is learned does depend on the draws; and an expert might have learned mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -43,6 +43,7 @@ from holdcourse.learning.costs import (
     doubted_by,
     maximises,
     noise_variance_of,
+    price_of,
 )
 from holdcourse.learning.posteriors.protocol import Told
 from holdcourse.movement import coupling, mirror
@@ -258,6 +259,10 @@ class Panel:
     def calibration(self) -> Calibration | None:
         """How the first one stands to what it was told."""
         return calibration_of(self.models[0])
+
+    def price(self) -> Callable[[float], float] | None:
+        """Say how a cost follows from what the first one is told."""
+        return price_of(self.models[0])
 
     def doubted(self) -> frozenset[Told] | None:
         """Measurements that the first one does not believe."""

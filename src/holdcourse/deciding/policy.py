@@ -20,9 +20,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias, TypedDict, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +40,9 @@ from holdcourse.learning.posteriors import Method, posterior
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import required
 from holdcourse.movement.tree import Tree, frt_tree
+
+if TYPE_CHECKING:
+    from holdcourse.deciding.policyfile import Evidence
 
 __all__ = [
     "Learning",
@@ -110,6 +114,9 @@ class Policy:
         Name and options of the function that made it, for those made by name; see `holdcourse.deciding.recipe`.
     explanation
         What was chosen and why, in sentences, for policies that choose among others; the first one is the shortest.
+    limits, units, evidence
+        What the machine may do, as `Limits` names it; what the numbers are; where it comes from. No decision of the
+        policy depends on them; its file holds them, and a `Controller` begins with these limits.
 
     Examples
     --------
@@ -126,6 +133,9 @@ class Policy:
     problem: Problem
     made_by: tuple[str, Mapping[str, Any]] | None = None
     explanation: str = ""
+    limits: Mapping[str, Any] | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         asked = self.rule.asks if isinstance(self.rule, DemandingRule) else ()
@@ -145,6 +155,43 @@ class Policy:
         """Equal for equal policies; a saved state can be loaded only into an equal one."""
         parts = {"problem": self.problem.fingerprint, "rule": self.rule.describe(), "costs": self.costs.describe()}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        limits: Any = None,
+        units: Mapping[str, str] | None = None,
+        evidence: Evidence | None = None,
+    ) -> None:
+        """Write it to a file, with everything that it has learned; `load_policy` gives an equal one.
+
+        The file is checksummed and versioned, holds no code, and is written in one step. One of your own is kept by
+        its import path: make it with `registry.make`. What is not given here stays as it is.
+
+        Parameters
+        ----------
+        limits
+            `Limits` that a controller shall begin with.
+        units
+            What the numbers are: "action", "measurement", "context", and "cost" where that is not what is measured.
+        evidence
+            Where it comes from, and what a backtest said of it.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> valve = hc.gp_md(hc.Problem([0.0, 0.5, 1.0]))
+        >>> valve.save(folder.name + "/valve.policy", limits=hc.Limits(min_dwell=2), units={"action": "mm"})
+        >>> hc.Controller(hc.load_policy(folder.name + "/valve.policy")).limits.min_dwell
+        2
+        >>> folder.cleanup()
+        """
+        from holdcourse.deciding.policyfile import save_policy  # which knows how policies are made
+
+        save_policy(self, Path(path), limits=limits, units=units, evidence=evidence)
 
     def __repr__(self) -> str:
         if self.explanation:

@@ -1,14 +1,18 @@
 """A policy as JSON: which function made it, with which options.
 
-A record of decisions holds it, so that anybody can check the record without the program that wrote it.
+A record of decisions and a policy's file hold it, so that anybody can check the record, and run the policy, without the
+program that wrote it. History is not part of a recipe; what was learned from it is part of the state.
 
-History is not part of a recipe; what was learned from it is part of the state.
+**Whose code is run.** A recipe names what made the policy: one of ours, an entry point of a package that is installed,
+or an import path such as ``mine.py:mine``. The last is code that whoever wrote the file has chosen, so `make` runs it
+only where its caller names it under `trust`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -16,43 +20,109 @@ import numpy as np
 from holdcourse.deciding import registry
 from holdcourse.deciding.hedge import hedged
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
 from holdcourse.learning.kernels import Kernel, KernelSum
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.tree import Tree
 
 TOLD_IF_NONE = ("at_most",)  # None is not its default
+MAPS = {"energy": "holdcourse.wind.physics:energy_costs"}  # of `interval_map`: what reads them, by their name
+# What making a policy of values that nobody has checked may raise.
+BROKEN = (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError, AssertionError)
+OWN = (
+    "make it by its import path, hc.registry.make('mine.py:mine', problem, ...), so that it can be told how it was made"
+)
 
 
-def hedged_of(problem: Problem, *, policies: Sequence[Mapping[str, Any]], patience: float) -> Policy:
-    """Return the hedge of a recipe, whose experts are recipes without a problem of their own."""
-    return hedged([make({**expert, "problem": problem.describe()}) for expert in policies], patience=patience)
+def hedged_of(problem: Problem, *, policies: Sequence[Policy], patience: float) -> Policy:
+    """Return the hedge of a recipe."""
+    return hedged(policies, patience=patience)
 
 
 def describe(policy: Policy) -> dict[str, Any]:
     """Return the recipe, in JSON values; `InvalidInput` where a part is known to Python only."""
-    known = registry.names("problem")
-    if policy.made_by is None or policy.made_by[0] not in known:
-        raise InvalidInput(f"{policy.name} was not made by one of {', '.join(known)}; only Python can make it again")
+    if policy.made_by is None:
+        raise InvalidInput(f"it is not known what made {policy.name}, so only Python can make it again; {OWN}")
     name, options = policy.made_by
+    known = [*registry.names("problem"), *registry.names("recipe")]
+    if not (name in known or is_path(name) or registry.is_installed(name)):
+        raise InvalidInput(
+            f"{policy.name} was made by {name!r}, which is no entry point, no import path and none of "
+            f"{', '.join(known)}; only Python can make it again"
+        )
     given = {
         key: _encoded(key, value)
         for key, value in options.items()
         if key != "history" and (value is not None or key in TOLD_IF_NONE)
     }
-    return {"policy": name, "problem": policy.problem.describe(), "options": given}
+    return {"policy": name, "problem": _described(policy.problem), "options": given}
 
 
-def make(recipe: Mapping[str, Any], **changes: Any) -> Policy:
-    """Return the policy of a recipe; `changes` replace options."""
-    maker = registry.entry_of(recipe["policy"], "problem").maker()
-    options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | changes
+def make(recipe: Mapping[str, Any], trust: Collection[str] = (), **changes: Any) -> Policy:
+    """Return the policy of a recipe; `changes` replace options.
+
+    Code of an import path is run only where it is named in `trust`.
+    """
+    try:
+        return _made(recipe, Problem.from_data(recipe["problem"]), trust, changes)
+    except HoldcourseError:
+        raise
+    except BROKEN as error:
+        words = f"no policy can be made of this: {type(error).__name__}: {error}"
+        raise InvalidInput(words) from error
+
+
+def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], changes: Mapping[str, Any]) -> Policy:
+    name = recipe["policy"]
+    if is_path(name) and name not in trust:
+        raise InvalidInput(
+            f"this policy is made by {name!r}, code that is not ours and would be run; look at it, and if you trust it "
+            f"say so: trust={name!r}"
+        )
+    options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | dict(changes)
     if isinstance(options.get("baseline"), Mapping):
-        options["baseline"] = make({**options["baseline"], "problem": recipe["problem"]})
-    made = maker(Problem.from_data(recipe["problem"]), **options)
-    assert isinstance(made, Policy)
-    return made
+        options["baseline"] = _made(options["baseline"], problem, trust, {})
+    if name == "hedged":
+        options["policies"] = [_made(expert, problem, trust, {}) for expert in options["policies"]]
+    kind: registry.Kind = "recipe" if name in registry.names("recipe") else "problem"
+    entry = registry.entry_of(name, kind)
+    made = entry.maker(kind)(problem, **options)
+    if not isinstance(made, Policy):
+        raise InvalidInput(f"{name!r} made a {type(made).__name__}, no Policy")
+    return made if made.made_by is not None else replace(made, made_by=(name, options))
+
+
+def code_in(recipe: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the import paths in a recipe, those of experts and of a baseline included, however deep they are."""
+    paths, parts = set[str](), list[Any]([recipe])
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Mapping):
+            name = part.get("policy")
+            if isinstance(name, str) and is_path(name):
+                paths.add(name)
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return tuple(sorted(paths))
+
+
+def is_path(name: str) -> bool:
+    """Return whether a name is an import path, so of code that is not ours."""
+    return ":" in name and name not in registry.TABLE
+
+
+def _described(problem: Problem) -> dict[str, Any]:
+    described = problem.describe()
+    try:
+        json.dumps(described["labels"])
+    except (TypeError, ValueError):
+        label = next(each for each in described["labels"] if not isinstance(each, str | int | float))
+        raise InvalidInput(
+            f"the label {label!r} is known to Python only; give labels that are text or numbers"
+        ) from None
+    return described
 
 
 def _encoded(key: str, value: Any) -> Any:
@@ -72,9 +142,18 @@ def _encoded(key: str, value: Any) -> Any:
         return value
     if isinstance(value, list | tuple) and None in value:  # a period for some axes only
         return list(value)
+    if key == "interval_map" and callable(getattr(value, "to_data", None)) and value.to_data()["map"] in MAPS:
+        return value.to_data()
     if callable(value):
         raise InvalidInput(f"{key} is a function, which only Python can make again")
-    return np.asarray(value, dtype=np.float64).tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _encoded("", part) for name, part in value.items()}
+    if isinstance(value, list | tuple) and any(isinstance(part, str | Mapping | list | tuple) for part in value):
+        return [_encoded("", part) for part in value]
+    try:
+        return np.asarray(value, dtype=np.float64).tolist()
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{key or 'an option'} is {value!r}, which only Python can make again") from None
 
 
 def _without_problem(policy: Policy) -> dict[str, Any]:
@@ -83,11 +162,13 @@ def _without_problem(policy: Policy) -> dict[str, Any]:
 
 
 def _decoded(key: str, value: Any) -> Any:
+    if key == "interval_map" and isinstance(value, Mapping):
+        return registry.load(MAPS[value["map"]])(value)
     if key == "kernel" and value != "auto":
         return Kernel.from_json(value)
-    if key == "tree":
+    if key == "tree" and isinstance(value, str):
         return Tree.from_json(value)
-    if key == "guard":
+    if key == "guard" and isinstance(value, Mapping):
         return OutlierGuard(**value)
     if key == "width" and isinstance(value, Mapping):
         return TheoryWidth(**value)

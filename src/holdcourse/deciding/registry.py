@@ -9,6 +9,9 @@ kind       what the maker is called with
 problem    the problem, and by name the options of the policy
 cells      the same, for policies that only ``holdcourse compare`` knows
 wind       the `Setting` of a wind backtest
+plants     as the rivals of the plants need it
+recipe     the problem, and by name all that was learned or chosen: for policies that are made for another kind of world
+           first, and again from what a file or a record says of them
 =========  =======================================================================================================
 
 To register a policy is to add an entry. Entry points in the group ``holdcourse.policies`` and import paths such as
@@ -33,14 +36,14 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from holdcourse.errors import InvalidInput
 
-Kind: TypeAlias = Literal["problem", "cells", "wind", "plants"]
+Kind: TypeAlias = Literal["problem", "cells", "wind", "plants", "recipe"]
 Shown: TypeAlias = Literal["nothing", "measurements", "history", "costs", "hindsight"]
 Maker: TypeAlias = Callable[..., Any]
 
@@ -157,7 +160,7 @@ def _ours() -> Iterable[Entry]:
         "Wind planner",
         "A wind filter with a 12-hour plan: moves for what the wind of the next hours promises, and comes back.",
         "measurements",
-        {"wind": f"{wind}:wind_planner"},
+        {"wind": f"{wind}:wind_planner", "recipe": "holdcourse.wind.policy.planner:planned"},
         "#c4455d",
         context="time",
     )
@@ -282,7 +285,7 @@ def _ours() -> Iterable[Entry]:
         "Table",
         "A table of what was measured for each bin of the contexts; a move must earn within hours what it costs.",
         "measurements",
-        {"plants": f"{rivals}:table"},
+        {"plants": f"{rivals}:table", "recipe": f"{rivals}:table"},
         "#7a8b00",
         dash=(3.0, 3.0),
     )
@@ -291,7 +294,7 @@ def _ours() -> Iterable[Entry]:
         "Operators",
         "What operators did before: one setting, left now and then for another nearby.",
         "nothing",
-        {"plants": f"{rivals}:operators"},
+        {"plants": f"{rivals}:operators", "recipe": f"{rivals}:operators"},
         "#a8684f",
         (1.0, 1.0, 4.0, 1.0),
     )
@@ -390,6 +393,35 @@ def unknown(name: str, known: Collection[str]) -> InvalidInput:
     near = difflib.get_close_matches(name.lower().replace("_", "-"), known, 3, 0.75)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     return InvalidInput(f"policy {name!r} is not known{hint}; there are {', '.join(known)}")
+
+
+def make(name: str, problem: Any, **options: Any) -> Any:
+    """Return the policy of a name, an entry point or an import path, which remembers how it was made.
+
+    So it can be saved, and a record of its decisions can be checked by itself.
+
+    Parameters
+    ----------
+    name
+        Such as ``"gp-md"``, or ``"my_package.my_module:mine"`` or ``"folder/mine.py:mine"`` for one of your own.
+    problem
+        The `Problem`.
+    options
+        Of the policy, by name. To be saved they must be numbers, texts, lists, or what ours take.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.registry.make("gp-md", hc.Problem([0.0, 0.5, 1.0]), tau=6.0).made_by[1]["tau"]
+    6.0
+    """
+    from holdcourse.deciding.policy import Policy  # numbers, which the table alone does without
+
+    entry = entry_of(name, "problem")
+    made = entry.maker()(problem, **options)
+    if not isinstance(made, Policy):
+        raise InvalidInput(f"policy {name!r} made a {type(made).__name__}, no Policy")
+    return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 
 def label_of(name: str) -> str:

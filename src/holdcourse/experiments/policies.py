@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdcourse.deciding import registry
@@ -37,10 +37,23 @@ def make_policy(
         known = taken if entry.shown == "measurements" else {}
     else:
         known = dict(learning) if options.pop("learning", False) else {}
-    made = entry.maker()(problem, **{**known, **options})
-    if not isinstance(made, Policy):
-        raise InvalidInput(f"policy {name!r}: {source or 'its entry point'} made a {type(made).__name__}, no Policy")
+    made = registry.make(entry.name, problem, **{**known, **options})
+    assert isinstance(made, Policy)  # else it has raised
     return made
+
+
+def sources_of(texts: Sequence[str]) -> dict[str, str | None]:
+    """Read names such as ``gp-md`` and ``mine=mine.py:mine``: the import path of each, None for those of ours."""
+    found: dict[str, str | None] = {}
+    for text in texts:
+        label, equals, source = text.partition("=")
+        if not equals:
+            label, source = (text.rpartition(":")[2], text) if ":" in text else (text, "")
+        if not label or (source and label in registry.TABLE) or label in found:
+            raise InvalidInput(f"{text!r} needs a name of its own, which no other policy has; write mine=mine.py:mine")
+        check_policy_name(label, source or None)
+        found[label] = source or None
+    return found
 
 
 def check_policy_name(name: str, source: str | None = None) -> None:

@@ -16,6 +16,8 @@ protocol            method                               who asks
 `Gains`             ``maximise``                         whoever must know whether measurements are gains
 `Noise`             ``noise_variance``                   whoever judges how far off a measurement is
 `Judging`           ``calibration()``, ``doubted()``     whoever shows people what a model makes of measurements
+`Pricing`           ``price()``                          whoever sums up costs, where something else is measured
+`Profiled`          ``context_at(hours)`` and others     a controller that is given times and profiles
 ==================  ===================================  ==============================================================
 
 Examples
@@ -76,12 +78,15 @@ __all__ = [
     "OptimisticCosts",
     "OutlierGuard",
     "Outlook",
+    "Pricing",
+    "Profiled",
     "TheoryWidth",
     "calibration_of",
     "costs_with_optimism",
     "doubted_by",
     "maximises",
     "noise_variance_of",
+    "price_of",
 ]
 
 
@@ -230,6 +235,32 @@ class Judging(Protocol):
 
 
 @runtime_checkable
+class Pricing(Protocol):
+    """A model that may be told something else than what a round costs: wind is measured, energy is paid."""
+
+    def price(self) -> Callable[[float], float] | None:
+        """Say what a round cost in which this was measured, up to what no action changes; None: what was measured."""
+        ...
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """A model of what is measured over height and time, such as wind: it can be told all heights at once."""
+
+    def context_at(self, hours: float) -> float:
+        """Give the context of a time, in hours since 1970, UTC."""
+        ...
+
+    def readings_of(self, heights: ArrayLike, values: ArrayLike) -> list[tuple[int, float]]:
+        """Turn what was measured at some heights into readings of those actions that lie between them."""
+        ...
+
+    def forecast_of(self, said: Mapping[str, Any], now: float, interval: float) -> list[list[float]]:
+        """Turn a forecast of profiles into one row per round to come, as `Lookahead` reads it."""
+        ...
+
+
+@runtime_checkable
 class CostModel(Costs, Protocol):
     """Turns context and data into costs. See `holdcourse.testing.check_cost_model`."""
 
@@ -290,6 +321,11 @@ def calibration_of(model: CostModel) -> Calibration | None:
 def doubted_by(model: CostModel) -> frozenset[Told] | None:
     """Measurements that a model does not believe: action, context, measurement; None where it does not say."""
     return model.doubted() if isinstance(model, Judging) else None
+
+
+def price_of(model: CostModel) -> Callable[[float], float] | None:
+    """How a cost follows from what a model is told; None where the measurement is the cost, or the gain."""
+    return model.price() if isinstance(model, Pricing) else None
 
 
 def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
@@ -527,6 +563,10 @@ class LowerBound:
             self.outliers.append(Outlier(int(action), tuple(vector.tolist()), float(measurement), weight))
             del self.outliers[:-REPORTED_OUTLIERS]
         return weight
+
+    def price(self) -> Callable[[float], float] | None:
+        """Say how a cost follows from what is measured, where the map says so."""
+        return getattr(self.interval_map, "cost_of", None)
 
     def _condition(self, action: int, context: Array, y: float) -> float:
         if isinstance(self.posterior, JudgingPosterior):

@@ -31,6 +31,7 @@ from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policyfile import Trust
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import maximises
 from holdcourse.movement.offline import PricedPath, optimal_path, price_path
@@ -103,6 +104,7 @@ def verify(
     *,
     witness: str | Path | None = None,
     key: str | Path | None = None,
+    trust: Trust = (),
 ) -> Verification:
     """Decide every recorded round again, from the beginning, and compare to the last bit.
 
@@ -114,6 +116,9 @@ def verify(
         Needed only where the record cannot make it by itself (a prior mean that is a function, say).
     witness, key
         File with what a `Witness` was told, and the file of its key: is this the record that it saw?
+    trust
+        Import paths of code that is not ours and may be run to make the policy that the record names, such as
+        ``"mine.py:mine"``; as in `load_policy`.
     """
     if (witness is None) != (key is None):
         raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
@@ -121,7 +126,7 @@ def verify(
     log = Log.read(Path(path), incomplete=True)
     try:
         log.check_snapshots()
-        found, counts = _lived_again(log, policy)
+        found, counts = _lived_again(log, _recorded_policy(log, trust) if policy is None else policy)
         statements, witnessed, contradictions = None, None, list[str]()
         if lines is not None and key is not None:
             statements, witnessed, contradictions = contradictions_of(
@@ -172,7 +177,7 @@ def backup(path: str | Path, target: str | Path) -> int:
 
 
 @one_thread()
-def _lived_again(log: Log, policy: Policy | None) -> tuple[list[Difference], Counter[str]]:
+def _lived_again(log: Log, policy: Policy) -> tuple[list[Difference], Counter[str]]:
     found, counts = list[Difference](), Counter[str]()
     for event, session, changed in relived(log, _from_beginning(log, policy), 0):
         body = event.body
@@ -248,10 +253,10 @@ class Replay:
 
 
 @one_thread()
-def replay(path: str | Path, maker: str) -> Replay:
+def replay(path: str | Path, maker: str, *, trust: Trust = ()) -> Replay:
     """What another policy would have done, estimated by the model that the recorded policy ended with.
 
-    `maker` is its name, such as "cgp-lcb".
+    `maker` is its name, such as "cgp-lcb"; `trust` is as in `verify`.
 
     The other policy gets the recorded contexts and masks, is told what the model expects at its own actions, and has
     the recorded policy's options as far as it takes them. This is an estimate: the record knows only the costs of the
@@ -259,7 +264,7 @@ def replay(path: str | Path, maker: str) -> Replay:
     """
     log = Log.read(Path(path))
     try:
-        session = _from_beginning(log, recipe.make(_recipe(log, REPLAYED)))
+        session = _from_beginning(log, _recorded_policy(log, trust, REPLAYED))
         first = session.pilot.state
         retracted = {event.body.id: event.body.reason for event in log.retractions()}
         requests: list[Request] = []
@@ -323,11 +328,14 @@ class _Estimated:
         return float(self.told[round, action])
 
 
-def _from_beginning(log: Log, policy: Policy | None) -> Session:
+def _recorded_policy(log: Log, trust: Trust, remedy: str = VERIFIED) -> Policy:
+    """The policy that the record says wrote it, before it had learned anything."""
+    return recipe.make(_recipe(log, remedy), (trust,) if isinstance(trust, str) else tuple(trust))
+
+
+def _from_beginning(log: Log, policy: Policy) -> Session:
     """The session as it was before the first event."""
     identity = log.about.identity
-    if policy is None:
-        policy = recipe.make(_recipe(log, VERIFIED))
     if policy.fingerprint != identity.policy:
         ours = replace(identity, policy=policy.fingerprint)
         words = in_words(list(differences(identity, ours, policy, log.about.recipe)))
@@ -352,7 +360,7 @@ def _other(log: Log, maker: str) -> Policy:
     if missing:
         needs = ", ".join(missing)
         raise InvalidInput(f"policy {maker!r} needs {needs}, which {log.path} does not say; replay another one")
-    return recipe.make({**found, "policy": maker, "options": taken})
+    return recipe.make({**found, "policy": maker, "options": taken}, (maker,))  # named by the caller
 
 
 def _other_versions(log: Log) -> Iterator[tuple[str, str, str]]:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
 from holdcourse.deciding.policy import Policy
@@ -21,10 +22,10 @@ from holdcourse.learning.costs import Calibration, CostModel, calibration_of, ma
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import chosen, required
 from holdcourse.running import database
-from holdcourse.running.decision import Decision, Entry, Explanation, Order
+from holdcourse.running.decision import Decision, Entry, Explanation, Order, Request
 from holdcourse.running.events import Identity, from_plain
 from holdcourse.running.identity import differences, in_words
-from holdcourse.running.limits import Guard, Limits
+from holdcourse.running.limits import Guard, Limits, settings_within
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation, Recording, check_force
 from holdcourse.running.session import Session, Wish
@@ -189,6 +190,7 @@ class Controller:
         force: str | None = None,
         watching: bool = False,
         instructed_index: int | None = None,
+        within: tuple[float | None, float | None] | None = None,
     ) -> Decision:
         """Decide the next round; asking again the same gives the same decision.
 
@@ -198,11 +200,13 @@ class Controller:
         Parameters
         ----------
         context
-            What is known now: a number, a list of numbers, or None.
+            What is known now: a number, a list of numbers, or None. For a policy whose contexts are times, also a
+            time: a `datetime` or text such as ``"2026-03-01T07:00Z"``.
         allowed
             Which settings may be chosen: a list of them, or n booleans; default all.
         forecast
-            Contexts expected in the next rounds, for policies that plan.
+            Contexts expected in the next rounds, for policies that plan; for the wind policy speeds, one row per round
+            to come, or a forecast of profiles with `times`, `heights` and `speeds` (see `WindData.forecast`).
         costs
             The true costs, for policies that know them.
         round
@@ -216,7 +220,12 @@ class Controller:
             Nobody moves the machine in this round: it stays where it is, whatever is decided.
         instructed_index
             What is wanted by its index, in place of `instructed`.
+        within
+            Lowest and highest setting that may be chosen now, such as the limits of the airspace; None: no limit. For
+            settings that are single numbers.
         """
+        if within is not None:
+            allowed = _within(self.policy.problem, within, allowed)
         wish = None
         if watching or force is not None or instructed is not None or instructed_index is not None:
             wanted = chosen(self.policy.problem, instructed, instructed_index, "instructed")
@@ -230,6 +239,7 @@ class Controller:
         applied: Any = None,
         *,
         applied_index: int | None = None,
+        profile: Any = None,
     ) -> None:
         """Say what was measured; telling the same again is fine.
 
@@ -244,9 +254,13 @@ class Controller:
             has been taken, that is where the machine is, and the rule starts again from there.
         applied_index
             What was really taken by its index, in place of `applied`.
+        profile
+            What was measured at other settings at the same time, for policies that learn from it: heights and speeds,
+            as a pair of lists. Where it reaches the setting that ran, it tells the measurement too; where nothing was
+            measured, it may hold None or NaN.
         """
         action = chosen(self.policy.problem, applied, applied_index, "applied")
-        self._operation.tell(decision_id, measurement, action)
+        self._operation.tell(decision_id, measurement, action, profile=profile)
 
     def retract(self, decision_id: str, reason: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Take back what was measured: it no longer counts, and decisions from now on are as if it had not been told.
@@ -369,6 +383,8 @@ class Controller:
         content = archive.read_file(path)
         state, arrays = archive.unpack(content, str(path))
         found = state.get("identity")
+        if state.get("holds") == "policy":
+            raise InvalidInput(f"{path} holds a policy, not the state of a controller; read it with hc.load_policy")
         if not isinstance(found, dict):
             raise DamagedFile(f"{path} does not hold a controller")
         identity = from_plain(Identity, found, f"the state in {path}")
@@ -397,6 +413,16 @@ class Controller:
     def __repr__(self) -> str:
         place = self.policy.problem.text(self.action)
         return f"Controller({self.policy.name}, round {self.round}, at {place}, {len(self.pending)} pending)"
+
+
+def _within(problem: Problem, within: tuple[float | None, float | None], allowed: Any) -> NDArray[np.bool_]:
+    """Which actions may be chosen, of those allowed, by the lowest and the highest setting."""
+    mask = settings_within(problem, within)
+    if allowed is not None:
+        mask &= Request.of(problem, None, allowed, None, None).mask(problem.n)
+        if not mask.any():
+            raise InvalidInput(f"allowed forbids every setting within {list(within)}; allow at least one of them")
+    return mask
 
 
 def _wish(wanted: int | None, force: str | None, watching: bool) -> Wish | None:

@@ -113,6 +113,7 @@ def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
 
 
 Array: TypeAlias = NDArray[np.float64]
+Also: TypeAlias = tuple[tuple[int, float], ...]  # action, measurement
 
 SHOWN_ACTIONS = 5  # in an explanation in words
 
@@ -250,9 +251,9 @@ class Entry:
 
     `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `weight` is what the
     model makes of that measurement: 1, less where it was far off, 0 where it is set aside, then `instead` is what the
-    model expects in its place; `retracted` is the reason where that measurement was taken back; `said` is what the rule
-    itself had to say; `order` is what the machine was told to do where it was not to follow the decision, and
-    `redirected` where it was sent later in the round.
+    model expects in its place; `also` is what was measured at other actions; `retracted` is the reason where that
+    measurement was taken back; `said` is what the rule itself had to say; `order` is what the machine was told to do
+    where it was not to follow the decision, and `redirected` where it was sent later in the round.
     """
 
     request: Request
@@ -269,6 +270,7 @@ class Entry:
     retracted: str | None = None
     weight: float | None = None
     instead: float | None = None
+    also: Also = ()
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
@@ -314,6 +316,7 @@ class Entry:
             "retracted": self.retracted,
             "weight": self.weight,
             "instead": self.instead,
+            "also": self.also,
             "said": self.said,
             "order": None if self.order is None else asdict(self.order),
             "redirected": None if self.redirected is None else asdict(self.redirected),
@@ -348,15 +351,19 @@ class Entry:
             retracted=data["retracted"],
             weight=data["weight"],
             instead=data["instead"],
+            also=tuple((action, y) for action, y in data.get("also", ())),
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),
         )
 
-    def with_tell(self, measurement: float | None, applied: int | None, retracted: str | None = None) -> Entry:
+    def with_tell(
+        self, measurement: float | None, applied: int | None, retracted: str | None = None, also: Also = ()
+    ) -> Entry:
         """Return the entry as it is after the decision was told, and the measurement taken back for a reason."""
         told = copy(self)  # quicker than `replace`, which would look at all arrays again
         object.__setattr__(told, "told", (measurement, applied))
+        object.__setattr__(told, "also", also)
         object.__setattr__(told, "retracted", retracted)
         return told
 

@@ -81,6 +81,8 @@ class About:
         How to make its policy again; None with the reason where only Python can.
     previous
         The record that it continues, if there is one.
+    evidence
+        Where its policy comes from and what a backtest said of it, where its file says so; see `Evidence`.
     """
 
     format: int
@@ -91,6 +93,7 @@ class About:
     recipe: dict[str, Any] | None
     recipe_missing: str | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     previous: Previous | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    evidence: dict[str, Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 # -- parts of events ---------------------------------------------------------------------------------------------------
@@ -203,11 +206,35 @@ class TellDetails(Cause):
 
 @dataclass(frozen=True)
 class Units:
-    """What the numbers are, for people who look at them; of contexts one unit each."""
+    """What the numbers are, for people who look at them; of contexts one unit each.
+
+    `cost` is the unit of sums, where that is not what is measured.
+    """
 
     action: str
     measurement: str
     contexts: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    cost: str = field(default="", kw_only=True, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class PolicyOrigin:
+    """The file that a controller's policy came from: whose, which, and what is known about it.
+
+    Attributes
+    ----------
+    name, fingerprint
+        Of the policy.
+    sha256
+        Of the file.
+    evidence
+        Where the policy comes from and what a backtest said of it; null where the file does not say.
+    """
+
+    name: str
+    fingerprint: str
+    sha256: str
+    evidence: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -215,7 +242,7 @@ class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
     `options` are those of the policy, by the names of its parameters; None, or left out: not given. What others than
-    the policy must know of them is said here.
+    the policy must know of them is said here. Where the policy came from a `file`, that says all others.
     """
 
     id: str
@@ -240,6 +267,7 @@ class Settings:
     mode: str
     history_count: int
     history_sha256: str | None
+    file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
@@ -383,19 +411,26 @@ class Ask:
 
 @dataclass(frozen=True)
 class Tell:
-    """What was measured in a round, if anything, and the action that ran if it was not the one meant."""
+    """What was measured in a round, if anything, and the action that ran if it was not the one meant.
+
+    `also` is what was measured at other actions in the same round: pairs of an action and a number.
+    """
 
     KIND: ClassVar[str] = "tell"
 
     id: str
     measurement: float | None
     applied: int | None
+    also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
 class Learn:
-    """What was told of a decision of an earlier record; `place` is where the machine is, if that changed."""
+    """What was told of a decision of an earlier record; `place` is where the machine is, if that changed.
+
+    `also` is as in `Tell`, in the actions of this record.
+    """
 
     KIND: ClassVar[str] = "learn"
 
@@ -404,6 +439,7 @@ class Learn:
     context: Any
     measurement: float | None
     place: int | None
+    also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 

@@ -20,7 +20,7 @@ allowed, however recently it came there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +35,8 @@ from holdcourse.units import lasting, rounds, seconds
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+
+ROUNDING = 1e-9  # relative: settings such as linspace(60, 300, 25) are not exactly what people write
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,14 @@ class Limits:
     def describe(self) -> dict[str, Any]:
         """The limits in JSON values."""
         return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Limits:
+        """Read what `describe` gave."""
+        unknown = sorted(data.keys() - {each.name for each in fields(cls)})
+        if unknown:
+            raise InvalidInput(f"limits have no {unknown[0]!r}; there are {[each.name for each in fields(cls)]}")
+        return cls(**data)
 
 
 def _plain_step(step: Any) -> Any:
@@ -251,6 +261,26 @@ class Position:
             after += [] if back == action else [(round + 1, back)]
             after += [arrival for arrival in self.arrivals if arrival[0] > round + 1]
         return Position((*before, *after))
+
+
+def settings_within(problem: Problem, within: tuple[float | None, float | None]) -> Mask:
+    """Which actions lie between a lowest and a highest setting, (n,); None: no limit."""
+    try:
+        low, high = (
+            edge if given is None else float(given) for given, edge in zip(within, (-np.inf, np.inf), strict=True)
+        )
+    except (TypeError, ValueError):
+        raise InvalidInput(f"within must be the lowest and the highest setting, got {plain(within)!r}") from None
+    if problem.actions.shape[1] != 1:
+        raise InvalidInput("within is for settings that are single numbers; say with allowed= which may be chosen")
+    values = problem.actions[:, 0]
+    slack = ROUNDING * np.abs(values)
+    mask: Mask = (values >= low - slack) & (values <= high + slack)
+    if not mask.any():
+        raise InvalidInput(
+            f"no setting lies within {low:g} to {high:g}; there are {values.min():g} to {values.max():g}"
+        )
+    return mask
 
 
 def nearest_permitted(

@@ -66,6 +66,7 @@ class Beginning(NamedTuple):
     recipe: dict[str, Any] | None
     recipe_missing: str | None = None
     previous: Previous | None = None
+    evidence: dict[str, Any] | None = None
 
 
 class Log:
@@ -137,6 +138,7 @@ class Log:
                 begins.recipe,
                 recipe_missing=begins.recipe_missing,
                 previous=begins.previous,
+                evidence=begins.evidence,
             )
             said = {key: json.dumps(value, default=events.shallow) for key, value in events.shallow(about).items()}
             database.create(path, said, first_snapshot)

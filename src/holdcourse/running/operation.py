@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from threading import RLock
@@ -24,14 +25,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
-from holdcourse.checks import whole_number
+from holdcourse.checks import hours_since_1970, whole_number
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
-from holdcourse.learning.history import check_measurement
+from holdcourse.learning.costs import Profiled
+from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import Decision, Entry, Order, Request
+from holdcourse.running.decision import Also, Decision, Entry, Order, Request
 from holdcourse.running.events import (
     AskDetails,
     Body,
@@ -247,11 +249,12 @@ class Recording:
 
     def _beginning(self) -> tuple[Beginning, bytes]:
         """What a new record holds before the first event."""
-        previous = self.session.origin.previous
+        previous, policy = self.session.origin.previous, self.session.policy
+        evidence = None if policy.evidence is None else policy.evidence.to_data()
         try:
-            begins = Beginning(recipe.describe(self.session.policy), None, previous)
+            begins = Beginning(recipe.describe(policy), None, previous, evidence)
         except InvalidInput as error:  # only Python can make this policy again
-            begins = Beginning(None, str(error), previous)
+            begins = Beginning(None, str(error), previous, evidence)
         return begins, archive.pack(*self.session.snapshot())
 
 
@@ -305,6 +308,8 @@ class Operation:
 
         The other parameters are those of `Controller`.
         """
+        if limits is None and policy.limits is not None:
+            limits = Limits.from_data(policy.limits)
         with one_thread():
             session = Session(policy, start, seed, limits=limits, guard=guard, max_pending=max_pending, origin=origin)
             return cls(Recording(session, log, witness))
@@ -355,7 +360,7 @@ class Operation:
         """
         self._recording.catch_up()
         session = self.session
-        request = Request.of(session.policy.problem, context, allowed, forecast, costs)
+        request = Request.of(session.policy.problem, *self.plain_question(context, allowed, forecast), costs)
         pending = session.pending
         if round is None:
             if session.max_pending > 1:
@@ -378,6 +383,41 @@ class Operation:
             session.accept(choice, entry)
         return entry.decision  # a snapshot can wait for the tell
 
+    def plain_question(self, context: Any, allowed: ArrayLike | None, forecast: Any) -> tuple[Any, Any, Any]:
+        """Return a question in numbers: a time as the policy's context, a forecast of profiles as rows."""
+        model, rule = self.session.pilot.model, self.session.pilot.rule
+        if isinstance(context, str | datetime | np.datetime64) and isinstance(model, Profiled):
+            context = model.context_at(hours_since_1970(context))
+        if isinstance(forecast, Mapping):
+            interval = getattr(rule, "interval", None)
+            if not isinstance(model, Profiled) or interval is None:
+                raise InvalidInput(
+                    f"{self.session.policy.name} takes no forecasts of profiles; give one row per round to come"
+                )
+            now = float(check_context(context, 1)[0])
+            forecast = model.forecast_of(forecast, now, interval)
+        return context, allowed, forecast
+
+    def measured(self, measurement: float | None, profile: Any, taken: int) -> tuple[float | None, Also]:
+        """Return what was measured at `taken`, and at the other actions; a profile tells both."""
+        if profile is None:
+            return measurement, ()
+        model = self.session.pilot.model
+        if not isinstance(model, Profiled):
+            raise InvalidInput(f"{self.session.policy.name} learns from one measurement a round, not from profiles")
+        heights, values = profile_parts(profile)
+        found = dict(model.readings_of(heights, values))
+        if not found and any(each is not None and each == each for each in values):
+            at = self.session.policy.problem.actions[:, 0]
+            raise InvalidInput(
+                f"the profile reaches none of the settings, {at.min():g} to {at.max():g}; its heights are "
+                f"{min(heights):g} to {max(heights):g}. Are they metres above ground?"
+            )
+        here = found.pop(taken, None)
+        if measurement is None:
+            measurement = here
+        return measurement, tuple(sorted((action, check_measurement(y)) for action, y in found.items()))
+
     @_one_at_a_time
     def tell(
         self,
@@ -385,6 +425,7 @@ class Operation:
         measurement: float | None,
         applied: int | None = None,
         book: Book | None = None,
+        profile: Any = None,
     ) -> None:
         """Say what was measured; telling the same again is fine.
 
@@ -393,12 +434,13 @@ class Operation:
         """
         self._recording.catch_up()
         entry = self.session.entry(decision_id)
-        y = None if measurement is None else check_measurement(measurement)
         if applied is not None:
             self.session.policy.problem.check_action(applied)
             applied = int(applied)
+        measurement, also = self.measured(measurement, profile, entry.meant if applied is None else applied)
+        y = None if measurement is None else check_measurement(measurement)
         if entry.told is not None:
-            if entry.told != (y, applied):
+            if entry.told != (y, applied) or entry.also != also:
                 then, now = self._in_words(*entry.told), self._in_words(y, applied)
                 raise Conflict(
                     f"{decision_id} was told measurement={then['measurement']}, applied={then['applied']}; now "
@@ -408,9 +450,9 @@ class Operation:
                 )
             return
         with self._recording.all_or_nothing():
-            learned = self.session.learn(entry, y, applied)
+            learned = self.session.learn(entry, y, applied, None, also)
             details, notes = (None, ()) if book is None else book(learned)
-            self._recording.write(Tell(decision_id, y, applied, extra=details), notes)
+            self._recording.write(Tell(decision_id, y, applied, also=_recorded(also), extra=details), notes)
         self._recording.snapshot_if_due()
 
     def _in_words(self, measurement: float | None, applied: int | None) -> dict[str, Any]:
@@ -434,7 +476,7 @@ class Operation:
         if not (isinstance(reason, str) and reason.strip()):
             raise InvalidInput(f"say in words why the measurement is taken back, got {plain(reason)!r}")
         number, told = self._told(decision_id)
-        if told.measurement is None:
+        if told.measurement is None and not told.also:
             raise InvalidInput(f"nothing was measured in {decision_id}; there is nothing to take back")
         earlier = self._recording.retracted(decision_id)
         if earlier == reason:
@@ -482,6 +524,7 @@ class Operation:
         measurement: float | None,
         place: int | None,
         book: Book | None = None,
+        also: Also = (),
     ) -> None:
         """Take in what was told of a decision of the record before this one.
 
@@ -492,9 +535,10 @@ class Operation:
         self._recording.catch_up()
         self.session.policy.problem.check_action(action)
         with self._recording.all_or_nothing():
-            learned = self.session.learn_earlier(action, context, measurement, place)
+            learned = self.session.learn_earlier(action, context, measurement, place, also)
             details, notes = (None, ()) if book is None else book(learned)
-            self._recording.write(Learn(decision_id, action, context, measurement, place, extra=details), notes)
+            event = Learn(decision_id, action, context, measurement, place, also=_recorded(also), extra=details)
+            self._recording.write(event, notes)
         self._recording.snapshot_if_due()
 
     @_one_at_a_time
@@ -593,6 +637,23 @@ class Operation:
                 request.describe(),
             )
         return entry.decision
+
+
+def profile_parts(profile: Any) -> tuple[Any, Any]:
+    """Return heights and values of a profile: a pair of lists, or a mapping with `heights` and `speeds`."""
+    if isinstance(profile, Mapping):
+        if set(profile) != {"heights", "speeds"}:
+            raise InvalidInput(f"a profile has heights and speeds, got {sorted(profile)}")
+        return profile["heights"], profile["speeds"]
+    try:
+        heights, values = profile
+    except (TypeError, ValueError):
+        raise InvalidInput(f"a profile is a pair of lists, heights and speeds, got {plain(profile)!r:.80}") from None
+    return heights, values
+
+
+def _recorded(also: Also) -> list[Any] | None:
+    return [list(each) for each in also] or None
 
 
 def check_force(force: str | None) -> None:

@@ -63,9 +63,10 @@ def session_at(log: Log, session: Session, content: bytes) -> Session:
     """A session of the same controller in the state of a snapshot, with the policy that it had then."""
     state, arrays = archive.unpack(content, f"a snapshot in {log.path}")
     if identity_in(state).policy not in session.policies and log.about.recipe is not None:
+        trust = recipe.code_in(recipe.describe(session.policy))  # not what the record says: this code runs here already
         problems = [log.about.recipe["problem"], *(event.body.problem for event in log.changes() if event.body.problem)]
         for problem in problems:
-            policy = recipe.make({**log.about.recipe, "problem": problem})
+            policy = recipe.make({**log.about.recipe, "problem": problem}, trust)
             session.policies.setdefault(policy.fingerprint, policy)
     return session.at(state, arrays)
 
@@ -108,7 +109,7 @@ def _mismatch(log: Log, retract: Retract, number: int) -> str | None:
     if not 0 < retract.event < number:
         return f"event {retract.event} is not before it"
     told = next(log.events(after=retract.event - 1)).body
-    if not isinstance(told, Tell | Learn) or told.id != retract.id or told.measurement is None:
+    if not isinstance(told, Tell | Learn) or told.id != retract.id or (told.measurement is None and not told.also):
         return f"event {retract.event} tells no measurement of it"
     return None
 

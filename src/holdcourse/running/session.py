@@ -28,7 +28,7 @@ from holdcourse.learning.costs import doubted_by, maximises
 from holdcourse.learning.history import check_context
 from holdcourse.learning.posteriors.protocol import Told
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import Decision, Entry, Order, Request
+from holdcourse.running.decision import Also, Decision, Entry, Order, Request
 from holdcourse.running.events import (
     Ask,
     AskDetails,
@@ -262,27 +262,45 @@ class Session:
             del self.entries[next(number for number, kept in self.entries.items() if kept.told is not None)]
 
     def learn(
-        self, entry: Entry, measurement: float | None, applied: int | None, retracted: str | None = None
+        self,
+        entry: Entry,
+        measurement: float | None,
+        applied: int | None,
+        retracted: str | None = None,
+        also: Also = (),
     ) -> Learned:
-        """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not."""
+        """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not.
+
+        `also` is what was measured at other actions.
+        """
         decision = entry.decision
         taken = entry.meant if applied is None else applied
         learned = self._measured(taken, entry.request.context, measurement if retracted is None else None)
+        if retracted is None:
+            self._learn_also(entry.request.context, also)
         if taken != entry.meant:
             newest = self.round - 1
             self.where = self.where.corrected(taken, decision.round, newest)
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(taken)
-        told = entry.with_tell(measurement, applied, retracted)
+        told = entry.with_tell(measurement, applied, retracted, also)
         self.entries[decision.round] = told.with_weight(learned.weight, learned.instead)
         return learned
 
-    def learn_earlier(self, action: int, context: Any, measurement: float | None, place: int | None) -> Learned:
+    def learn_earlier(
+        self, action: int, context: Any, measurement: float | None, place: int | None, also: Also = ()
+    ) -> Learned:
         """Take in what was told of a decision of an earlier record; `place`: where the machine is, if that changed."""
         learned = self._measured(action, context, measurement)
+        self._learn_also(context, also)
         if place is not None:
             self._place(place)
         return learned
+
+    def _learn_also(self, context: Any, also: Also) -> None:
+        """Take in what was measured at other actions than the one that ran."""
+        for action, y in also:
+            self.pilot.learn(action, context, y)
 
     def redirect(self, order: Order) -> None:
         """Send the machine elsewhere within the round in progress; a tell of that round then means this action."""
@@ -473,7 +491,9 @@ class Session:
         old = self.policy.problem
         if problem.actions.shape != old.actions.shape or (problem.actions != old.actions).any():
             raise InvalidInput("the settings must stay the same; begin another record for other settings")
-        policy = recipe.make({**recipe.describe(self.policy), "problem": problem.describe()})
+        described = recipe.describe(self.policy)
+        trust = recipe.code_in(described)  # its code runs here already
+        policy = recipe.make({**described, "problem": problem.describe()}, trust)
         if policy.costs.describe() != self.policy.costs.describe():
             raise InvalidInput(
                 f"what {self.policy.name} learned cannot be carried over: its cost model depends on the prices of "
@@ -490,7 +510,7 @@ class Session:
         self.entries = {
             number: entry
             if entry.told is None or entry.decision.id not in retracted
-            else entry.with_tell(*entry.told, retracted[entry.decision.id])
+            else entry.with_tell(*entry.told, retracted[entry.decision.id], entry.also)
             for number, entry in entries.items()
         }
         self._aside = None
@@ -507,10 +527,12 @@ class Session:
             case Ask():
                 return self._ask_again(event)
             case Tell():
-                self.learn(self.entry(event.id), event.measurement, event.applied, retracted.get(event.id))
+                also = recorded_also(event)
+                self.learn(self.entry(event.id), event.measurement, event.applied, retracted.get(event.id), also)
             case Learn():
-                measurement = None if event.id in retracted else event.measurement
-                self.learn_earlier(event.action, event.context, measurement, event.place)
+                gone = event.id in retracted
+                measurement, also = None if gone else event.measurement, () if gone else recorded_also(event)
+                self.learn_earlier(event.action, event.context, measurement, event.place, also)
             case Episode():
                 refusal = None if event.force is not None else self.refusal_of(event.start)
                 self.start_episode(event.start)
@@ -573,6 +595,11 @@ class Session:
             entry = replace(entry, order=order)
         self.accept(choice, entry)
         return differences
+
+
+def recorded_also(event: Tell | Learn) -> Also:
+    """What was measured at other actions, as an event holds it."""
+    return tuple((int(action), float(y)) for action, y in event.also or ())
 
 
 def identity_in(state: Mapping[str, Any]) -> Identity:

@@ -14,6 +14,7 @@ import hashlib
 import math
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -99,6 +100,37 @@ class PowerCurve:
         best = float(self.power(self.knots).max())
         described = {"name": self.name, "rated_speed": self.rated_speed, "largest_power": best}
         return described | {"digest": self.digest}
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the whole curve in JSON values, from which `from_data` makes an equal one."""
+        return {
+            "name": self.name,
+            "rated_speed": float(self.rated_speed),
+            "knots": self.knots.tolist(),
+            "cubic": None if self._cubic is None else [float(number) for number in self._cubic],
+            "table": None if self._table is None else [column.tolist() for column in self._table],
+            "cut_in": float(self.cut_in),
+            "cut_out": None if math.isinf(self.cut_out) else float(self.cut_out),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> PowerCurve:
+        """Read what `to_data` gave."""
+        cubic, table, cut_out = data["cubic"], data["table"], data["cut_out"]
+        if (cubic is None) == (table is None):
+            raise InvalidInput("a power curve is either the paper's or a table")
+        pair = None if table is None else tuple(np.array(column, dtype=np.float64) for column in table)
+        if pair is not None and (len(pair) != 2 or pair[0].ndim != 1 or pair[0].shape != pair[1].shape):
+            raise InvalidInput("a power table has as many speeds as powers")
+        return cls(
+            str(data["name"]),
+            float(data["rated_speed"]),
+            np.array(data["knots"], dtype=np.float64),
+            None if cubic is None else (float(cubic[0]), float(cubic[1])),
+            None if pair is None else (pair[0], pair[1]),
+            float(data["cut_in"]),
+            math.inf if cut_out is None else float(cut_out),
+        )
 
     @property
     def digest(self) -> str:
@@ -261,7 +293,20 @@ class EnergyCosts:
     @property
     def name(self) -> str:
         """Name of the map in descriptions of a policy."""
-        return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale:g})"
+        return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale!r})"
+
+    def cost_of(self, speed: float) -> float:
+        """Return what a round with this wind cost: the energy made, with a minus."""
+        return -self.scale * float(self.curve.power(max(speed, 0.0)))
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the map in JSON values, as a policy's recipe holds it."""
+        return {"map": "energy", "curve": self.curve.to_data(), "scale": float(self.scale)}
+
+
+def energy_costs(data: Mapping[str, Any]) -> EnergyCosts:
+    """Read what `EnergyCosts.to_data` gave."""
+    return EnergyCosts(PowerCurve.from_data(data["curve"]), float(data["scale"]))
 
 
 @dataclass(frozen=True, eq=False)

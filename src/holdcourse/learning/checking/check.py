@@ -161,7 +161,7 @@ def _context_names(names: Any, past: History) -> tuple[str, ...]:
 def _setting_names(problem: Problem) -> tuple[str, ...]:
     axes = problem.describe()["axes"]
     if axes is not None:
-        return tuple(axes)
+        return tuple(name for name, _ in axes)
     d = problem.actions.shape[1]
     return ("setting",) if d == 1 else tuple(f"setting {axis}" for axis in range(d))
 

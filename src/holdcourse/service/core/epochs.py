@@ -6,6 +6,7 @@ written under another name and gets its own when it is whole, so a crash leaves 
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
@@ -16,12 +17,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from pydantic import ValidationError
 
+from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import HoldcourseError, InvalidInput, TooLarge, computing
+from holdcourse.deciding.policyfile import Evidence, PolicyFile
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, computing
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
+from holdcourse.mistakes import all_in_words
 from holdcourse.movement.grid import Grid, grid, said
 from holdcourse.movement.problem import Prices, Problem
 from holdcourse.movement.settings import chosen, index_of
@@ -35,6 +40,7 @@ from holdcourse.running.events import (
     Learn,
     Note,
     PendingDecision,
+    PolicyOrigin,
     Retract,
     Settings,
     Tell,
@@ -44,7 +50,7 @@ from holdcourse.running.events import (
 from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
-from holdcourse.running.session import Origin
+from holdcourse.running.session import Origin, recorded_also
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import requests
 from holdcourse.service.core.data_folder import DataFolder
@@ -71,7 +77,9 @@ EPOCH_SETTINGS = (  # a change of these begins a new epoch
 
 def settings_of(config: requests.Config) -> Settings:
     """Return the settings as the record holds them: actions by their index, and of the history a fingerprint."""
-    plainly = requests.plain(config, exclude={"history", "history_index"})
+    if config.policy_file is not None:
+        return _settings_of_file(config)
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file"})
 
     @cache
     def problem() -> Problem:
@@ -84,6 +92,73 @@ def settings_of(config: requests.Config) -> Settings:
     given |= {"history_count": len(history or ()), "history_sha256": digest}
     given["start"] = 0 if given["start"] is None else given["start"]
     return from_plain(Settings, given, "the settings")
+
+
+def policy_file_of(config: requests.Config) -> PolicyFile | None:
+    """Return the file that a controller's policy comes from, read and checked; None where it comes from none."""
+    if config.policy_file is None:
+        return None
+    try:
+        content = base64.b64decode(config.policy_file, validate=True)
+    except ValueError as error:
+        raise InvalidInput(f"policy_file must hold the file as base64: {error}") from None
+    try:
+        found = PolicyFile.read(content, "the policy's file")
+    except DamagedFile as error:  # what was sent is wrong, not what the service keeps
+        raise InvalidInput(str(error)) from None
+    if found.code:
+        raise InvalidInput(
+            f"the policy's file needs {found.code[0]!r}, code that is not ours; a service runs no code that a file "
+            "names. Install it here as a package with an entry point in the group holdcourse.policies and save the "
+            "policy by that name, or run it in a process of your own: hc.Controller(hc.load_policy(...), log=...)"
+        )
+    return found
+
+
+def _settings_of_file(config: requests.Config) -> Settings:
+    """Return the settings of a controller whose policy comes from a file; what the file says is as if it was given."""
+    file = policy_file_of(config)
+    assert file is not None
+    problem, options = file.recipe["problem"], file.recipe["options"]
+    try:
+        said = {name: problem[name] for name in ("metric", "scale", "fixed_cost", "directed")}
+        said |= {
+            "actions": dict(problem["axes"]) if problem["axes"] else problem["actions"],
+            "labels": None if problem["labels"] is None else [str(label) for label in problem["labels"]],
+            "limits": config.limits if "limits" in config.model_fields_set else (file.limits or {}),
+            "units": config.units if "units" in config.model_fields_set else _units_of(file),
+            "context_names": problem["context_names"],
+        }
+        checked = requests.SettingsGiven.model_validate(said)
+    except (KeyError, TypeError, ValueError) as error:
+        words = all_in_words(error.errors(include_url=False)) if isinstance(error, ValidationError) else repr(error)
+        raise InvalidInput(f"the service cannot take the policy's file: {words}") from None
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "options"})
+    plainly |= requests.plain(checked, include=set(said))
+    with computing():
+        given = with_indices(with_numbers(plainly, plainly, lambda: file.problem), lambda: file.problem)
+    given["start"] = 0 if given["start"] is None else given["start"]
+    kept = ("maximise", "setting_index", "baseline_index")
+    known = {name: options[name] for name in kept if options.get(name) is not None}
+    origin = PolicyOrigin(
+        file.name,
+        file.fingerprint,
+        hashlib.sha256(file.to_bytes()).hexdigest(),
+        None if file.evidence is None else file.evidence.to_data(),
+    )
+    given |= {"policy": file.recipe["policy"], "options": known, "history_count": 0, "history_sha256": None}
+    return from_plain(Settings, given | {"file": plain(origin)}, "the settings")
+
+
+def _units_of(file: PolicyFile) -> dict[str, Any]:
+    """Return what the numbers of a policy are: as the file says, or as its problem does."""
+    problem = file.problem
+    return {
+        "action": file.units.get("action") or next(iter(problem.units), ""),
+        "measurement": file.units.get("measurement") or problem.cost_unit,
+        "cost": file.units.get("cost", ""),
+        "contexts": None if problem.context_units is None else list(problem.context_units),
+    }
 
 
 def history_of(config: requests.Config, problem: Callable[[], Problem]) -> list[Measured] | None:
@@ -201,14 +276,24 @@ def in_words(settings: Settings, problem: Problem) -> dict[str, Any]:
     return found
 
 
-def begin(store: DataFolder, settings: Settings, history: list[Measured] | None, author: Author | None = None) -> None:
-    """Write the first record of a controller; `author` is who wants it."""
+def begin(
+    store: DataFolder,
+    settings: Settings,
+    history: list[Measured] | None,
+    author: Author | None = None,
+    file: PolicyFile | None = None,
+) -> None:
+    """Write the first record of a controller; `author` is who wants it, `file` what its policy comes from."""
     problem = problem_of(settings)
     for action in (settings.start, settings.fallback):
         if action is not None:
             problem.check_action(action)
     past = _past(history or [])
-    policy = policy_of(settings, problem, past)
+    if file is None:
+        policy = policy_of(settings, problem, past)
+    else:
+        require_room(settings)
+        policy = file.policy()
     note = ControllerCreated(
         config=settings,
         history=history,
@@ -234,6 +319,7 @@ def begin_next(
     `changes` are as `with_indices` gave them. What they take back, or was taken back before, it does not know.
     """
     settings = merged(ledger.settings, changes)
+    _check_file(ledger.settings, settings)
     old, new = controller.session.policy.problem, problem_of(settings)
     places = nearest_actions(old, new)
     settings = _renamed(settings, changes, places)
@@ -242,12 +328,14 @@ def begin_next(
     if settings.fallback is not None:
         new.check_action(settings.fallback)
     taken_back = {note.id for note in notes if isinstance(note, Retract)}
-    past = _past(told_so_far(store, settings.id, new, taken_back))
     carried = ledger.carried()
     if taken_back:
         again = _folded(store, settings.id, taken_back)
         carried = replace(carried, sums=again.sums, watched=again.watched)
-    policy = policy_of(settings, new, past)
+    if settings.file is None:
+        policy = policy_of(settings, new, _past(told_so_far(store, settings.id, new, taken_back)))
+    else:
+        policy = replace(_learned_again(store, settings.id, taken_back), explanation=ledger.explanation)
     note = EpochBegun(
         config=settings,
         start=start,
@@ -260,6 +348,39 @@ def begin_next(
     forebears = None if controller.allowed.all() else nearest_actions(new, old)
     origin = controller.origin_of_next(places, forebears, start)
     _write(store, settings, policy, [note, *notes], origin, start)
+
+
+def _check_file(before: Settings, after: Settings) -> None:
+    """Raise where a change is about what the policy's file says."""
+    if before.file is None:
+        return
+    said = (*PROBLEM_SETTINGS, "policy", "options")
+    wrong = [name for name in said if getattr(before, name) != getattr(after, name)]
+    if wrong:
+        raise InvalidInput(
+            f"the policy of {before.id} came from a file, which says its own {min(wrong)}; limits, guard and "
+            "max_pending can be changed. For another policy, save one and create another controller from it"
+        )
+
+
+def _learned_again(store: DataFolder, controller: str, taken_back: Collection[str]) -> Policy:
+    """Return the policy of a file as the oldest epoch that is there began with it, and all that was told since."""
+    policy: Policy | None = None
+    gone = _taken_back(store, controller) | set(taken_back)
+    for path in store.epochs(controller):
+        log = Log.read(path, checked=False)
+        try:
+            if policy is None:
+                _, arrays = archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {path.name}")
+                policy = recorded_policy(log)
+                policy.costs.restore(archive.under("pilot.model.", arrays))
+            for action, context, y in _told(log, gone):
+                policy.costs.learn(action, context, y)
+        finally:
+            log.close()
+    assert policy is not None  # a controller has at least one epoch
+    policy.costs.new_episode()  # what waits for the end of an episode is let in: here it ends
+    return policy
 
 
 def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
@@ -349,7 +470,9 @@ def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) 
 def recorded_policy(log: Log) -> Policy:
     """Make the policy that wrote a record."""
     assert log.about.recipe is not None  # else the record would not have been begun
-    return recipe.make(log.about.recipe)
+    policy, said = recipe.make(log.about.recipe), log.about.evidence
+    evidence = None if said is None else Evidence.from_data(said, log.path.name)
+    return replace(policy, name=log.about.identity.policy_name, evidence=evidence)
 
 
 def reopened(path: Path, witness: Witness | None = None) -> Operation:
@@ -382,7 +505,8 @@ def problem_given(settings: Mapping[str, Any]) -> Problem:
     action_count(settings["actions"], metric)
     actions = _as_grid(settings["actions"])
     named, units = isinstance(metric, str), settings["units"]
-    prices = Prices.of(settings["scale"], settings["fixed_cost"], _axis_units(actions, units), units["measurement"])
+    cost_unit = units.get("cost") or units["measurement"]
+    prices = Prices.of(settings["scale"], settings["fixed_cost"], _axis_units(actions, units), cost_unit)
     return Problem(
         actions,
         metric if named else np.array(metric, dtype=np.float64) / rho,
@@ -560,10 +684,12 @@ def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:
         body = event.body
         if isinstance(body, Ask):
             asked[body.id] = body.request.context
-        elif isinstance(body, Tell | Learn) and body.measurement is not None and body.id not in taken_back:
+        elif isinstance(body, Tell | Learn) and body.id not in taken_back:
             assert body.extra is not None  # the service writes it with every tell
             context = body.context if isinstance(body, Learn) else asked.pop(body.id)
-            yield body.extra.taken, context, body.measurement
+            if body.measurement is not None:
+                yield body.extra.taken, context, body.measurement
+            yield from ((action, context, y) for action, y in recorded_also(body))
 
 
 def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> PendingDecision:

@@ -224,9 +224,8 @@ class Fleet:
         try:
             if not self.store.epochs(config.id):
                 with computing():
-                    epochs.begin(
-                        self.store, settings, epochs.history_of(config, lambda: epochs.problem_of(settings)), author
-                    )
+                    history = epochs.history_of(config, lambda: epochs.problem_of(settings))
+                    epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
         except HoldcourseError:
             raise
         except OSError as error:

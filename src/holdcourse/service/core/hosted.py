@@ -16,8 +16,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from holdcourse.errors import Conflict, InvalidInput, LogError, computing
+from holdcourse.learning.costs import price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import chosen, required
+from holdcourse.running.decision import Also, Request
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -41,6 +43,7 @@ from holdcourse.running.events import (
     TellDetails,
     plain,
 )
+from holdcourse.running.limits import settings_within
 from holdcourse.running.operation import Operation
 from holdcourse.running.session import Learned
 from holdcourse.running.witness import Witness
@@ -49,7 +52,7 @@ from holdcourse.service.core.data_folder import DataFolder, number_of
 from holdcourse.service.core.ledger import Ledger, plain_value
 from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
-from holdcourse.service.core.requests import AskGiven
+from holdcourse.service.core.requests import AskGiven, Profile
 from holdcourse.service.core.status import Clock, Timing, View
 
 
@@ -236,6 +239,7 @@ class Hosted:
         """Decide the next round, or say again what was decided; `rebuilt` is what was answered long ago."""
         self.recall()
         controller, book = self.controller, self.ledger
+        request = self._in_numbers(request)
         earlier = None if key is None else idempotency.asked_under(self.records, key)
         if earlier is not None:
             return Done(self._same_decision(earlier, request, rebuilt), [])
@@ -268,6 +272,21 @@ class Hosted:
                 self.commit(AlarmCleared("silent"))
         return Done(answer, [("decision", answer)])
 
+    def _in_numbers(self, request: AskGiven) -> AskGiven:
+        """Return a question in the policy's own numbers: no time, no profiles, and a mask in place of a range."""
+        given: Any = request.context if request.time is None else request.time
+        said = request.forecast if request.profiles is None else request.profiles.model_dump(mode="json")
+        context, _, forecast = self.controller.plain_question(given, None, said)
+        allowed = request.allowed
+        if request.within is not None:
+            problem, (low, high) = self.controller.session.policy.problem, request.within
+            mask = settings_within(problem, (low, high))
+            if allowed is not None:
+                mask &= Request.of(problem, None, allowed, None, None).mask(problem.n)
+            allowed = mask.tolist()
+        plain_numbers = {"context": context, "forecast": forecast, "allowed": allowed}
+        return request.model_copy(update=plain_numbers | dict.fromkeys(("time", "profiles", "within")))
+
     def tell(
         self,
         decision: str,
@@ -275,6 +294,7 @@ class Hosted:
         ran: SettingGiven = NOTHING,
         key: str | None = None,
         epoch: int | None = None,
+        profile: Profile | None = None,
     ) -> Done:
         """Take in what was measured (None: nothing was), or say again that it was.
 
@@ -288,11 +308,18 @@ class Hosted:
                 pending = ", ".join(self.ledger.pending) or "none"
                 raise Unknown("decision", decision, f"pending: {pending}")
             applied = self._action_of(ran, epoch, told.epoch)
-            return Done(idempotency.same_tell(told.event, decision, measurement, applied, key), [])
+            body = told.event.body
+            also: Also = ()
+            if isinstance(body, Tell | Learn) and body.extra is not None:
+                taken = body.extra.default if applied is None else applied
+                measurement, also = self._profile(measurement, profile, taken)
+            return Done(idempotency.same_tell(told.event, decision, measurement, applied, also, key), [])
         applied = self._action_of(ran, epoch, self.epoch)
+        taken = self.ledger.meant(decision) if applied is None else applied
+        measurement, also = self._profile(measurement, profile, taken)
         late = self.watch().happened if self.view.has_unreported else []  # what it says by now, it was told
         with computing():
-            self._learn(decision, measurement, applied, key)
+            self._learn(decision, measurement, applied, key, profile, also)
         answer = next(
             records.tell_answer(Event(event.number, event.at, event.body))
             for event in self.catch_up()
@@ -332,7 +359,7 @@ class Hosted:
         if before is not None:
             idempotency.same_retraction(before.event, decision, reason)
             return Done(records.retract_answer(before.event, told.event), [])
-        if told.event.body.measurement is None:
+        if told.event.body.measurement is None and not told.event.body.also:
             raise InvalidInput(f"nothing was measured in {decision}; there is nothing to take back")
         cause = Cause(key=key, by=self._author)
         if told.epoch == self.epoch:
@@ -349,25 +376,41 @@ class Hosted:
         answer = records.retract_answer(now.event, told.event)
         return Done(answer, [("retract", answer)])
 
-    def _learn(self, decision: str, measurement: float | None, applied: int | None, key: str | None) -> None:
+    def _profile(self, measurement: float | None, profile: Profile | None, taken: int) -> tuple[float | None, Also]:
+        """Return what was measured at `taken` and at other actions."""
+        given = None if profile is None else (profile.heights, profile.speeds)
+        return self.controller.measured(measurement, given, taken)
+
+    def _learn(
+        self,
+        decision: str,
+        measurement: float | None,
+        applied: int | None,
+        key: str | None,
+        profile: Profile | None,
+        also: Also,
+    ) -> None:
         """Book what was measured; of a decision of an earlier epoch the controller knows nothing any more."""
         controller, book = self.controller, self.ledger
         asked = book.pending[decision]
         taken = book.meant(decision) if applied is None else applied
         entry = None if asked.earlier else controller.entry(decision)
         off = ledger.deviations(entry, controller.session.pilot.model, taken, measurement)
-        problem = controller.session.policy.problem
+        problem, price = controller.session.policy.problem, price_of(controller.session.pilot.model)
 
         def booked(learned: Learned) -> tuple[TellDetails, list[Note]]:
-            details, notes = ledger.tell_details(book, problem, decision, measurement, applied, entry, off, learned)
+            details, notes = ledger.tell_details(
+                book, problem, decision, measurement, applied, entry, off, learned, price
+            )
             return replace(details, key=key, by=self._author), notes
 
         if entry is None:
             place = taken if decision == book.newest and taken != controller.session.where.action else None
-            controller.learn_earlier(decision, taken, asked.context, measurement, place, booked)
+            controller.learn_earlier(decision, taken, asked.context, measurement, place, booked, also)
         else:
             other = None if taken == entry.meant else taken
-            controller.tell(decision, measurement, other, booked)
+            given = None if profile is None else (profile.heights, profile.speeds)
+            controller.tell(decision, measurement, other, booked, given)
 
     def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
         """Return the answer to a round that was decided, with the question that it must be the same as."""

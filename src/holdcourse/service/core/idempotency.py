@@ -8,6 +8,7 @@ from typing import Any
 from holdcourse.errors import Conflict
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
+from holdcourse.running.decision import Also
 from holdcourse.running.decision import Request as Question
 from holdcourse.running.events import (
     Ask,
@@ -22,6 +23,7 @@ from holdcourse.running.events import (
     Tell,
     plain,
 )
+from holdcourse.running.session import recorded_also
 from holdcourse.service.core.records import LocatedEvent, Records, tell_answer
 from holdcourse.service.core.requests import AskGiven
 
@@ -69,7 +71,7 @@ def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
 
 
 def same_tell(
-    told: Event[Body], decision: str, measurement: float | None, applied: int | None, key: str | None
+    told: Event[Body], decision: str, measurement: float | None, applied: int | None, also: Also, key: str | None
 ) -> dict[str, Any]:
     """Return the answer to a tell that was told before; another one is a conflict."""
     body = told.body
@@ -77,8 +79,11 @@ def same_tell(
         raise _other_use(key, told, _purpose(body), f"tell {decision}")
     assert body.extra is not None  # the service writes it with every tell
     taken = body.extra.default if applied is None else applied
-    recorded = {"decision": body.id, "measurement": body.measurement, "applied_index": body.extra.taken}
-    given = {"decision": decision, "measurement": measurement, "applied_index": taken}
+    recorded: dict[str, Any] = {"decision": body.id, "measurement": body.measurement, "applied_index": body.extra.taken}
+    given: dict[str, Any] = {"decision": decision, "measurement": measurement, "applied_index": taken}
+    if also != recorded_also(body):
+        recorded |= {"also": body.also or []}
+        given |= {"also": [list(each) for each in also]}
     if recorded != given:
         raise Conflict(f"{body.id} was told {recorded}, now {given}; a measurement is told once", recorded, given)
     return tell_answer(Event(told.number, told.at, body))

@@ -19,11 +19,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from holdcourse.learning.costs import CostModel, noise_variance_of
+from holdcourse.learning.costs import CostModel, noise_variance_of, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Entry, Order, written
 from holdcourse.running.events import (
@@ -68,6 +68,7 @@ from holdcourse.running.session import Learned, Session, Wish
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
 ENOUGH = 40  # before so many, it says nothing
+Price: TypeAlias = Callable[[float], float]
 BAND = 2.0  # deviations; a well calibrated model is beyond them in 1 of 22 rounds
 # Share of the window beyond the band; by chance 12 of 40 come once in 8 million times.
 RAISED_AT, CLEARED_AT = 0.3, 0.15
@@ -326,18 +327,19 @@ def tell_details(
     entry: Entry | None,
     off: float | None,
     learned: Learned,
+    price: Price | None = None,
 ) -> tuple[TellDetails, list[Note]]:
     """Return the costs of a round, and the notes that follow from its tell.
 
     `entry` is what the controller knows of the decision, None of one of an earlier epoch; `off` is what `deviations`
-    gave; `learned` is what the model made of the measurement.
+    gave; `learned` is what the model made of the measurement; `price` says what that cost, where it is not a cost.
     """
     question, meant = ledger.pending[decision], ledger.meant(decision)
     taken = meant if applied is None else applied
     movement = problem.distance(question.before, taken)
-    maximise = ledger.settings.maximise
-    service = None if measurement is None else _counted(measurement, learned.weight, learned.instead, maximise)
-    reweighed = tuple(_reweighed(before, now, maximise) for before, now in learned.changed)
+    paid = price or (_gain if ledger.settings.maximise else _cost)
+    service = None if measurement is None else _counted(measurement, learned.weight, learned.instead, paid)
+    reweighed = tuple(_reweighed(before, now, paid) for before, now in learned.changed)
     notes: list[Note] = []
     if measurement is not None:
         notes += alarm_notes(window_after(ledger.watched, measurement, off), list(ledger.alarms))
@@ -373,17 +375,24 @@ def tell_details(
     return details, notes
 
 
-def _counted(measurement: float, weight: float | None, instead: float | None, maximise: bool) -> float:
+def _cost(measurement: float) -> float:
+    return measurement
+
+
+def _gain(measurement: float) -> float:
+    return -measurement
+
+
+def _counted(measurement: float, weight: float | None, instead: float | None, paid: Price) -> float:
     """Return the service cost that is booked: of a reading that is set aside, what is expected in its place."""
-    value = instead if weight == 0 and instead is not None else measurement
-    return -value if maximise else value
+    return paid(instead if weight == 0 and instead is not None else measurement)
 
 
-def _reweighed(before: Entry, now: Entry, maximise: bool) -> Reweighed:
+def _reweighed(before: Entry, now: Entry, paid: Price) -> Reweighed:
     assert now.told is not None  # only what was measured is weighed
     assert now.told[0] is not None
     assert now.weight is not None
-    then, there = (_counted(now.told[0], each.weight, each.instead, maximise) for each in (before, now))
+    then, there = (_counted(now.told[0], each.weight, each.instead, paid) for each in (before, now))
     return Reweighed(now.decision.id, now.weight, there - then)
 
 
@@ -438,9 +447,9 @@ class Rebooking:
     ) -> None:
         assert self._book is not None  # the event was looked at
         assert body.extra is not None
-        learned = session.learned
+        learned, price = session.learned, price_of(session.pilot.model)
         problem, taken = session.policy.problem, body.extra.taken
-        booked, _ = tell_details(self._book, problem, body.id, body.measurement, taken, entry, off, learned)
+        booked, _ = tell_details(self._book, problem, body.id, body.measurement, taken, entry, off, learned, price)
         self._book.take_in(Event(event.number, event.at, replace(body, extra=booked)))
 
     def booked(self) -> tuple[RetractDetails, list[Note]]:

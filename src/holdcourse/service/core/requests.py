@@ -16,7 +16,24 @@ MAX_NUMBER = 1e30  # far beyond any measurement, and its cube is still a number
 MAX_MATRIX = 1000  # rows of a matrix of movement costs
 MAX_CONTEXT = 256  # numbers in a context
 MAX_FORECAST = 1000  # rounds ahead
+MAX_HEIGHTS = 200  # of a profile
 MAX_HISTORY = 500_000  # measurements to start from
+MAX_FILE = 2**25  # characters of a policy's file
+SAID_BY_FILE = frozenset(
+    (
+        "actions",
+        "labels",
+        "metric",
+        "scale",
+        "fixed_cost",
+        "directed",
+        "rho",
+        "policy",
+        "options",
+        "history",
+        "history_index",
+    )
+)
 
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
@@ -107,6 +124,7 @@ class UnitsGiven(Request):
     action: Words = ""
     measurement: Words = ""
     contexts: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = None
+    cost: Words = Field("", description="Of sums, where that is not what is measured.")
 
 
 class OutlierGuardGiven(Request):
@@ -201,7 +219,7 @@ class SettingsGiven(Request):
         None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
     )
     fallback_index: Action | None = None
-    units: UnitsGiven = UnitsGiven()
+    units: UnitsGiven = UnitsGiven.model_validate({})
     context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
         None, description="What the numbers of a context are called."
     )
@@ -242,6 +260,18 @@ class Config(SettingsGiven):
     history_index: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="Past measurements by the index of the setting, in place of `history`."
     )
+    policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
+        None,
+        description="A policy that was saved, as base64. It says which actions there are, what moving costs, how it "
+        "decides and what it has learned: leave these out. Limits and units are its own unless given.",
+    )
+
+    @model_validator(mode="after")
+    def _check_file(self) -> Config:
+        given = self.model_fields_set.intersection(SAID_BY_FILE) if self.policy_file is not None else ()
+        if given:
+            raise ValueError(f"the policy's file says its own {min(given)}; leave {', '.join(sorted(given))} out")
+        return self
 
 
 class Changes(SettingsGiven):
@@ -259,12 +289,48 @@ def _check_length(forecast: Any) -> Any:
     return forecast
 
 
+Time = Annotated[str, Field(max_length=40, examples=["2026-03-01T07:00Z"])]
+Heights = Annotated[list[Positive], Field(min_length=1, max_length=MAX_HEIGHTS)]
+Speeds = Annotated[list[Number | None], Field(max_length=MAX_HEIGHTS)]
+
+
+class Profile(Request):
+    """What was measured at several heights at once, by a lidar, say; null where nothing was."""
+
+    heights: Heights = Field(description="Metres above ground.")
+    speeds: Speeds = Field(description="m/s, one for each height.")
+
+
+class ProfileForecast(Request):
+    """A forecast of profiles, for the wind policy."""
+
+    times: Annotated[list[Time | Number], Field(min_length=1, max_length=MAX_FORECAST)] = Field(
+        description="Ascending: ISO 8601 with a zone, or hours since 1970."
+    )
+    heights: Heights = Field(description="Metres above ground.")
+    speeds: Annotated[list[Speeds], Field(max_length=MAX_FORECAST)] = Field(
+        description="m/s, one row for each time; null where nothing is said."
+    )
+    std: Number | Annotated[list[Number], Field(max_length=MAX_FORECAST)] | None = Field(
+        None, description="The forecaster's own deviation, m/s: one number, or one for each time."
+    )
+
+
 class AskGiven(Request):
     """A question: which action now."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"context": 7.5}, {"context": [7.5, 18.0], "round": 12}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"context": 7.5},
+                {"context": [7.5, 18.0], "round": 12},
+                {"time": "2026-03-01T07:00Z", "within": [None, 250.0]},
+            ]
+        }
+    )
 
     context: Context = None
+    time: Time | None = Field(None, description="In place of a context, where these are times: ISO 8601 with a zone.")
     allowed: (
         Annotated[list[StrictBool], Field(max_length=MAX_ACTIONS)]
         | Annotated[list[Setting], Field(max_length=MAX_ACTIONS)]
@@ -276,7 +342,18 @@ class AskGiven(Request):
         | None,
         BeforeValidator(_check_length),
     ] = None
+    profiles: ProfileForecast | None = Field(None, description="In place of `forecast`, for the wind policy.")
+    within: Annotated[list[Number | None], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="Lowest and highest setting that may be chosen now, such as the limits of the airspace."
+    )
     round: Whole | None = Field(None, description="Which round is meant; asking it again gives the same answer.")
+
+    @model_validator(mode="after")
+    def _check_once(self) -> AskGiven:
+        for one, other in (("context", "time"), ("forecast", "profiles")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise ValueError(f"{one} and {other} say the same in two ways; give one of them")
+        return self
 
 
 class TellGiven(Request):
@@ -285,10 +362,19 @@ class TellGiven(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"decision": "r12", "measurement": 2.25}]})
 
     decision: DecisionId
-    measurement: Number
+    measurement: Number | None = Field(None, description="May be left out where a profile tells it.")
+    profile: Profile | None = Field(
+        None, description="What was measured at other heights at the same time, for the wind policy."
+    )
     applied: Setting | None = None
     applied_index: Action | None = None
     epoch: Epoch = None
+
+    @model_validator(mode="after")
+    def _check_measured(self) -> TellGiven:
+        if self.measurement is None and self.profile is None:
+            raise ValueError("say what was measured, or that nothing was: POST .../skip")
+        return self
 
 
 class Skip(Request):

@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
-from holdcourse.learning.costs import calibration_of
+from holdcourse.learning.costs import Profiled, calibration_of, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running.events import (
     AlarmCleared,
@@ -39,6 +40,7 @@ from holdcourse.running.events import (
     Event,
     Override,
     PendingDecision,
+    PolicyOrigin,
     Settings,
     plain,
 )
@@ -287,6 +289,7 @@ class View:
     ) -> View:
         """Return the view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         settings, sums, problem = ledger.settings, ledger.sums, controller.session.policy.problem
+        priced = price_of(controller.session.pilot.model) is not None
         fixed_part = unchanging | {
             "explains_itself": _explained(ledger, unchanging["explains_itself"]),
             "name": settings.name or unchanging["id"],
@@ -308,7 +311,10 @@ class View:
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
             "maximise": settings.maximise,
-            "measured": -sums.service + 0.0 if settings.maximise else sums.service,
+            "measured": -sums.service + 0.0 if settings.maximise or priced else sums.service,
+            "times": isinstance(controller.session.pilot.model, Profiled),
+            "made": -sums.service + 0.0 if priced else None,
+            "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
             "service": sums.service,
             "movement": sums.movement,
             "against_staying": sums.against_staying,
@@ -452,6 +458,13 @@ def _promise(controller: Operation, settings: Settings) -> dict[str, Any] | None
     index = settings.baseline
     baseline = None if index is None else plain_value(controller.session.policy.problem.value(index))
     return {"at_most": rule.at_most, "budget": rule.budget, "baseline": baseline, "baseline_index": index, **figures}
+
+
+def _known(file: PolicyOrigin) -> list[str]:
+    """What is known about a policy that came from a file, in sentences."""
+    if file.evidence is None:
+        return ["The file does not say where the policy comes from; no backtest is on file."]
+    return Evidence.from_data(file.evidence, "the record").words
 
 
 def _calibration(controller: Operation) -> dict[str, Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine
@@ -22,6 +24,7 @@ from holdcourse.mistakes import all_in_words
 from holdcourse.service.core.clients import Caller, Pace, never
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.refusals import ClientLeft
+from holdcourse.service.core.requests import Config
 from holdcourse.service.core.tokens import ANYBODY, Keyring, Token
 from holdcourse.service.core.tokens import Scope as TokenScope
 from holdcourse.service.http.errors import HttpRefusal, error_response, log_refusal
@@ -52,6 +55,7 @@ MAX_DEPTH = 32
 MAX_PARTS = 5000  # lists, objects and names in a body that is not long; more would take long to look through
 SMALL = 2**16  # bytes; more are checked beside the event loop
 JSON = "application/json"
+FILES = ("application/octet-stream", "application/zip", "application/vnd.holdcourse.policy")  # a policy's file
 # Possessive, and an open string ends with the body: a body of quotes is read once, not once per quote.
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -272,7 +276,7 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
     """Return a dependency that reads a body of this kind."""
 
     async def read(request: Request) -> Body:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = _kind(request)
         if kind != JSON:
             raise HttpRefusal(
                 415, "not_json", f"the body must be sent as Content-Type: {JSON}, not {kind or 'nothing'!r}"
@@ -287,6 +291,35 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
             return await fleet.parse(partial(parsed, model, await _content(request, limit), limit))
 
     return read
+
+
+async def config_body(request: Request) -> Config:
+    """Return a new controller: as JSON, or a policy's file with the other settings in the query of the address."""
+    if _kind(request) not in FILES:
+        return await json_body(Config, MAX_LONG_BODY)(request)
+    _announced(request, MAX_LONG_BODY)
+    fleet: Fleet = request.app.state.fleet
+    caller = replace(await caller_of(request), left=never)
+    async with fleet.long_bodies.place(caller):
+        content = await _content(request, MAX_LONG_BODY)
+        return await fleet.parse(partial(_with_file, dict(request.query_params), content))
+
+
+def _with_file(query: dict[str, str], content: bytes) -> Config:
+    """Return the settings of a query, whose values are JSON, or text where the setting is one, and a policy's file."""
+    given: dict[str, Any] = {}
+    for name, text in query.items():
+        given[name] = text
+        if name not in ("id", "name", "mode"):
+            with suppress(ValueError, RecursionError):
+                given[name] = json.loads(text)
+    given["policy_file"] = base64.b64encode(content).decode()
+    return parsed(Config, json.dumps(given).encode())
+
+
+def _kind(request: Request) -> str:
+    """Return what the body is said to be."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _announced(request: Request, limit: int) -> int | None:

@@ -60,10 +60,11 @@ def refusal_responses(kind: str) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Refused, "description": MEANINGS[status]} for status in EXPECTED[kind]}
 
 
-def body_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return a body that we read ourselves, for the description."""
-    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+def body_schema(model: type[BaseModel], *files: str) -> dict[str, Any]:
+    """Return a body that we read ourselves, for the description; `files` are kinds of files that are taken too."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    return {"requestBody": {"required": True, "content": content | dict.fromkeys(files, binary)}}
 
 
 def described(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:

@@ -153,6 +153,22 @@ class UnitsAnswer(Answer):
     action: str
     measurement: str
     contexts: list[str] | None = None
+    cost: str = Field("", description="Of sums, where that is not what is measured.")
+
+
+class PolicyOrigin(Answer):
+    """The file that a policy came from."""
+
+    name: str
+    fingerprint: str
+    sha256: str
+    evidence: dict[str, Any] | None = Field(description="Where the policy comes from, and what a backtest said of it.")
+
+
+class KnownPolicy(PolicyOrigin):
+    """The same, and what is known about the policy in words."""
+
+    words: list[str]
 
 
 class Promise(Answer):
@@ -211,6 +227,11 @@ class State(Answer):
     units: UnitsAnswer
     maximise: Maximise
     measured: float = Field(description="Sum of what was measured.")
+    times: bool = Field(description="Whether contexts are times, in hours since 1970, UTC.")
+    made: float | None = Field(
+        description="Sum of what was made, where something else is measured: energy, where it is wind; else null."
+    )
+    file: KnownPolicy | None = Field(description="Where the policy came from; null: it was made here.")
     service: float = Field(description="Sum of the service costs; where gains are measured, of the gains with a minus.")
     movement: float
     against_staying: Estimated
@@ -317,8 +338,10 @@ class Explanation(Answer):
 class ConfigAnswer(Config):
     """The settings in force; `history` only where it was asked for."""
 
+    policy: str  # also one that only a file can bring
     history_count: int = Field(description="How many measurements it started from.")
     history_sha256: str | None
+    file: PolicyOrigin | None = Field(None, description="Where the policy came from; null: it was made here.")
 
 
 class CostField(Answer):

@@ -16,6 +16,7 @@ from holdcourse.service.core import inspection, records, requests
 from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
 from holdcourse.service.http import files, metrics, responses
 from holdcourse.service.http.admission import (
+    FILES,
     MAX_LONG_BODY,
     MAY_ADMINISTER,
     MAY_ASK,
@@ -27,6 +28,7 @@ from holdcourse.service.http.admission import (
     TheCaller,
     TheFleet,
     TokenGiven,
+    config_body,
     json_body,
     require_scope,
 )
@@ -89,15 +91,19 @@ def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handle
     response_model=responses.State,
     responses={200: {"model": responses.State, "description": "It exists already."}, **refusal_responses("create")},
     dependencies=[MAY_CREATE],  # before the body is read; which controller it is for, the body says
-    openapi_extra=body_schema(requests.Config),
+    openapi_extra=body_schema(requests.Config, *FILES),
 )
 async def create(
     fleet: TheFleet,
     by: TheCaller,
     request: Request,
-    body: Annotated[requests.Config, Depends(json_body(requests.Config, MAX_LONG_BODY))],
+    body: Annotated[requests.Config, Depends(config_body)],
 ) -> Response:
-    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict."""
+    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
+
+    A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
+    query: `POST /controllers?id=kite-1&start=180&mode=shadow`.
+    """
     require_scope(request, "admin", body.id)
     state, is_new = await fleet.create(body, by)
     return reply(responses.State, state, 201 if is_new else 200)
@@ -160,9 +166,8 @@ async def tell(
     """What was measured. The same again changes nothing."""
 
     def told(hosted: Hosted) -> Done:
-        return hosted.tell(
-            body.decision, body.measurement, SettingGiven(body.applied, body.applied_index), key, body.epoch
-        )
+        ran = SettingGiven(body.applied, body.applied_index)
+        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile)
 
     return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
 

@@ -64,4 +64,8 @@ async function carrying(method, path, body) {
 
 export const post = (path, body) => carrying("POST", path, body);
 
+/** Send a file as it is. */
+export const postFile = async (path, file) =>
+  (await send(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file })).json();
+
 export const pathOf = (id, ...rest) => ["controllers", encodeURIComponent(id), ...rest].join("/");

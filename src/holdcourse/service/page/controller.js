@@ -108,7 +108,7 @@ export function controllerView(main, id) {
     parts.tiles.update(state);
     parts.promise.update(state);
     parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state });
-    say(paid, state.maximise ? "Made and paid so far" : "Paid so far");
+    say(paid, state.maximise || typeof state.made === "number" ? "Made and paid so far" : "Paid so far");
     parts.costs.update({ rows: shown(), state });
     parts.pending.update(state);
     parts.alarms.update(feed.alarms);

@@ -4,7 +4,7 @@
 import { columns, LEFT, line, numberTicks, onResize, roundAxis, surface, valueAxis } from "./chart.js";
 import { fill, h } from "./dom.js";
 import { colour, onColours } from "./theme.js";
-import { decimalsFor, number, serviceWord, withUnit, worth } from "./words.js";
+import { costUnit, decimalsFor, number, serviceWord, withUnit, worth } from "./words.js";
 
 const LINES = [
   { key: "cumulative_service", word: "service", shade: "--service" },
@@ -40,10 +40,10 @@ function oneChart({ key, word, shade }) {
     node,
     update(shown, now) {
       rows = shown;
-      state = now;
-      const sum = word === "service" ? worth(now.service, now) : now.movement;
-      const name = word === "service" ? serviceWord(now) : word;
-      const text = withUnit(number(sum, decimalsFor([sum])), now.units?.measurement);
+      state = { ...now, maximise: now.maximise || typeof now.made === "number" };
+      const sum = word === "service" ? worth(now.service, state) : now.movement;
+      const name = word === "service" ? serviceWord(state) : word;
+      const text = withUnit(number(sum, decimalsFor([sum])), costUnit(now));
       fill(label, h("span", {}, h("span", { class: `swatch ${word}` }), `${name} `, h("b", {}, text)));
       const rounds = `round ${rows[0]?.round ?? 0} to ${rows.at(-1)?.round ?? 0}`;
       canvas.setAttribute("aria-label", `${name === "gain" ? "Gain" : `Cost of ${name}`}, added up, ${rounds}; now ${text}. The numbers are in the table of decisions.`);

@@ -1,9 +1,10 @@
-// Making a controller: from a short form, or from JSON for everything the form leaves out.
+// Making a controller: from a short form, from a policy's file, or from JSON for everything the form leaves out.
 
-import { post } from "./api.js";
+import { post, postFile } from "./api.js";
 import { ask, field } from "./ask.js";
 import { fill, h } from "./dom.js";
-import { MODES, plural, setting } from "./words.js";
+import { readPolicy } from "./policy_file.js";
+import { MODES, plural, setting, withUnit } from "./words.js";
 
 const MOST_FROM_RANGE = 5000;
 
@@ -119,6 +120,53 @@ function shortForm() {
   return { node, read };
 }
 
+const ABOUT_FILES = "Written by holdcourse backtest --save, or policy.save. You can also drop it on the page.";
+
+/** A policy that was saved: it says what it decides; what is asked here is which machine it is for. */
+function fileForm() {
+  const file = h("input", { type: "file", name: "policy_file", required: true });
+  const input = (name, props = {}) => h("input", { name, autocomplete: "off", spellcheck: "false", ...props });
+  const id = input("file_id", { required: true, pattern: "[a-z0-9_\\-]+", maxlength: 64 });
+  const start = h("select", { name: "file_start" });
+  const mode = h("select", { name: "file_mode" }, Object.entries(MODES).map(([value, { word, long }]) => h("option", { value, title: long }, word)));
+  mode.value = "shadow";
+  const about = h("div", { class: "whole", role: "status" });
+  let chosen = null;
+  const take = async (given) => {
+    chosen = given;
+    const policy = given && (await readPolicy(given));
+    fill(start, policy ? policy.settings.map((value, i) => h("option", { value: i }, withUnit(value, policy.unit))) : []);
+    const unknown = "This does not look like a policy that holdcourse saved; the service will say what is wrong with it.";
+    const words = policy ? [h("p", {}, h("b", {}, policy.name)), h("ul", {}, policy.known.map((said) => h("li", {}, said)))] : h("p", {}, unknown);
+    fill(about, given && words);
+  };
+  file.addEventListener("change", () => take(file.files[0] ?? null));
+  const node = h(
+    "div",
+    { class: "grid" },
+    h("div", { class: "whole" }, field("File of the policy", file, ABOUT_FILES)),
+    about,
+    field("Id", id, "Small letters, digits, - and _. It cannot be changed later."),
+    field("Name", input("file_name", { maxlength: 200 }), "As you call the machine."),
+    field("The machine is at", start),
+    described("Mode to begin with", mode, (name) => MODES[name].long),
+    field("Deadline (s)", input("file_deadline", { type: "number", step: "any", min: 1, placeholder: "none" }), "For a measurement, and for the next question after it."),
+  );
+  const give = (given) => {
+    file.required = false;
+    return take(given);
+  };
+  const send = (form) => {
+    const text = (name) => form.elements[name].value.trim();
+    const settings = { id: text("file_id"), mode: text("file_mode") };
+    if (text("file_start")) settings.start_index = text("file_start");
+    if (text("file_name")) settings.name = text("file_name");
+    if (text("file_deadline")) settings.deadline_s = text("file_deadline");
+    return postFile(`controllers?${new URLSearchParams(settings)}`, chosen);
+  };
+  return { node, give, send };
+}
+
 /** JSON to read: one line per field, lists of numbers not broken. */
 const pretty = (config) => JSON.stringify(config, null, 2).replace(/\[[\s\d.,eE+-]+\]/g, (list) => list.replace(/\s+/g, " "));
 
@@ -132,28 +180,29 @@ function jsonForm() {
   return { node, text };
 }
 
-/** Ask for a controller and make it; resolves to its state, or null. */
-export function createController() {
+/** Ask for a controller and make it; resolves to its state, or null. `file`: a policy that was dropped on the page. */
+export function createController(file = null) {
   const short = shortForm();
+  const saved = fileForm();
   const long = jsonForm();
   const choose = (name, label, checked) =>
     h("label", {}, h("input", { type: "radio", name: "how", value: name, checked, onchange: () => show(name) }), ` ${label}`);
-  const how = h("fieldset", { class: "how" }, h("legend", {}, "How"), choose("form", "Short form", true), choose("json", "JSON"));
-  const body = h("div", {}, how, short.node, long.node);
+  const how = h("fieldset", { class: "how" }, h("legend", {}, "How"), choose("form", "Short form", !file), choose("file", "From a file", Boolean(file)), choose("json", "JSON"));
+  const parts = { form: short, file: saved, json: long };
+  const place = h("div");
+  const body = h("div", {}, how, place);
 
   function show(name) {
     const form = body.closest("form");
-    short.node.hidden = name === "json";
-    long.node.hidden = name !== "json";
-    // What is hidden must not hold the form back.
-    for (const input of short.node.querySelectorAll("input, select")) input.disabled = name === "json";
-    if (name === "json" && form && !long.text.value.trim()) long.text.value = pretty(short.read(form));
+    if (name === "json" && form?.elements.actions && !long.text.value.trim()) long.text.value = pretty(short.read(form));
+    fill(place, parts[name].node);
     if (name === "json") {
       long.text.focus();
       long.text.setSelectionRange(0, 0);
     }
   }
-  show("form");
+  show(file ? "file" : "form");
+  if (file) saved.give(file);
 
   return ask({
     title: "New controller",
@@ -161,7 +210,8 @@ export function createController() {
     confirm: "Create",
     wide: true,
     act: (form) => {
-      if (form.elements.how.value !== "json") return post("controllers", short.read(form));
+      if (form.elements.how.value === "form") return post("controllers", short.read(form));
+      if (form.elements.how.value === "file") return saved.send(form);
       let config;
       try {
         config = JSON.parse(long.text.value);

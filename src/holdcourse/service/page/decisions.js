@@ -56,8 +56,8 @@ export function decisionTable({ pick, earlier, takeBack }) {
 
   const knownOf = (names, units) => (names ?? units ?? []).map((_, i) => [names?.[i], units?.[i] && `(${units[i]})`].filter(Boolean).join(" "));
   const drawHead = drawn(head, (units, names) => [
-    heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.measurement),
-    heading("Movement", units?.measurement), heading("Proposed", units?.action), heading(knownOf(names, units?.contexts).join(", ") || "Context"), heading("Mode"), heading("Time"),
+    heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.cost || units?.measurement),
+    heading("Movement", units?.cost || units?.measurement), heading("Proposed", units?.action), heading(knownOf(names, units?.contexts).join(", ") || "Context"), heading("Mode"), heading("Time"),
     h("td", {}),
   ]);
 
@@ -71,7 +71,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
     return h("button", { type: "button", class: "plain", "aria-label": `Take back the measurement of round ${row.round}`, onclick: run }, "take back …");
   }
 
-  function cells(row, decimals, maximise) {
+  function cells(row, decimals, state) {
     const done = appliedSetting(row);
     const props = { type: "button", class: "plain", "aria-label": `Explain round ${row.round}`, onclick: () => pick(keyOf(row)) };
     const button = h("button", props, String(row.round));
@@ -79,10 +79,10 @@ export function decisionTable({ pick, earlier, takeBack }) {
       h("th", { scope: "row" }, button),
       h("td", {}, h("b", {}, setting(done)), order(row)),
       h("td", {}, reading(row, decimals)),
-      h("td", {}, number(worth(row.expected_cost, { maximise }), decimals)),
+      h("td", {}, number(worth(row.expected_cost, state), decimals)),
       h("td", {}, row.movement ? number(row.movement, decimals) : "–"),
       h("td", {}, row.proposed_value === null ? "–" : unfollowed(row) ? setting(row.proposed_value) : "same"),
-      h("td", {}, contextWords(row.context)),
+      h("td", {}, contextWords(row.context, { times: state.times })),
       h("td", {}, modeOf(row.mode).word),
       h("td", { title: whoOf(row) }, timeOf(row.at)),
       h("td", {}, row.measurement !== null && takeBackButton(row, button)),
@@ -99,7 +99,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
       const key = keyOf(row);
       const entry = made.get(key) ?? { node: h("tr"), draw: null };
       entry.draw ??= drawn(entry.node, cells);
-      entry.draw(row, decimals, state.maximise);
+      entry.draw(row, decimals, { maximise: state.maximise, times: state.times });
       entry.node.classList.toggle("selected", key === selected);
       made.set(key, entry);
       return entry.node;

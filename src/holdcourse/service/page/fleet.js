@@ -7,7 +7,7 @@ import { createController } from "./create.js";
 import { drawn, fill, h } from "./dom.js";
 import { calmly } from "./feed.js";
 import { ABOUT_GAINS, tone } from "./panels.js";
-import { decimalsFor, plural, setting, signed, withUnit } from "./words.js";
+import { costUnit, decimalsFor, plural, setting, signed, withUnit } from "./words.js";
 
 const REFRESH = 700; // milliseconds
 const FIRST = ["broken", "stale", "silent", "held"]; // what needs somebody; the others keep their places from round to round
@@ -34,8 +34,8 @@ function cells(one) {
     cell(2, one.mode ? modeBadge(one.mode) : "–"),
     cell(3, h("b", {}, setting(one.value, one.units?.action))),
     cell(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
-    cell(5, gain(one.against_staying, one.units?.measurement)),
-    cell(6, gain(one.against_fixed, one.units?.measurement)),
+    cell(5, gain(one.against_staying, costUnit(one))),
+    cell(6, gain(one.against_fixed, costUnit(one))),
     cell(7, one.alarms ? h("span", { class: "bad with-symbol" }, symbol("stale"), plural(one.alarms, "alarm")) : "none"),
   ];
 }
@@ -66,7 +66,7 @@ export function fleetView(main) {
     { class: "empty", hidden: true },
     h("p", {}, h("b", {}, "No controller yet.")),
     h("p", {}, "A controller learns what each setting costs, weighs it against the cost of changing, and says what to do."),
-    h("p", {}, "Make the first one here, or with a POST to ", h("code", {}, "/controllers"), "."),
+    h("p", {}, "Make the first one here, drop a policy's file on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
   );
 
   function draw(all) {
@@ -91,17 +91,28 @@ export function fleetView(main) {
 
   const load = async () => draw((await get("controllers")).controllers);
   const refreshing = calmly(load, REFRESH);
-  const create = async () => {
-    const made = await createController();
+  const create = async (file = null) => {
+    const made = await createController(file);
     if (made) location.hash = address(made.id);
   };
+  const over = (event) => {
+    if ([...(event.dataTransfer?.types ?? [])].includes("Files")) event.preventDefault(); // else the browser would open it
+  };
+  const drop = (event) => {
+    const file = event.dataTransfer?.files[0];
+    if (!file) return;
+    event.preventDefault();
+    if (!document.querySelector("dialog[open]")) create(file);
+  };
+  document.addEventListener("dragover", over);
+  document.addEventListener("drop", drop);
   fill(
     main,
     h(
       "div",
       { class: "row top" },
       h("div", {}, title, lead),
-      h("button", { type: "button", class: "primary", onclick: create }, "New controller …"),
+      h("button", { type: "button", class: "primary", onclick: () => create() }, "New controller …"),
     ),
     table,
     empty,
@@ -113,6 +124,8 @@ export function fleetView(main) {
     stop() {
       link.stop();
       refreshing.stop();
+      document.removeEventListener("dragover", over);
+      document.removeEventListener("drop", drop);
     },
   };
 }

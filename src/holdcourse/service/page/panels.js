@@ -2,7 +2,7 @@
 
 import { agoOf, symbol, timeOf } from "./badges.js";
 import { drawn, h, s } from "./dom.js";
-import { decimalsFor, lasting, number, plural, setting, signed, withUnit, worth } from "./words.js";
+import { costUnit, decimalsFor, lasting, number, plural, setting, signed, withUnit, worth } from "./words.js";
 
 const MOST_ALARMS = 20; // newest
 
@@ -20,20 +20,21 @@ export const ABOUT_GAINS =
 export function tiles() {
   const node = h("dl", { class: "tiles" });
   const draw = drawn(node, (state) => {
-    const unit = state.units?.measurement;
+    const unit = costUnit(state);
+    const made = typeof state.made === "number" ? state.made : state.maximise ? worth(state.service, state) : null;
     const of = (v, write = number) => withUnit(write(v, decimalsFor([v])), unit);
     const fixed = state.against_fixed === null ? "needs a history to choose it on" : "the best single setting of the history";
     return [
       tile("Gain against staying", of(state.against_staying, signed), "estimated; the foot of the page says how", tone(state.against_staying)),
       tile("Gain against fixed", of(state.against_fixed, signed), fixed, tone(state.against_fixed)),
-      tile(state.maximise ? "Made so far" : "Service cost", of(worth(state.service, state)), plural(state.rounds_told, "measured round")),
+      tile(made === null ? "Service cost" : "Made so far", of(made ?? state.service), plural(state.rounds_told, "measured round")),
       tile("Movement cost", of(state.movement), "spent on changing the setting"),
     ];
   });
   return {
     node,
-    update: ({ units, maximise, against_staying, against_fixed, service, movement, rounds_told }) =>
-      draw({ units, maximise, against_staying, against_fixed, service, movement, rounds_told }),
+    update: ({ units, maximise, made, against_staying, against_fixed, service, movement, rounds_told }) =>
+      draw({ units, maximise, made, against_staying, against_fixed, service, movement, rounds_told }),
   };
 }
 
@@ -50,14 +51,14 @@ function allowance({ allowed, left }, of) {
 export function promise() {
   const node = h("div", { class: "promise" });
   const draw = drawn(node, ({ promise: stands, calibration, actions, units }) => {
-    const of = (v) => withUnit(number(v, decimalsFor([v])), units?.measurement);
+    const of = (v) => withUnit(number(v, decimalsFor([v])), costUnit({ units }));
     const lines = [];
     if (stands) {
       const staying = stands.baseline === null ? "staying" : `${setting(stands.baseline, units?.action)} for ever`;
       const advance = stands.budget === null ? "" : `, and ${of(stands.budget)} in advance`;
       const { saved, doubt } = stands;
       const digits = decimalsFor([saved, doubt]);
-      const about = withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, units?.measurement);
+      const about = withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, costUnit({ units }));
       const so = `${saved < 0 ? "Spent" : "Saved"} ${about} ${saved < 0 ? "more" : "so far"}; `;
       const rest = allowance(stands, of);
       const share = stands.allowed > 0 ? Math.min(Math.max(stands.left / stands.allowed, 0), 1) : 0;
@@ -136,6 +137,7 @@ export function facts() {
       ["Settings", range],
       ["Policy", state.policy],
       ["How it decides", state.explains_itself],
+      ["What is known about it", state.file ? state.file.words.join(" ") : ""],
       ["Where it stands", `round ${state.round}, episode ${state.episode}, epoch ${state.epoch}`],
       ["Archived", state.archived_epochs.length ? `${plural(state.archived_epochs.length, "epoch")}: ${state.archived_epochs.join(", ")}` : ""],
     ];
@@ -143,7 +145,7 @@ export function facts() {
   });
   return {
     node,
-    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, round, episode, epoch, archived_epochs, limits_in_words }) =>
-      draw({ units, actions, fallback, deadline_s, policy, explains_itself, round, episode, epoch, archived_epochs, limits_in_words }),
+    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words }) =>
+      draw({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words }),
   };
 }

@@ -2,7 +2,7 @@
 
 import { agoOf } from "./badges.js";
 import { drawn, h, s } from "./dom.js";
-import { lasting, limitOf, number, setting, share, withUnit, worth, worthWord } from "./words.js";
+import { costUnit, lasting, limitOf, number, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const SHOWN = 3;
 const MOST_BARS = 10;
@@ -52,7 +52,7 @@ function one(decision, state, done = false) {
     !followed && ["For the machine", machine],
     decision.limited_by && ["Kept back by", limitOf(decision.limited_by)],
     decision.forced && ["Forced", decision.forced],
-    [`Expected ${worthWord(state)}`, withUnit(number(worth(decision.expected_cost, state)), unit.measurement)],
+    [`Expected ${worthWord(state)}`, withUnit(number(worth(decision.expected_cost, state)), costUnit(state))],
     ["Asked", agoOf(decision.at)],
     state.deadline_s && ["Deadline", `${lasting(state.deadline_s)} after it was asked`],
   ].filter(Boolean);

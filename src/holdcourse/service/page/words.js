@@ -30,6 +30,8 @@ export const limitOf = (name) => LIMITS[name] ?? name;
 
 /** Where gains are measured, costs are gains with a minus: shown as gains, and called so. */
 export const worth = (cost, { maximise }) => (maximise && Number.isFinite(cost) ? -cost + 0 : cost);
+/** The unit of sums and of moving, which may not be what is measured: energy, where that is wind. */
+export const costUnit = (state) => state.units?.cost || state.units?.measurement;
 export const worthWord = ({ maximise }) => (maximise ? "gain" : "cost");
 export const serviceWord = ({ maximise }) => (maximise ? "gain" : "service");
 
@@ -82,9 +84,17 @@ export const axisNames = (value) => (named(value) ? Object.keys(value).join(", "
 const named = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** What was seen before deciding. */
+/** Hours since 1970 as a time, UTC; null where that is no time. */
+function momentOf(hours) {
+  const moment = new Date(hours * 3600000);
+  return Number.isFinite(moment.getTime()) ? `${moment.toISOString().slice(0, 16).replace("T", " ")} UTC` : null;
+}
+
 /** A context in words, with the names and units of its numbers where the controller's state knows them. */
 export function contextWords(context, state) {
   if (context === null || context === undefined) return "none";
+  const moment = state?.times && typeof context === "number" ? momentOf(context) : null;
+  if (moment) return moment;
   const numbers = [context].flat();
   const of = (list) => (list?.length === numbers.length ? list : []);
   const [names, units] = [of(state?.context_names), of(state?.units?.contexts)];

@@ -184,6 +184,8 @@ class SiteResult:
         How much past there was.
     setting
         What the policies were made for: the machine, its altitudes and the past.
+    files
+        That the wind, and the history, were read from.
     """
 
     plan: Plan
@@ -193,6 +195,7 @@ class SiteResult:
     notes: tuple[str, ...]
     history_weeks: float
     setting: Setting
+    files: tuple[Path, ...] = ()
 
     def policy(self, name: str) -> hc.Policy:
         """Return a policy of the registry as it was flown here, at its beginning: to drive by yourself."""
@@ -283,7 +286,8 @@ def run_backtest(
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
     notes = (*data.notes, *split_notes, *dropped, *explained)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
-    return SiteResult(plan, flown, flights.what_if(flown), data.source, notes, weeks, setting)
+    files = tuple(path for part in (wind, history) for path in _files(part))
+    return SiteResult(plan, flown, flights.what_if(flown), data.source, notes, weeks, setting, files)
 
 
 class _Flights:
@@ -342,6 +346,10 @@ def _nearest(altitudes: Array, wanted: float) -> int:
 def _data(wind: Wind, plan: Plan, loading: dict[str, Any]) -> WindData:
     data = wind if isinstance(wind, WindData) else load(wind, **loading)
     return data.hourly() if plan.hourly else data
+
+
+def _files(wind: Wind | None) -> list[Path]:
+    return [] if wind is None or isinstance(wind, WindData) else [Path(path) for path in expand(wind)]
 
 
 def _name(site: str | None, data: WindData, wind: Wind) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -235,6 +235,28 @@ class WindData:
         """Return the wind at fixed altitudes (ascending), by `at`."""
         wanted = np.atleast_1d(np.array(altitudes, dtype=np.float64))
         return replace(self, heights=wanted, speed=self.at(wanted, outside=outside), level_heights=None)
+
+    def forecast(self, heights: ArrayLike | None = None) -> dict[str, Any]:
+        """Return the wind as a forecast that the wind policy takes: `times`, `heights` and `speeds` in JSON values.
+
+        Parameters
+        ----------
+        heights
+            Metres above ground; default those of the data. Needed where these change from time to time.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> said = hc.wind.bundled("test").between("2010-07-01", "2010-07-02").forecast()
+        >>> said["times"][0], len(said["speeds"])
+        ('2010-07-01T00:00:00Z', 24)
+        """
+        if heights is None and self.level_heights is not None:
+            raise InvalidInput("the heights of these data change from time to time; say at which the wind is wanted")
+        data = self if heights is None else self.onto(heights)
+        speeds = [[None if np.isnan(v) else float(v) for v in row] for row in data.speed]
+        times = [f"{time}Z" for time in data.time.astype("datetime64[s]")]
+        return {"times": times, "heights": data.heights.tolist(), "speeds": speeds}
 
     def between(self, start: str | np.datetime64 | None = None, end: str | np.datetime64 | None = None) -> WindData:
         """Return the part from `start` (included) to `end` (excluded), both UTC."""

@@ -26,6 +26,7 @@ stays is how the site is learned as measurements come in.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -46,6 +47,7 @@ EXPLAINED = 0.999  # share of the variance that the modes kept explain
 MOST_MODES = 6
 SHORTEST_HISTORY = 7 * DAY  # hours; from less, no covariance is learned
 FEWEST_PAIRS = 48  # of times a lag apart; fewer tell no correlation
+ARRAYS = ("altitudes", "usual", "modes", "variances", "time_scales")  # of a climate
 CORRELATIONS = (0.05, 0.9995)  # over an hour; what lies outside is chance
 
 
@@ -77,6 +79,11 @@ class Climate:
     time_scales: Array
     unexplained: float
     period: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        # Laid out alike, whether learned or read from a file: products of matrices differ in their last bits otherwise.
+        for name in ARRAYS:
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float64))
 
     def __call__(self, hours: Array) -> Array:
         """Return the usual wind at k hours since 1970, (k, n)."""
@@ -111,6 +118,11 @@ class Climate:
             "unexplained": round(self.unexplained, 4),
             "digest": self.digest,
         }
+
+    def to_data(self) -> dict[str, Any]:
+        """Return all that was learned in JSON values, from which `wind_from_data` makes an equal one."""
+        learned = {part.name: np.asarray(getattr(self, part.name)).tolist() for part in fields(self)}
+        return {"wind": "climate", **learned}
 
     @property
     def words(self) -> str:
@@ -283,3 +295,28 @@ class GeneralWind:
     def describe(self) -> dict[str, Any]:
         """Return what it is, in JSON values."""
         return {"wind": "general", "usual": self._profile.round(9).tolist()}
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it in JSON values, from which `wind_from_data` makes an equal one."""
+        return {"wind": "general", "altitudes": self.altitudes.tolist(), "mean": np.asarray(self.mean).tolist()}
+
+
+def wind_from_data(data: Mapping[str, Any]) -> Climate | GeneralWind:
+    """Read what `to_data` of a climate or of `GeneralWind` gave."""
+    if data["wind"] == "general":
+        mean = data["mean"]
+        profile = float(mean) if np.ndim(mean) == 0 else np.array(mean, dtype=np.float64)
+        return GeneralWind(np.array(data["altitudes"], dtype=np.float64), profile)
+    if data["wind"] != "climate":
+        raise InvalidInput(f"wind {data['wind']!r} is not known; there are climate and general")
+    (day, year), (begin, end) = data["waves"], data["period"]
+    arrays = {name: np.array(data[name], dtype=np.float64) for name in ARRAYS}
+    n, r = len(arrays["altitudes"]), len(arrays["variances"])
+    if arrays["usual"].shape != (1 + 2 * (day + year), n) or arrays["modes"].shape != (n, r):
+        raise InvalidInput(f"the climate's arrays do not fit {n} altitudes and {r} modes")
+    return Climate(
+        **arrays,
+        waves=(int(day), int(year)),
+        unexplained=float(data["unexplained"]),
+        period=(float(begin), float(end)),
+    )

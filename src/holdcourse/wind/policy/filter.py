@@ -17,7 +17,7 @@ better than the filter is ignored.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import Estimate
-from holdcourse.wind.physics import PowerCurve
+from holdcourse.wind.physics import EnergyCosts, PowerCurve
+from holdcourse.wind.policy.profiles import forecast_rows, profile_at
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -145,9 +146,27 @@ class ExpectedEnergy:
         hour = float(np.reshape(context, -1)[0])
         usual = float(self.wind(np.array([hour]))[0, action])
         self.posterior.condition(action, hour, measurement - usual)
-        newest = [hour, float(action), float(measurement)]
-        self._told = np.vstack([newest, self._told[:-1]])
+        if hour != self._told[0, 0]:  # of a profile, what was measured where the machine is, which comes first
+            newest = [hour, float(action), float(measurement)]
+            self._told = np.vstack([newest, self._told[:-1]])
         return 1.0
+
+    def context_at(self, hours: float) -> float:
+        """Give the context of a time: hours since 1970, UTC."""
+        return float(hours)
+
+    def readings_of(self, heights: ArrayLike, values: ArrayLike) -> list[tuple[int, float]]:
+        """Turn a profile of the wind into readings of the altitudes that lie within it."""
+        speeds = profile_at(self.problem.actions[:, 0], heights, values)
+        return [(int(action), float(speeds[action])) for action in np.flatnonzero(np.isfinite(speeds))]
+
+    def forecast_of(self, said: Mapping[str, Any], now: float, interval: float) -> list[list[float]]:
+        """Turn a forecast of profiles into rows of speeds at the altitudes, for the rounds to come."""
+        return forecast_rows(said, self.problem.actions[:, 0], now, interval)
+
+    def price(self) -> Callable[[float], float]:
+        """Say what a round with some wind cost: the energy made, with a minus."""
+        return EnergyCosts(self.curve, self.scale).cost_of
 
     def new_episode(self) -> None:
         """Change nothing: the wind goes on from one episode to the next."""

@@ -11,10 +11,11 @@ that by more than the standard error over the stretches replayed, the policy sta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,9 @@ import holdcourse as hc
 from holdcourse._numeric.wind_replay import PER_METRE_PER_SECOND, replay
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.physics import WindWorld
-from holdcourse.wind.policy.climate import SHORTEST_HISTORY, Climate, GeneralWind, learn_climate
-from holdcourse.wind.policy.filter import POINTS, WEIGHTS, ExpectedEnergy, WindModel
+from holdcourse.wind.physics import PowerCurve, WindWorld
+from holdcourse.wind.policy.climate import SHORTEST_HISTORY, Climate, GeneralWind, learn_climate, wind_from_data
+from holdcourse.wind.policy.filter import POINTS, WEIGHTS, ExpectedEnergy
 from holdcourse.wind.policy.policies import FALLBACK_MEAN, Past, Setting, best_altitude
 
 Array: TypeAlias = NDArray[np.float64]
@@ -54,45 +55,84 @@ def wind_planner(setting: Setting) -> hc.Policy:
         return _without_history(setting)
     home = best_altitude(world, past.speed)
     trial = choose_caution(world, times, past.speed)
-    ending = ANCHOR * trial.caution * world.problem.distances[:, home]
-    policy = _policy(world, climate, trial.caution, ending)
     begin, end = climate.describe()["from"][:10], climate.describe()["to"][:10]
     words = (
         f"Wind planner: a wind filter learned from {begin} to {end} with a {PLAN_HOURS:g}-hour plan around "
         f"{world.altitudes[home]:.0f} m. {climate.words} {trial.words}"
     )
-    return hc.Policy(policy.name, policy.rule, policy.costs, policy.problem, explanation=words)
+    return _policy(world, climate, trial.caution, home, words)
 
 
 def _without_history(setting: Setting) -> hc.Policy:
     world, past = setting.world, setting.past
     mean: float | Array = FALLBACK_MEAN if setting.prior_mean is None else setting.prior_mean
     known = f"wind of about {mean:.1f} m/s is expected at first"
-    ending: Array | None = None
+    home: int | None = None
     if past is not None:
         mean, home = past.speed.mean(axis=0), best_altitude(world, past.speed)
         known = "what there is gives its mean profile and where to begin"
-        ending = ANCHOR * GENERAL_CAUTION * world.problem.distances[:, home]
-    policy = _policy(world, GeneralWind(world.altitudes, mean), GENERAL_CAUTION, ending)
     words = (
         f"Wind planner: a wind filter that learns the site as it goes, with a {PLAN_HOURS:g}-hour plan. There is no "
         f"history that a climate could be learned from: {known}. A move has to promise {GENERAL_CAUTION:g} times what "
         "the way costs."
     )
-    return hc.Policy(policy.name, policy.rule, policy.costs, policy.problem, explanation=words)
+    return _policy(world, GeneralWind(world.altitudes, mean), GENERAL_CAUTION, home, words)
 
 
-def _policy(world: WindWorld, wind: WindModel, caution: float, ending: Array | None) -> hc.Policy:
-    rule = hc.Lookahead(
+def _policy(world: WindWorld, wind: Climate | GeneralWind, caution: float, home: int | None, words: str) -> hc.Policy:
+    return planned(
         world.problem,
+        wind=wind.to_data(),
+        curve=world.curve.to_data(),
+        scale=float(world.rho * world.step_hours),
+        interval=float(world.step_hours),
         horizon=plan_rounds(world.step_hours),
-        interval=world.step_hours,
-        caution=caution,
-        ending=ending,
-        takes_forecasts=True,
+        caution=float(caution),
+        home=home,
+        explanation=words,
     )
-    costs = ExpectedEnergy(wind, world.problem, world.curve, world.rho * world.step_hours)
-    return hc.Policy(registry.label_of("wind-planner"), rule, costs, world.problem)
+
+
+def planned(
+    problem: hc.Problem,
+    *,
+    wind: Mapping[str, Any],
+    curve: Mapping[str, Any],
+    scale: float,
+    interval: float,
+    horizon: int,
+    caution: float,
+    home: int | None = None,
+    explanation: str = "",
+) -> hc.Policy:
+    """Return the policy of a recipe: everything learned and chosen is given, in JSON values.
+
+    Parameters
+    ----------
+    wind, curve
+        As `to_data` of a climate or of `GeneralWind`, and of the machine's power curve, gave them.
+    scale
+        Energy of one round per unit of power: hours of a round times rho.
+    interval, horizon, caution
+        As in `Lookahead`.
+    home
+        The altitude (index) that a plan has to be back at; None: it may end anywhere.
+    """
+    if not 1 <= horizon <= MOST_ROUNDS:
+        raise InvalidInput(f"a plan has 1 to {MOST_ROUNDS} rounds, got {horizon!r}")
+    if len(wind["altitudes"]) != problem.n:
+        raise InvalidInput(f"the wind is about {len(wind['altitudes'])} altitudes, and the problem has {problem.n}")
+    if home is not None:
+        problem.check_action(home)
+    ending = None if home is None else ANCHOR * caution * problem.distances[:, home]
+    rule = hc.Lookahead(
+        problem, horizon=horizon, interval=interval, caution=caution, ending=ending, takes_forecasts=True
+    )
+    costs = ExpectedEnergy(wind_from_data(wind), problem, PowerCurve.from_data(curve), scale)
+    options = {"wind": wind, "curve": curve, "scale": scale, "interval": interval, "horizon": horizon}
+    options |= {"caution": caution, "home": home}
+    name = registry.label_of("wind-planner")
+    return hc.Policy(name, rule, costs, problem, ("wind-planner", options), explanation)
 
 
 def plan_rounds(step_hours: float) -> int:

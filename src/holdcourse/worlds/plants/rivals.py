@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -179,7 +179,8 @@ def fixed_on_history(problem: Problem, history: History) -> Policy:
 def operators(problem: Problem, start: int) -> Policy:
     """The operators' own rule: the incumbent, with their excursions."""
     problem.check_action(start)
-    return Policy("operators", Excursions(problem, int(start)), KnownCosts(problem, Nothing(problem.n)), problem)
+    nothing = KnownCosts(problem, Nothing(problem.n))
+    return Policy("operators", Excursions(problem, int(start)), nothing, problem, ("operators", {"start": int(start)}))
 
 
 def table(
@@ -188,8 +189,10 @@ def table(
     """A table per bin of the contexts, with hysteresis: a move must earn within so many rounds what it costs."""
     if not (is_finite(rounds) and rounds > 0):
         raise InvalidInput(f"rounds must be positive, got {rounds!r}")
-    return Policy("table", Proximal(problem, 1.0 / rounds), TableCosts(problem, edges, history), problem)
+    costs = TableCosts(problem, edges, history)
+    made_by = ("table", {"edges": [list(own) for own in costs.edges], "rounds": float(rounds)})
+    return Policy("table", Proximal(problem, 1.0 / rounds), costs, problem, made_by)
 
 
 def _named(name: str, policy: Policy) -> Policy:
-    return Policy(name, policy.rule, policy.costs, policy.problem)
+    return replace(policy, name=name)

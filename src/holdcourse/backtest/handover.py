@@ -1,0 +1,146 @@
+"""From a plant's backtest to what runs there: the policy that was judged, and its evidence.
+
+Two policies can be handed over. *As judged* is the very one that the backtest ran, as it was before its first round:
+run on the same contexts and readings it decides the same, bit by bit. *From now on* is what one would run at the plant:
+the same policy after it has also learned from all readings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.archive import LARGEST
+from holdcourse.backtest.plant import MakePolicy, PlantBacktest, known_to_learners
+from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policyfile import Evidence
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import History
+from holdcourse.movement.problem import METRIC_NAMES, Problem
+
+
+def plant_policy(
+    found: PlantBacktest,
+    make: MakePolicy,
+    name: str | None = None,
+    *,
+    as_judged: bool = False,
+    source: str = "",
+    times: NDArray[np.datetime64] | None = None,
+    files: Sequence[str | Path] = (),
+    units: Mapping[str, str] | None = None,
+) -> Policy:
+    """Return the policy of a plant's backtest, to be saved or run, with what the backtest said of it.
+
+    Parameters
+    ----------
+    make
+        What made the policies of the backtest.
+    name
+        Which of its policies; default the one that its answer is about.
+    as_judged
+        As it was judged, before it knew a reading; default: with everything learned from the readings.
+    source, times, files
+        Where the readings come from, in words, when they were measured, and the files that were read.
+    units
+        What the numbers are.
+    """
+    world, rho = found.world, found.world.rho
+    if name is None:
+        if found.judged is None:
+            raise InvalidInput("no policy that could run at the plant was tried, so there is none to save")
+        name = found.judged.policy
+    line = found.line(name)
+    if as_judged and rho != 1.0:
+        raise InvalidInput(
+            f"with rho={rho:g} the policy was judged on weighted costs, which a plant does not measure; save what "
+            "would run from now on, or divide the costs of moving by rho instead and judge again"
+        )
+    if as_judged:
+        policy = make(name, world.problem, known_to_learners(world), {})
+    else:
+        policy = _from_now(found, make, name, rho)
+    told = f"{len(world.readings):,} readings{_period(times)}"
+    evidence = Evidence(
+        source=source,
+        files={Path(path).name: file_digest(path) for path in files},
+        data=readings_digest(world.readings),
+        learned="the kernel, the noise and the mean of all readings, and nothing else" if as_judged else told,
+        judged=f"{told}, in a model of them",
+        as_judged=as_judged,
+        verdict=found.verdict,
+        conclusion=found.conclusion if found.judged is not None and name == found.judged.policy else "",
+        figures={
+            "saved_percent": finite(line.saved),
+            "total": finite(line.total),
+            "service": finite(line.service),
+            "movement": finite(line.movement),
+            "guessed_share": finite(line.guessed),
+            "rho": rho,
+        },
+    )
+    return replace(policy, evidence=evidence, units=dict(units or {}))
+
+
+def _from_now(found: PlantBacktest, make: MakePolicy, name: str, rho: float) -> Policy:
+    """Return the policy with all readings learned, in the units in which the plant measures."""
+    world = replace(found.world, rho=1.0)
+    problem, readings = divided(world.problem, rho), world.readings
+    knows = {key: value for key, value in known_to_learners(world).items() if key != "contexts"}  # others will come
+    entry = registry.TABLE.get(name)
+    if entry is not None:
+        return make(name, problem, knows | {"history": readings}, {})
+    policy = make(name, problem, knows, {})
+    for action, context, y in zip(readings.actions, readings.contexts, readings.measurements, strict=True):
+        policy.costs.learn(int(action), context, float(y))
+    return policy
+
+
+def divided(problem: Problem, rho: float) -> Problem:
+    """Return the same actions, whose moves cost a `rho`-th: as weighing all else by `rho`."""
+    if rho == 1.0:
+        return problem
+    data = problem.describe()
+    if problem.metric_name in METRIC_NAMES:
+        data["scale"] = (np.asarray(data["scale"]) / rho).tolist()
+    else:
+        data["metric"] = (np.asarray(data["metric"]) / rho).tolist()
+    return Problem.from_data(data | {"fixed_cost": problem.fixed_cost / rho})
+
+
+def readings_digest(readings: History) -> str:
+    """Return the SHA-256 of readings."""
+    digest = hashlib.sha256()
+    for part in (readings.actions, readings.contexts, readings.measurements):
+        digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """Return the SHA-256 of a file, as ``sha256sum`` prints it; empty where it cannot be read any more."""
+    try:
+        if Path(path).stat().st_size > 10 * LARGEST:  # minutes; the numbers have a digest of their own
+            return ""
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def finite(number: float) -> float | None:
+    """Return a number as JSON can hold it; None for one that is none."""
+    return float(number) if math.isfinite(number) else None
+
+
+def _period(times: NDArray[np.datetime64] | None) -> str:
+    if times is None or not len(times):
+        return ""
+    days = np.asarray(times, dtype="datetime64[D]")
+    return f" from {days.min()} to {days.max()}"

@@ -1,0 +1,319 @@
+"""A policy as a file: what it is, everything that it has learned, and where that comes from.
+
+The file is an archive (`holdcourse.archive`): JSON and plain arrays, checksummed, written in one step, never a pickle.
+
+==============  =======================================================================================================
+part            what it holds
+==============  =======================================================================================================
+`recipe`        the function that made it, its options, and the problem with its labels
+arrays          everything that its cost model has learned: readings, kernel, posterior, waiting measurements
+`limits`        what the machine may do, where that was given: the fields of `Limits`
+`units`         what the numbers are, for people: "action", "measurement", "context", "cost"
+`evidence`      which data it has learned from, and what a backtest said of it
+`fingerprint`   of the policy; what is made of the file must have the same
+==============  =======================================================================================================
+
+The file has a number of its format. One of another number is refused: it is never read by guessing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from holdcourse import archive
+from holdcourse.deciding import recipe, registry
+from holdcourse.deciding.policy import Policy
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.movement.problem import Problem
+from holdcourse.threads import one_thread, versions
+
+FORMAT = 1  # of the file
+HOLDS = "policy"  # what a saved state says that it is
+UNITS = ("action", "measurement", "context", "cost")
+Trust: TypeAlias = str | Collection[str]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where a policy comes from, and what a backtest said of it.
+
+    Attributes
+    ----------
+    source
+        The data, in words.
+    files
+        SHA-256 of each file that was read, by its name.
+    data
+        SHA-256 of the numbers that it has learned from.
+    learned
+        Which of them, in words: the period, and how many.
+    judged
+        What the backtest judged it on, in words; empty where there was none.
+    as_judged
+        Whether it knows no more than the policy that was judged. Otherwise it has also learned from the period on which
+        it was judged, and the figures are those of the same policy before it had.
+    verdict, conclusion
+        What the backtest said, as a word and in a sentence.
+    figures
+        Its numbers by name.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> hc.Evidence(source="plant.csv", learned="300 readings").judged
+    ''
+    """
+
+    source: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    data: str = ""
+    learned: str = ""
+    judged: str = ""
+    as_judged: bool = True
+    verdict: str = ""
+    conclusion: str = ""
+    figures: Mapping[str, float | str | None] = field(default_factory=dict)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it in JSON values."""
+        given = asdict(self)
+        return given | {"files": dict(self.files), "figures": dict(self.figures)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], where: str) -> Evidence:
+        """Read what `to_data` gave; `where` names it in errors."""
+        expected: dict[str, type] = {"files": dict, "figures": dict, "as_judged": bool}
+        known = {each.name for each in fields(cls)}
+        if set(data) != known:
+            raise DamagedFile(f"{where} holds evidence with other fields than {sorted(known)}: {sorted(data)}")
+        for name, value in data.items():
+            if not isinstance(value, expected.get(name, str)):
+                raise DamagedFile(f"{where} holds {value!r} as {name} of its evidence")
+        return cls(**data)
+
+    @property
+    def words(self) -> list[str]:
+        """What is known about the policy, in sentences."""
+        said = []
+        if self.learned:
+            said.append(f"It has learned from {self.learned}.")
+        if self.judged and self.as_judged:
+            said.append(f"A backtest judged exactly this policy on {self.judged}.")
+        elif self.judged:
+            said.append(f"A backtest judged it on {self.judged}, before it had learned from them; it has since.")
+        if self.conclusion:
+            said.append(self.conclusion)
+        if not (self.judged or self.conclusion):
+            said.append("No backtest is on file.")
+        return said
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyFile:
+    """What a file holds, read and checked, before a policy is made of it. `load_policy` does both.
+
+    Attributes
+    ----------
+    where
+        The file, as errors name it.
+    name, explanation, fingerprint
+        Of the policy.
+    recipe
+        What made it, as JSON.
+    learned
+        The arrays of its cost model.
+    limits, units, evidence
+        As the module says; None, empty and None where they were not given.
+    versions
+        Of the parts that wrote it.
+    """
+
+    where: str
+    name: str
+    explanation: str
+    fingerprint: str
+    recipe: Mapping[str, Any]
+    learned: archive.Arrays
+    limits: Mapping[str, Any] | None
+    units: Mapping[str, str]
+    evidence: Evidence | None
+    versions: Mapping[str, str]
+
+    @classmethod
+    def of(cls, policy: Policy, where: str = "the policy's file") -> PolicyFile:
+        """Return what the file of a policy holds; an error where only Python can make the policy again."""
+        return cls(
+            where,
+            policy.name,
+            policy.explanation,
+            policy.fingerprint,
+            recipe.describe(policy),
+            {name: np.asarray(array) for name, array in policy.costs.state().items()},
+            policy.limits,
+            policy.units,
+            policy.evidence,
+            versions(),
+        )
+
+    @classmethod
+    def read(cls, source: str | Path | bytes, where: str | None = None) -> PolicyFile:
+        """Read a file, or the bytes of one; no code is run."""
+        named = where or ("the policy's file" if isinstance(source, bytes) else str(source))
+        content = source if isinstance(source, bytes) else archive.read_file(Path(source))
+        state, arrays = archive.unpack(content, named)
+        if state.get("holds") != HOLDS:
+            what = "the state of a controller" if "identity" in state else "something else"
+            raise InvalidInput(f"{named} holds {what}, not a policy; give a file that policy.save wrote")
+        if state.get("format") != FORMAT:
+            raise InvalidInput(
+                f"{named} is a policy of format {state.get('format')!r}, and this version of holdcourse reads format "
+                f"{FORMAT}; use the version that wrote it, or save the policy again"
+            )
+        expected = {
+            "name": str,
+            "explanation": str,
+            "fingerprint": str,
+            "recipe": dict,
+            "limits": dict | None,
+            "units": dict,
+            "evidence": dict | None,
+            "versions": dict,
+        }
+        found = {name: value for name, value in state.items() if name not in ("holds", "format")}
+        for name in sorted(expected.keys() | found.keys()):
+            if name not in found or name not in expected or not isinstance(found[name], expected[name]):
+                raise DamagedFile(f"{named} is no policy that holdcourse wrote: its {name!r} is wrong or missing")
+        evidence = found.pop("evidence")
+        _check_recipe(found["recipe"], named)
+        return cls(
+            where=named,
+            learned=arrays,
+            evidence=None if evidence is None else Evidence.from_data(evidence, named),
+            **found,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the file; equal policies give equal bytes."""
+        state = {
+            "holds": HOLDS,
+            "format": FORMAT,
+            "name": self.name,
+            "explanation": self.explanation,
+            "fingerprint": self.fingerprint,
+            "recipe": self.recipe,
+            "limits": None if self.limits is None else dict(self.limits),
+            "units": dict(self.units),
+            "evidence": None if self.evidence is None else self.evidence.to_data(),
+            "versions": dict(self.versions),
+        }
+        return archive.pack(json.loads(json.dumps(state)), self.learned)
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Import paths of code that is not ours, which making the policy would run."""
+        return recipe.code_in(self.recipe)
+
+    @property
+    def problem(self) -> Problem:
+        """The settings, and what moving between them costs."""
+        return Problem.from_data(self.recipe["problem"])
+
+    @one_thread()
+    def policy(self, trust: Trust = ()) -> Policy:
+        """Make the policy; `trust` names the import paths whose code may be run, as in `load_policy`."""
+        trusted = (trust,) if isinstance(trust, str) else tuple(trust)
+        try:
+            made = recipe.make(self.recipe, trusted)
+            ours = self.recipe["policy"] in registry.TABLE and not self.code
+            for name, array in made.costs.state().items() if ours else ():
+                if self.learned.get(name, array).dtype != array.dtype:
+                    raise InvalidInput(f"its array {name!r} holds {self.learned[name].dtype}, not {array.dtype}")
+            made.costs.restore(self.learned)
+            kept = archive.fingerprint({}, made.costs.state())
+        except HoldcourseError as error:
+            raise type(error)(f"{self.where}: {error}") if type(error) is InvalidInput else error from None
+        except recipe.BROKEN as error:
+            words = f"no policy can be made of it ({type(error).__name__}: {error})"
+            raise InvalidInput(f"{self.where}: {words}") from error
+        if made.fingerprint != self.fingerprint:
+            whose = f"{self.recipe['policy']!r} has changed since" if self.code else "this version makes it otherwise"
+            raise InvalidInput(
+                f"{self.where}: what is made of it is not the policy that was saved (fingerprint {made.fingerprint}, "
+                f"saved {self.fingerprint}): {whose}; save it again"
+            )
+        if kept != archive.fingerprint({}, self.learned):
+            raise InvalidInput(f"{self.where}: its cost model does not restore what its state holds")
+        return replace(
+            made,
+            name=self.name,
+            explanation=self.explanation,
+            limits=self.limits,
+            units=self.units,
+            evidence=self.evidence,
+        )
+
+
+def save_policy(policy: Policy, path: Path, *, limits: Any, units: Mapping[str, str] | None, evidence: Any) -> None:
+    """Write the file of a policy; see `Policy.save`."""
+    if limits is not None:
+        limits = asdict(limits) if is_dataclass(limits) and not isinstance(limits, type) else dict(limits)
+        policy = replace(policy, limits=limits)
+    if units is not None:
+        unknown = sorted(set(units) - set(UNITS))
+        if unknown:
+            raise InvalidInput(f"units of {unknown[0]!r} are not kept; there are {', '.join(UNITS)}")
+        policy = replace(policy, units={name: str(unit) for name, unit in units.items()})
+    if evidence is not None:
+        policy = replace(policy, evidence=evidence)
+    file = PolicyFile.of(policy)
+    content = file.to_bytes()
+    # Read back before it counts: a file that does not give this very policy is not written.
+    PolicyFile.read(content, f"what would be written to {path}").policy(file.code)
+    archive.write_file(path, content)
+
+
+def load_policy(path: str | Path, *, trust: Trust = ()) -> Policy:
+    """Read a policy that was saved: equal to it in its fingerprint, and in all that it decides from then on.
+
+    Parameters
+    ----------
+    path
+        The file that `Policy.save` or ``holdcourse backtest --save`` wrote.
+    trust
+        Import paths of code that is not ours and may be run, such as ``"mine.py:mine"``. A file names the function that
+        made its policy; code that neither is ours nor belongs to an installed package is run only where you say so
+        here. Look at it first: whoever wrote the file has chosen it.
+
+    Raises
+    ------
+    DamagedFile
+        The file is not whole, or is none of ours.
+    InvalidInput
+        It cannot be read, is of another format, holds something else, or needs code that is not trusted.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> mill = hc.gp_md(hc.Problem([0.0, 0.5, 1.0]), history=[(0, 0.3, 2.0), (1, 0.3, 1.0)])
+    >>> mill.save(folder.name + "/mill.policy")
+    >>> again = hc.load_policy(folder.name + "/mill.policy")
+    >>> again.fingerprint == mill.fingerprint
+    True
+    >>> folder.cleanup()
+    """
+    return PolicyFile.read(path).policy(trust)
+
+
+def _check_recipe(found: Mapping[str, Any], where: str) -> None:
+    """Raise unless a recipe has the parts of one, as deep as it goes."""
+    sound = isinstance(found.get("policy"), str) and isinstance(found.get("options"), dict)
+    if not (sound and isinstance(found.get("problem"), dict)):
+        raise DamagedFile(f"{where} is no policy that holdcourse wrote: its recipe is not whole")
