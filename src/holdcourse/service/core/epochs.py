@@ -190,6 +190,9 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
     units = {**before["units"], **(given.get("units") or {})}
     for name in ("action", "measurement"):
         units[name] = known(units[name])
+    names, contexts = ({**before, **given}).get("context_names"), units.get("contexts")
+    if names is not None and contexts is not None and len(names) != len(contexts):
+        raise InvalidInput(f"there are {len(names)} context_names but {len(contexts)} units of contexts")
     if isinstance(given.get("units"), Mapping):
         result["units"] = {name: units[name] for name in given["units"]}
     if any(_holds_text(given.get(name)) for name in ("scale", "fixed_cost")):
