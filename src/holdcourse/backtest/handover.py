@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.errors import InvalidInput
+from holdcourse.learning.fitting.search import FitWarning, fit_kernel
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import METRIC_NAMES, Problem
 
@@ -72,13 +74,15 @@ def plant_policy(
         source=source,
         files={Path(path).name: file_digest(path) for path in files},
         data=readings_digest(world.readings),
-        learned="the kernel, the noise and the mean of all readings, and nothing else" if as_judged else told,
-        judged=f"{told}, in a model of them",
+        learned="the kernel, the noise and the mean of one half of the readings" if as_judged else told,
+        judged=f"{told}: it acted in a model of one half and was judged by the other",
         as_judged=as_judged,
         verdict=found.verdict,
         conclusion=found.conclusion if found.judged is not None and name == found.judged.policy else "",
         figures={
             "saved_percent": finite(line.saved),
+            "saved_low": finite(line.low),
+            "saved_high": finite(line.high),
             "total": finite(line.total),
             "service": finite(line.service),
             "movement": finite(line.movement),
@@ -91,9 +95,11 @@ def plant_policy(
 
 def _from_now(found: PlantBacktest, make: MakePolicy, name: str, rho: float) -> Policy:
     """Return the policy with all readings learned, in the units in which the plant measures."""
-    world = replace(found.world, rho=1.0)
-    problem, readings = divided(world.problem, rho), world.readings
-    knows = {key: value for key, value in known_to_learners(world).items() if key != "contexts"}  # others will come
+    problem, readings = divided(found.world.problem, rho), found.world.readings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # told by the backtest
+        fit = fit_kernel(problem, readings.actions, readings.contexts, readings.measurements)
+    knows = {"kernel": fit.kernel, "noise_std": fit.noise_std, "prior_mean": fit.prior_mean}
     entry = registry.TABLE.get(name)
     if entry is not None:
         return make(name, problem, knows | {"history": readings}, {})
