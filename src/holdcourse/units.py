@@ -220,7 +220,7 @@ def _number_and_rest(text: str, what: str) -> tuple[float, str]:
     """The number that a text begins with, and what follows it."""
     found = NUMBER.fullmatch(text)
     if found is None:
-        raise InvalidInput(f"{what}={text!r} must begin with a number, such as '20 Wh/m'")
+        raise InvalidInput(f"{what}={text!r} must begin with a number")
     return _number(found[1].strip(), text, what), found[2].strip()
 
 

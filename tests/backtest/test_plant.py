@@ -76,12 +76,13 @@ def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
 
 def test_limits_act_as_in_operation(plant, capsys):
     moves = {}
-    for dwell in (1, 12):
+    for dwell in ("1", "12 h"):
         backtest_log(plant, **COLUMNS, move_cost=0.3, dwell=dwell, policies=["gp-md"], as_json=True)
         found = json.loads(capsys.readouterr().out)
         moves[dwell] = next(line["movement"] for line in found["policies"] if line["policy"] == "gp-md")
-        assert found["limits"] == ("" if dwell == 1 else "at least 12 rounds at a setting")
-    assert moves[12] < moves[1]
+        assert bool(found["limits"]) == (dwell != "1")
+    assert "12 h" in found["limits"]
+    assert moves["12 h"] < moves["1"]
 
 
 def test_values_of_costs():
@@ -234,7 +235,7 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
             "holds names .*give a matrix=",
         ),
         (lambda text: "\n".join(text.splitlines()[:60]), {}, "59 rows are too few: half of them act and half"),
-        (lambda text: text, {"bins": 1}, "bins= must be 2 or more"),
+        (lambda text: text, {"bins": 1}, "bins= must be a whole number, 2 or more"),
         (
             lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"),
             {},

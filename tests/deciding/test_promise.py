@@ -322,8 +322,7 @@ def test_a_baseline_from_the_history_is_an_action_in_the_recipe():
     policy = known(costs, baseline="history")
     assert policy.made_by[1]["baseline_index"] == 1
     assert recipe.describe(policy)["options"]["baseline_index"] == 1
-    assert "does not exceed that of fixed at 0.25 by more than 2 %; in the beginning" in policy.explanation
-    assert "what 25 moves cost, 10, may be spent" in policy.explanation
+    assert "does not exceed that of fixed at 0.25 by more than 2 %; where a move costs" in policy.explanation
     best = known(-costs, baseline="history", maximise=True).made_by[1]["baseline_index"]
     assert best == 1
 
@@ -370,3 +369,67 @@ def test_a_baseline_that_only_python_can_make_is_named_by_its_recipe():
     policy = hc.recommended(LINE, baseline=plants.operators(LINE, 2))
     with pytest.raises(InvalidInput, match="operators was not made by one of"):
         recipe.describe(policy)
+
+
+# -- steps and trials --------------------------------------------------------------------------------------------------
+
+LONG = hc.Problem(np.linspace(0.0, 10.0, 21), scale=0.02)  # a mean way costs 0.07, a round about 1
+
+
+def eager(problem, **options):
+    """A policy that wants the last action and nothing else, under a promise against staying."""
+    model = hc.gp_md(problem, kernel=hc.Kernel(RBF(1.0), variance=1.0), noise_std=0.05, prior_mean=1.0).costs
+    wish = hc.Policy("eager", hc.fixed_at(problem, setting_index=problem.n - 1).rule, model, problem)
+    return hc.Policy("promised", *promise.promised(wish, hc.stationary(problem), 0.02, **options), problem)
+
+
+def steps_of(policy, rounds=14):
+    pilot = Pilot(policy, 0, 0)
+    actions = [0]
+    for _ in range(rounds):
+        pilot.accept(pilot.decide(pilot.look(0.0)[1]))
+        pilot.learn(pilot.state.action, 0.0, 1.0)
+        actions.append(pilot.state.action)
+    return actions
+
+
+def test_a_far_wish_is_gone_to_in_steps():
+    actions = steps_of(eager(LONG, budget=15.0))
+    seen = [actions[0]]
+    for action in actions[1:]:
+        assert min(abs(LONG.distance(action, other)) for other in seen) <= 0.4 * promise.mean_way(LONG) + 1e-9
+        seen.append(action)
+    assert actions[-1] == LONG.n - 1
+    assert len(set(actions)) >= 6  # the line is 7.5 such steps long; some of it is known from nearby
+
+
+def test_no_steps_where_little_can_be_lost_or_moves_are_dear():
+    assert steps_of(eager(LONG, budget=500.0), 1) == [0, LONG.n - 1]
+    dear = hc.Problem(np.linspace(0.0, 10.0, 21), scale=0.5)  # a mean way costs 1.75
+    assert steps_of(eager(dear, budget=25.0), 1) == [0, dear.n - 1]
+
+
+def test_an_action_that_somebody_else_chose_is_in_reach_from_then_on():
+    rule = eager(LONG, budget=15.0).rule_for(0)
+    state = rule.resume(rule.begin(0, 0), 18)
+    assert state.arrays["reach"][18] == state.arrays["reach"][0] == promise.PLAYED
+    assert state.arrays["reach"][20] == promise.REACHED
+    assert state.arrays["reach"][9] == promise.UNKNOWN
+
+
+@pytest.mark.parametrize(("scale", "dear"), [(0.02, False), (0.1, False), (0.2, True), (1.0, True)])
+def test_trials_are_paid_for_where_moves_are_dear(scale, dear):
+    problem = hc.Problem(np.linspace(0.0, 10.0, 21), scale=scale)
+    ways = [problem.distance(i, j) for i in range(21) for j in range(21)]
+    assert promise.mean_way(problem) == pytest.approx(np.mean(ways))
+    without, paid = (eager(problem, trials=trials).rule_for(0) for trials in (0.0, 30.0))
+    account = Account(np.zeros((0, 0)), np.zeros((0, 4)), np.zeros((0, 2)), np.array([0, 0, 0, 100.0, 100.0, 0]))
+    share, more = account.stands(without).allowed, account.stands(paid).allowed
+    assert share == pytest.approx(0.5 * 0.02 * 400)  # of a bill of 1 each, 200 rounds and two for each that has passed
+    assert more == pytest.approx(max(share, 30 * np.mean(ways) * 400 / 1200) if dear else share)
+
+
+def test_one_action_and_two_are_problems_too():
+    for n in (1, 2):
+        problem = hc.Problem(np.arange(float(n)))
+        assert set(steps_of(eager(problem), 3)) <= set(range(n))

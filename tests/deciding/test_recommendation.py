@@ -185,7 +185,7 @@ def test_it_says_what_it_was_given_what_it_chose_and_what_it_promises():
     words = recommended(LINE, past(60)).explanation
     for part in ("60 past measurements", "fitted again as measurements come in", "Nothing is promised about true"):
         assert part in words
-    assert "does not exceed that of staying where it begins by more than 2 %; in the beginning" in words
+    assert "does not exceed that of staying where it begins by more than 2 %; where a move costs" in words
     assert "exceed" not in recommended(LINE, past(60), at_most=None).explanation
     in_time = BRANCHES["time and history"]().explanation
     assert "The kernel was fitted to the history: " in in_time

@@ -174,7 +174,9 @@ def test_a_record_in_a_frame(tmp_path):
     assert frame["price"].tolist() == [0, 10, 20, 30, 40, 50]
     assert frame["wanted"].tolist() == [2] * 6
     assert frame["limited_by"].tolist()[:2] == ["max_step"] * 2
-    assert frame["applied"].tolist()[1] == 0
+    assert frame["applied_index"].tolist()[1] == 0
+    assert frame["applied"].tolist()[1] == 100.0
+    assert frame["wanted_value"].tolist() == [400.0] * 6
     assert frame["value"].tolist() == [200.0, 100.0, 200.0, 200.0, 400.0, 400.0]
     # There and back again by the operator; the new episode begins at 400, where it stays.
     assert frame["movement"].tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
@@ -202,8 +204,8 @@ def test_a_record_in_a_dataset(tmp_path):
     recorded(tmp_path / "plant.log").close()
     dataset = record_dataset(tmp_path / "plant.log", context_names=["load", "price"], units={"movement": "kWh"})
     assert dataset["movement"].attrs["units"] == "kWh"
-    assert dataset["applied"].values[1] == 0
-    assert np.isnan(dataset["applied"].values[0])
+    assert dataset["applied_index"].values[1] == 0
+    assert np.isnan(dataset["applied_index"].values[0])
     assert dataset["limited_by"].values[0] == "max_step"
     assert dataset["limited_by"].values[5] == ""
     assert np.issubdtype(dataset["asked"].dtype, np.datetime64)
@@ -232,7 +234,7 @@ def test_what_was_taken_back_is_missing_and_the_reason_stands_beside_it(tmp_path
         frame = record_frame(controller)
     assert frame["measurement"].isna().tolist() == [False, True, True, False, False, True]
     assert frame["retracted"].dropna().to_dict() == {1: "the sensor was unplugged"}
-    assert frame["applied"].tolist()[1] == 0  # the machine was there
+    assert frame["applied_index"].tolist()[1] == 0  # the machine was there
     dataset = record_dataset(tmp_path / "plant.log")
     assert dataset["retracted"].values.tolist()[:2] == ["", "the sensor was unplugged"]
     dataset.to_netcdf(tmp_path / "plant.nc", engine="h5netcdf")

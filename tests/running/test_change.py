@@ -101,7 +101,7 @@ def test_limits_change_while_a_decision_is_pending(tmp_path):
 def test_a_change_that_changes_nothing_is_not_recorded(tmp_path):
     with hc.Controller(hc.gp_md(LINE, **KNOWN), start=150, log=tmp_path / "record") as controller:
         controller.change()
-        controller.change(limits=hc.Limits())
+        controller.change(limits=hc.Limits(), scale="10 Wh/m")
         assert controller.log.last == 0
         controller.change(limits=hc.Limits(min_dwell=2))
         assert next(type(event.body) for event in controller.log.events()) is Change
@@ -117,6 +117,8 @@ def test_wrong_changes_change_nothing(tmp_path):
             ({"limits": hc.Limits(max_step="3 s")}, "max_step is in s"),
             ({"guard": hc.Guard(1.0, revert_to=120)}, "revert_to=120 is not a setting; the nearest are 100, 150, 200"),
             ({"max_pending": 0}, "max_pending must be a whole number"),
+            ({"limits": 5}, "limits must be made by Limits"),
+            ({"guard": "safe"}, "guard must be made by Guard"),
             ({"metric": [[0, 1], [1, 0]]}, "one row per action"),
         ):
             with pytest.raises(InvalidInput, match=words):

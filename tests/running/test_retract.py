@@ -63,7 +63,7 @@ def decided(controller, name, rounds):
 
 def twin_of(path, policy, without, **options):
     """A session that lived through what a record holds, in which these decisions were told no measurement."""
-    session = Session(policy, **OPTIONS, **options)
+    session = Session(policy, OPTIONS["start_index"], OPTIONS["seed"], **options)
     log = Log.read(path)
     for event in log.events():
         body = event.body

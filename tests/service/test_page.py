@@ -238,7 +238,7 @@ def test_a_limited_and_a_forced_override_are_shown(server, browser):
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")
         dialog.get_by_label("Setting").select_option(str(HEIGHTS.index(300.0)))
         dialog.get_by_role("button", name="Hold it there").click()
-        expect(page.get_by_text("300 m was wanted; kept back by the dearest single move.")).to_be_visible()
+        expect(page.get_by_text("300 m was wanted; kept back by the longest single move.")).to_be_visible()
 
         page.get_by_role("button", name="Hold elsewhere").click()
         dialog = page.get_by_role("dialog", name="Hold the machine at one setting?")

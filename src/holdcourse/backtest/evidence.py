@@ -328,17 +328,16 @@ def _advice(
     step_hours: float | None,
 ) -> tuple[str, ...]:
     """Which changes, where, for how long."""
-    if not len(rows):
-        wanted = np.unique(readings.actions)[:2]
-        rows = np.arange(len(readings))
-    else:
-        counts = np.bincount(taken[rows], minlength=problem.n)
-        wanted = np.argsort(-counts, kind="stable")[: min(2, int((counts > 0).sum()))]
+    usual = int(np.argmax(np.bincount(readings.actions, minlength=problem.n)))
+    counts = np.bincount(taken[rows], minlength=problem.n) + 1e-6 * np.bincount(readings.actions, minlength=problem.n)
+    counts[usual] = -1.0
+    likeliest = np.argsort(-counts, kind="stable")[:2]
+    wanted = np.sort(likeliest[counts[likeliest] > 0.1 * counts.max()])
+    rows = rows if len(rows) else np.arange(len(readings))
     where = []
     for axis, name in enumerate(names):
         low, high = np.percentile(readings.contexts[rows, axis], [10, 90])
         where.append(f"{name} from {low:.3g} to {high:.3g}")
-    usual = int(np.argmax(np.bincount(readings.actions, minlength=problem.n)))
     settings = " and ".join(_shown_value(problem, int(action)) for action in wanted)
     hold = max(3, round((24.0 if step_hours is None or step_hours > 0.5 else 6.0) / step_hours) if step_hours else 6)
     length = f"{hold * step_hours:g} h" if step_hours else f"{hold} readings"
@@ -355,12 +354,14 @@ def _advice(
 
 def _turns(readings: History, hold: int) -> int:
     """So many turns of each setting tell a difference of 2 % of the mean reading, by the scatter of such stretches."""
-    y = readings.measurements
+    y, contexts = readings.measurements, readings.contexts
     pieces = len(y) // hold
     if pieces < 4:
         return FEWEST_CHANGES
-    means = y[: pieces * hold].reshape(pieces, hold).mean(axis=1)
-    within = np.diff(means).std() / math.sqrt(2)  # neighbours in time: slow changes are no scatter
+    known = np.column_stack([np.ones(len(y)), contexts, contexts**2])  # what the conditions explain is no scatter
+    left = y - known @ np.linalg.lstsq(known, y, rcond=None)[0]
+    means = left[: pieces * hold].reshape(pieces, hold).mean(axis=1)
+    within = np.diff(means).std() / math.sqrt(2)  # neighbours in time: nor are slow changes
     wanted = (2 * 1.96 * within / (0.02 * max(abs(float(y.mean())), 1e-12))) ** 2
     return int(min(max(math.ceil(wanted), FEWEST_CHANGES), 60))
 

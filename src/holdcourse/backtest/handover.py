@@ -60,6 +60,7 @@ def plant_policy(
             raise InvalidInput("no policy that could run at the plant was tried, so there is none to save")
         name = found.judged.policy
     line = found.line(name)
+    tells = found.support is None or found.support.enough
     if as_judged and rho != 1.0:
         raise InvalidInput(
             f"with rho={rho:g} the policy was judged on weighted costs, which a plant does not measure; save what "
@@ -74,15 +75,15 @@ def plant_policy(
         source=source,
         files={Path(path).name: file_digest(path) for path in files},
         data=readings_digest(world.readings),
-        learned="the kernel, the noise and the mean of one half of the readings" if as_judged else told,
-        judged=f"{told}: it acted in a model of one half and was judged by the other",
+        learned="the kernel, the noise and the mean of half of the readings, and nothing else" if as_judged else told,
+        judged=f"{told}, in a model of one half of them, by a model of the other",
         as_judged=as_judged,
         verdict=found.verdict,
         conclusion=found.conclusion if found.judged is not None and name == found.judged.policy else "",
         figures={
-            "saved_percent": finite(line.saved),
-            "saved_low": finite(line.low),
-            "saved_high": finite(line.high),
+            "saved_percent": finite(line.saved) if tells else None,  # no number where the readings cannot tell
+            "saved_low_percent": finite(line.low) if tells else None,
+            "saved_high_percent": finite(line.high) if tells else None,
             "total": finite(line.total),
             "service": finite(line.service),
             "movement": finite(line.movement),

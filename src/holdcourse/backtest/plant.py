@@ -307,7 +307,7 @@ def backtest_plant(
         value=value or Value(),
         taken=taken,
         blocks=blocks,
-        limits="" if limits is None else _limit_words(limits),
+        limits="" if limits is None else "; ".join(limits.in_words(problem).values()),
     )
     if found.judged is not None:
         ours = taken[found.judged.policy]
@@ -400,17 +400,6 @@ def _range(low: float, high: float) -> str:
         one, two = sorted((abs(low), abs(high)))
         return f"{one:.1f} to {two:.1f} % {'less' if low >= 0 else 'more'}"
     return f"{abs(low):.1f} % more to {high:.1f} % less"
-
-
-def _limit_words(limits: Limits) -> str:
-    parts = []
-    if limits.max_step is not None:
-        parts.append(f"no move costs more than {limits.max_step:g}")
-    if limits.min_dwell > 1:
-        parts.append(f"at least {limits.min_dwell} rounds at a setting")
-    if limits.max_moves is not None:
-        parts.append(f"at most {limits.max_moves} moves in {limits.window} rounds")
-    return "; ".join(parts)
 
 
 def _notes(world: LoggedWorld, judge: Judge) -> list[str]:

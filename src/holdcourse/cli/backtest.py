@@ -142,8 +142,10 @@ def backtest_log(
         list[str] | None,
         names_option("--policies", "Which policies, e.g. recommended,mine=mine.py:mine.", policy_names()),
     ] = None,
-    max_step: Annotated[float | None, typer.Option(help="Largest cost of one move in operation.")] = None,
-    dwell: Annotated[int, typer.Option(help="Rounds to stay at a setting in operation.")] = 1,
+    max_step: Annotated[
+        str | None, typer.Option(help="Longest step in operation, in units of the setting: 2, or '2 K'.")
+    ] = None,
+    dwell: Annotated[str, typer.Option(help="How long a setting is kept in operation: rounds, or '4 h'.")] = "1",
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.")] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
@@ -204,6 +206,13 @@ def backtest_log(
         unit=unit,
         cost_unit=cost_unit,
     )
+    step = found_readings.step
+    limits = None
+    if max_step is not None or dwell != "1":
+        stay, longest = _number_or_text(dwell), None if max_step is None else _number_or_text(max_step)
+        kept = int(stay) if isinstance(stay, float) and stay.is_integer() else stay
+        limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else f"{60 * step:g} min")
+        limits = limits.on(problem)
     wanted = names_of(policies) or POLICIES
     sources = sources_of(wanted)
     check_out(out)
@@ -211,8 +220,7 @@ def backtest_log(
     def make(name: str, problem: Problem, learning: Mapping[str, Any], options: Mapping[str, Any]) -> Policy:
         return make_policy(name, problem, learning, options, sources[name])
 
-    value = Value.of(found_readings.units.get(found_readings.cost), found_readings.step, _price(price))
-    limits = None if max_step is None and dwell == 1 else Limits(min_dwell=dwell, max_step=max_step)
+    value = Value.of(cost_unit or found_readings.units.get(found_readings.cost), step, _price(price))
     with Working("reading") as working:
         found = backtest_plant(
             problem,
@@ -222,7 +230,7 @@ def backtest_log(
             rho=rho,
             seed=seed,
             context_names=found_readings.context,
-            step_hours=found_readings.step,
+            step_hours=step,
             value=value,
             limits=limits,
             progress=lambda what, done, total: working.tell(what, done, 1.15 * total),
@@ -234,7 +242,8 @@ def backtest_log(
             progress=lambda done, total: working.tell("checking the model", 1.0 + 0.15 * done / total, 1.15),
         )
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
-    saying: list[str] = []
+    paths: list[Path] = []
+    saved = []
     if save_policy is not None:
         known = found_readings.units
         units = {"action": known.get(action, ""), "measurement": known.get(cost, cost)}
@@ -249,8 +258,7 @@ def backtest_log(
             units=units,
         )
         policy.save(save_policy, limits=limits)
-        data["saved"], saying = str(save_policy), saved_words(save_policy, policy)
-    paths = []
+        data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         more = {"check": data["check"], "reading": data["reading"]}
         paths = write_plant_report(found, found_readings, out, check.words, more)
@@ -266,10 +274,10 @@ def backtest_log(
     for line in found.lines:
         numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
         bounds = "" if line.policy == AS_RUN else f"{line.low:+.1f}..{line.high:+.1f} %"
-        saved = f"{line.saved:+.1f} %", bounds
+        told = f"{line.saved:+.1f} %", bounds
         if found.support is not None and not found.support.enough:
-            saved = "?", "?"  # no number where the readings cannot tell
-        table.add_row(label_of(line.policy), *numbers, *saved)
+            told = "?", "?"  # no number where the readings cannot tell
+        table.add_row(label_of(line.policy), *numbers, *told)
     Console().print(table)
     for note in (*(f"data: {note}" for note in _in_options(found_readings.notes, PLANT_COMMAND)), *found.notes):
         typer.echo(note)
@@ -277,7 +285,7 @@ def backtest_log(
     for sentence in check.words:
         typer.echo(f"- {sentence}")
     Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
-    for words in saying:
+    for words in saved:
         typer.echo(words)
 
 

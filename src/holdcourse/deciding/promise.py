@@ -11,7 +11,7 @@ x, b       what is played in a round, and what the baseline would play
 saved      sum over rounds of E(b) - E(x), less the movement beyond the baseline's
 doubt      by how much `saved` may be wrong
 allowed    half of `at_most` times the baseline's bill (the other half is kept for what the model does not see); at the
-           beginning that of some rounds more, which are paid in advance, or what some moves cost, if that is more
+           beginning that of some rounds more, which are paid in advance, or what some dear moves cost
 =========  =============================================================================================================
 
 **By what is known now.** A round's E are asked again after it was measured: E(x) is then close to what was measured,
@@ -23,6 +23,11 @@ the upper bound of the difference, the way there, and the way back to the baseli
 if it is better than the baseline even at its upper bound. And the baseline itself. Where the rule wants something else,
 the action of least expected cost is played among those that may be; ways count as if the rule stayed for some rounds.
 
+**In steps.** What was learned nearby says little of a cliff farther off. So an action is in reach only if it is near
+one that was played, if the model knows it about as well, or if what may be lost there is small against what is left.
+The way to any other leads over actions in reach, each played on the way. Where a move costs more than a round, steps
+would be dearer than a fall, and there are none.
+
 What is promised holds with the confidence of the bounds (see `holdcourse.learning.posteriors.fitted` for how they are
 calibrated), and as far as the model's kernel can follow the plant. Measured overspending is in docs/plants.md.
 """
@@ -31,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,6 +62,11 @@ PERSISTENCE = 8.0  # rounds over which a way is counted where the rule's own wis
 OPEN_ROUNDS = 128  # newest rounds away from the baseline whose costs are asked again
 ASKED = 4  # of them, each round, those asked longest ago
 TOGETHER = 0.2  # correlation of doubts about rounds in unlike contexts
+NEAR = 0.4  # of a mean way: what was played tells about as far
+WELL_KNOWN = 0.4  # of the largest doubt: by less, an action was measured, or many like it
+CHEAP_WAY = 0.5  # of a round's bill: ways up to that are paid for by the share
+SMALL = 0.1  # of what is left: to lose that is nothing to step carefully for
+UNKNOWN, REACHED, PLAYED = 0.0, 1.0, 2.0  # what is known of an action
 SEED_STEP = 0x5851F42D4C957F2D  # the baseline draws from a stream of its own
 
 
@@ -82,8 +93,8 @@ def promised(
         What may be spent in advance, in the unit of costs; by default the share of the baseline's bill of 200 rounds at
         once, growing to that of 1,200.
     trials
-        What may be spent in advance at least, in the unit of costs, where no budget is given: a promise of a share that
-        does not pay for the way to another action and back keeps whoever made it from learning anything.
+        How many moves may be paid for in advance, where no budget is given and a move costs more in the mean than half
+        a round: a share that does not pay for the way to another action and back would keep the policy from learning.
     closeness
         How alike contexts are.
     asks_again
@@ -202,14 +213,16 @@ class Promised:
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Start both rules at the action, with an empty account."""
         states = self.followed.begin(action, seed, round), self.baseline.begin(action, _other_seed(seed), round)
-        return RuleState(int(action), round, seed, self._arrays(states, Account.empty()))
+        reach = self._reached(np.full(self.problem.n, UNKNOWN), int(action))
+        return RuleState(int(action), round, seed, self._arrays(states, Account.empty(), reach))
 
     def resume(self, state: RuleState, action: int) -> RuleState:
         """Go on elsewhere: somebody moved the machine, and would have moved it from the baseline's place too."""
         followed, base = self._states(state)
         states = resumed(self.followed, followed, action), replace(base, action=int(action))
         account = Account.of(state.arrays).without_newest(state.round)
-        return replace(state, action=int(action), arrays=self._arrays(states, account))
+        reach = self._reached(state.arrays["reach"], int(action))
+        return replace(state, action=int(action), arrays=self._arrays(states, account, reach))
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let both rules decide, and follow the first as far as the account allows."""
@@ -240,10 +253,23 @@ class Promised:
             if within.any() and not permitted.any():  # the baseline is out of reach: a step towards it
                 permitted[np.argmin(np.where(within, back, np.inf))] = True
         action, words = wish.action, ""
-        if permitted.any() and not permitted[action]:
-            action = int(np.argmin(np.where(permitted, expected + ways / PERSISTENCE, np.inf)))
-            wanted = self.problem.named(wish.action)
-            words = f"The rule's own wish, {wanted}, is too dear for the promise. Spent so far: {stands}."
+        reach = state.arrays["reach"]
+        near = (reach > UNKNOWN) | (spread < WELL_KNOWN * spread.max()) | (everywhere == b)
+        dear = self.mean_way > abs(expected[b])
+        in_reach = permitted & (near | dear | (upper - expected[b] <= SMALL * stands.left))
+        in_reach = in_reach if in_reach.any() else permitted
+        if in_reach.any() and not in_reach[action]:
+            wanted = self.problem.named(action)
+            if permitted[action]:
+                onward = self.problem.move_costs(everywhere, np.full(n, action))
+                action = int(np.argmin(np.where(in_reach, onward, np.inf)))
+                words = (
+                    f"The rule's own wish, {wanted}, is far from all that was tried; the way there is gone in steps."
+                )
+            else:
+                words = f"The rule's own wish, {wanted}, is too dear for the promise. Spent so far: {stands}."
+            if not permitted[wish.action] or reach[action] == PLAYED:  # no step leads nearer
+                action = int(np.argmin(np.where(in_reach, expected + ways / PERSISTENCE, np.inf)))
         account = account.with_round(
             state.round,
             context,
@@ -271,7 +297,7 @@ class Promised:
             after = replace(resumed(self.followed, wish.state, action), round=wish.state.round)
             probabilities = np.zeros(self.problem.n)
             probabilities[action] = 1.0
-        arrays = self._arrays((after, other.state), account)
+        arrays = self._arrays((after, other.state), account, self._reached(state.arrays["reach"], action))
         said = " ".join(part for part in (words, wish.words) if part)
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, said)
 
@@ -280,8 +306,25 @@ class Promised:
         places = state.arrays["positions"]
         return [RuleState(int(places[j]), state.round, seeds[j], under(f"{j}.", state.arrays)) for j in range(2)]
 
-    def _arrays(self, states: Sequence[RuleState], account: Account) -> dict[str, Array]:
-        arrays = {"positions": np.array([float(state.action) for state in states])}
+    def _reached(self, reach: Array, action: int) -> Array:
+        """Return what is known of the actions once one was played: those near it are in reach."""
+        if reach[action] == PLAYED:
+            return reach
+        n = self.problem.n
+        ways = self.problem.move_costs(np.full(n, action), np.arange(n))
+        others = np.delete(ways, action)
+        near = max(NEAR * self.mean_way, float(others.min()) if n > 1 else 0.0)
+        reach = np.where(ways <= near * (1.0 + 1e-9), np.maximum(reach, REACHED), reach)
+        reach[action] = PLAYED
+        return reach
+
+    @cached_property
+    def mean_way(self) -> float:
+        """What a move costs in the mean."""
+        return mean_way(self.problem)
+
+    def _arrays(self, states: Sequence[RuleState], account: Account, reach: Array) -> dict[str, Array]:
+        arrays = {"positions": np.array([float(state.action) for state in states]), "reach": reach}
         for j, state in enumerate(states):
             arrays |= prefixed(f"{j}.", state.arrays)
         return arrays | prefixed("account.", account.arrays())
@@ -380,7 +423,9 @@ class Account:
             allowed = share + terms.budget
         elif rounds:
             advance = min(ADVANCE_START + ADVANCE_PACE * rounds, ADVANCE_MOST)
-            allowed = max(share * max(1.0, advance / rounds), terms.trials * advance / ADVANCE_MOST)
+            dear = terms.mean_way > CHEAP_WAY * abs(bill) / rounds
+            trials = terms.trials * terms.mean_way * advance / ADVANCE_MOST if dear else 0.0
+            allowed = max(share * max(1.0, advance / rounds), trials)
         else:
             allowed = 0.0
         square = old_doubt
@@ -390,6 +435,12 @@ class Account:
             square += float(self.costs[:, 1] @ alike @ self.costs[:, 1])
             spent += float(self.costs[:, 0].sum())
         return Budget(0.0 - spent - movement, float(np.sqrt(square)), allowed, bill)
+
+
+def mean_way(problem: Problem) -> float:
+    """What a move costs in the mean over pairs of some actions, spread over all of them."""
+    some = np.unique(np.linspace(0, problem.n - 1, 64).astype(int))
+    return float(problem.move_costs(np.repeat(some, len(some)), np.tile(some, len(some))).mean())
 
 
 def _row(model: OptimisticCosts, context: Array) -> tuple[Array, Array]:

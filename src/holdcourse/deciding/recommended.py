@@ -50,7 +50,7 @@ PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly a
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
 ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
 AT_MOST = 0.02  # of the baseline's bill
-TRIALS = 25.0  # mean ways that may be gone in advance, whatever the share
+TRIALS = 35.0  # moves that are paid for in advance where moves are dear
 JUDGED_CONTEXTS = 200  # of the history, in which the fixed action is chosen
 
 
@@ -93,9 +93,9 @@ def recommended(
         What would happen without us: a setting for ever, "history" for the best fixed one of the history, a policy such
         as the operators' own rule; None: staying where the run begins.
     at_most
-        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and
-        in advance at least what 25 moves cost in the mean; None: no promise. See `holdcourse.deciding.promise` for
-        how it is kept.
+        The share of the baseline's bill by which the bill, movement included, may exceed it; "auto": 0.02, and where
+        moves cost more than half a round, in advance what 35 of them cost; None: no promise. See
+        `holdcourse.deciding.promise` for how it is kept.
     budget
         What may be spent in advance, in the unit of costs; by default the share of a few hundred rounds.
     fixed_setting_index, baseline_index
@@ -152,7 +152,7 @@ def recommended(
     if isinstance(at_most, str):
         if at_most != "auto":
             raise InvalidInput(f"at_most must be a share such as 0.02, 'auto', or None for no promise, got {at_most!r}")
-        at_most, trials = AT_MOST, TRIALS * _mean_way(problem)
+        at_most, trials = AT_MOST, TRIALS
     hedge: tuple[Any, Any] = (
         HedgedMaker(tuple(expert.policy for expert in experts), PATIENCE),
         Panel([model], [(0, expert.share) for expert in experts]),
@@ -215,12 +215,6 @@ def _kept_at(problem: Problem, action: int | None, maximise: bool) -> Policy:
     return fixed_at(problem, setting_index=action, maximise=maximise)
 
 
-def _mean_way(problem: Problem) -> float:
-    """Return what a move costs in the mean over pairs of some actions, spread over all of them."""
-    some = np.unique(np.linspace(0, problem.n - 1, 64).astype(int))
-    return float(problem.move_costs(np.repeat(some, len(some)), np.tile(some, len(some))).mean())
-
-
 def _promise_in_words(without: Policy, kept: int | None, at_most: float, budget: float | None, trials: float) -> str:
     stays = kept is None and without.made_by is not None and without.made_by[0] == "stationary"
     what = "staying where it begins" if stays else without.name
@@ -228,7 +222,7 @@ def _promise_in_words(without: Policy, kept: int | None, at_most: float, budget:
     if budget is not None:
         advance = f", and {budget:.3g} in advance"
     elif trials:
-        advance = f"; in the beginning what {TRIALS:.0f} moves cost, {trials:.3g}, may be spent in any case"
+        advance = f"; where a move costs more than half a round, {trials:.0f} of them are paid for in advance"
     return (
         f"It explores out of what it saves: by the model's calibrated bounds the bill, movement included, does not "
         f"exceed that of {what} by more than {100 * at_most:.3g} %{advance}."

@@ -115,7 +115,8 @@ def setting_columns(problem: Problem) -> Columns:
 def record_rows(record: Controller | str | Path, problem: Problem | None) -> list[Row]:
     """Rows of a controller or of the file of its record, one per decision."""
     if isinstance(record, Controller):
-        return _decisions(record.log, problem or record.policy.problem)
+        known = record.log.about.recipe is not None  # then it says at which prices it began
+        return _decisions(record.log, problem or (_problem_of(record.log) if known else record.policy.problem))
     log = Log.read(Path(record))
     try:
         return _decisions(log, problem or _problem_of(log))
@@ -146,7 +147,7 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
                 meant[body.round] = body.order.action
             case Tell():
                 told = rows[int(body.id[1:])]
-                told |= {"told": event.at, "measurement": body.measurement, "applied": body.applied}
+                told |= {"told": event.at, "measurement": body.measurement, "applied_index": body.applied}
             case Retract() if body.event is not None and int(body.id[1:]) in rows:
                 rows[int(body.id[1:])] |= {"measurement": None, "retracted": body.reason}
             case Change() if body.problem is not None:
@@ -158,8 +159,11 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
     for number, row in rows.items():
         here, problem = starts.get(number, here), prices.get(number, problem)
         # Movement is what the machine really did, as far as it was told.
-        taken = meant[number] if row["applied"] is None else row["applied"]
+        applied = row["applied_index"]
+        taken = meant[number] if applied is None else applied
         row["value"], row["movement"] = problem.value(taken), problem.distance(here, taken)
+        row["wanted_value"] = problem.value(row["wanted"])
+        row["applied"] = None if applied is None else problem.value(applied)
         here = taken
     return list(rows.values())
 
@@ -167,7 +171,7 @@ def _decisions(log: Log, problem: Problem) -> list[Row]:
 def _asked(at: str, body: Ask, episode: int) -> Row:
     context = body.request.context
     known = {name: getattr(body, name) for name in ("round", "action", "wanted", "limited_by", "expected_cost")}
-    untold = {"told": None, "measurement": None, "applied": None, "retracted": None}
+    untold = {"told": None, "measurement": None, "applied_index": None, "retracted": None}
     return {**known, **untold, "episode": episode, "asked": at, "context": [] if context is None else context}
 
 
@@ -186,14 +190,19 @@ RECORD_COLUMNS = [
     "action",
     "value",
     "wanted",
+    "wanted_value",
     "limited_by",
     "expected_cost",
     "movement",
     "told",
     "measurement",
     "applied",
+    "applied_index",
     "retracted",
 ]
+
+
+SETTINGS = ("value", "wanted_value", "applied")  # columns of settings, which may be of any kind
 
 
 class Sweep(Protocol):
@@ -265,7 +274,7 @@ def record_frame(
     ::
 
         frame = record_frame("plant.log")
-        frame.loc[frame["limited_by"].notna(), ["asked", "wanted", "action", "limited_by"]]
+        frame.loc[frame["limited_by"].notna(), ["asked", "wanted_value", "value", "limited_by"]]
     """
     rows = record_rows(record, problem)
     frame = pd.DataFrame(rows, columns=RECORD_COLUMNS)
@@ -276,7 +285,7 @@ def record_frame(
             frame.insert(place + axis, name, values)
     for name in ("asked", "told"):
         frame[name] = pd.to_datetime(frame[name], utc=True, format="ISO8601")
-    frame = frame.astype({"applied": "Int64", "measurement": "float64"}).set_index("round")
+    frame = frame.astype({"applied_index": "Int64", "measurement": "float64"}).set_index("round")
     return _with_units(frame, units)
 
 
@@ -287,7 +296,7 @@ def _with_units(frame: pd.DataFrame, units: Units | None) -> pd.DataFrame:
 
 LONG_NAMES = {
     "action": "action taken",
-    "applied": "action that really ran, where the operator chose another",
+    "applied_index": "action that really ran, where the operator chose another",
     "asked": "time of the question, UTC",
     "cost": "true service cost of every setting",
     "episode": "episode",
@@ -361,8 +370,8 @@ def record_dataset(
     frame = record_frame(record, problem=problem, context_names=context_names)
     if frame.empty:
         raise InvalidInput("the record holds no decision yet")
-    columns = {name: frame[name].to_numpy() for name in frame.columns if name != "value"}
-    columns["applied"] = frame["applied"].to_numpy(dtype=np.float64, na_value=np.nan)
+    columns = {name: frame[name].to_numpy() for name in frame.columns if name not in SETTINGS}
+    columns["applied_index"] = frame["applied_index"].to_numpy(dtype=np.float64, na_value=np.nan)
     for name in ("limited_by", "retracted"):
         columns[name] = np.array([text if isinstance(text, str) else "" for text in frame[name]], dtype=np.str_)
     for name in ("asked", "told"):

@@ -394,6 +394,10 @@ class Prices:
                 for each, unit in zip(prices, units, strict=True)
             ]
         if isinstance(fixed_cost, str):
+            if not any(sign.isdigit() for sign in fixed_cost):
+                raise InvalidInput(
+                    f"fixed_cost must be a number or a price such as '0.5 EUR per change', got {fixed_cost!r}"
+                )
             each_time = price(fixed_cost if _says_per(fixed_cost) else f"{fixed_cost} per change", "fixed_cost")
             fixed_cost = _converted(each_time, cost_unit, "change", "fixed_cost")
         return cls(scale, fixed_cost, units, cost_unit)

@@ -30,6 +30,7 @@ Array: TypeAlias = NDArray[np.float64]
 TOLERANCE = 1e-9
 SHOWN = 3  # nearest settings in an error
 LISTED = 8  # labels in an error
+LONGEST = 80  # characters of what was given in an error
 DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it is written in full
 
 
@@ -48,7 +49,12 @@ def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
             f"{what}={setting!r} is as near to {' as to '.join(_said(problem, k) for k in found[:SHOWN])}; write all "
             f"digits, or {what}_index={found[0]}"
         )
-    raise InvalidInput(f"{what}={setting!r} is not a setting; {_instead(problem, setting, what)}")
+    raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_instead(problem, setting, what)}")
+
+
+def _short(setting: Any) -> str:
+    shown = repr(setting)
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
 
 
 def chosen(problem: Problem, setting: Any, index: int | None, what: str) -> int | None:
@@ -194,7 +200,7 @@ def _point(problem: Problem, setting: Any, what: str) -> Array:
         given = [setting]
     if len(given) != axes or not all(_is_number(x) for x in given):
         hint = f"; {_by_index(problem, setting, what)}" if _by_index(problem, setting, what) else ""
-        raise InvalidInput(f"{what}={setting!r} is not a setting; {_how(problem)}{hint}")
+        raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_how(problem)}{hint}")
     return np.array(given, dtype=np.float64)
 
 
@@ -244,6 +250,8 @@ def _how(problem: Problem) -> str:
 
 def _by_index(problem: Problem, setting: Any, what: str) -> str:
     """What to write instead where an index may be meant."""
+    if is_whole(setting) and 0 <= setting < problem.n and what == "allowed":
+        return f"for actions by their index give {problem.n} booleans"
     if is_whole(setting) and 0 <= setting < problem.n:
         return f"for the action with index {setting}, which is {_said(problem, setting)}, write {what}_index={setting}"
     return ""

@@ -23,7 +23,7 @@ from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget, Promised
 from holdcourse.deciding.rules import Choice
-from holdcourse.errors import InvalidInput, NoActionLeft
+from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.learning.costs import doubted_by, maximises
 from holdcourse.learning.history import check_context
 from holdcourse.learning.posteriors.protocol import Told
@@ -102,6 +102,13 @@ class Difference:
         return self.words
 
 
+def _check_kinds(limits: Any, guard: Any) -> None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise InvalidInput(f"limits must be made by Limits(...), got {plain(limits)!r}")
+    if guard is not None and not isinstance(guard, Guard):
+        raise InvalidInput(f"guard must be made by Guard(...), got {plain(guard)!r}")
+
+
 class Session:
     """A pilot under limits: where the machine is, what was decided and what was told.
 
@@ -122,6 +129,7 @@ class Session:
         policy.problem.check_action(start)
         self.policy = policy
         self.policies = {policy.fingerprint: policy}  # those that it had, by fingerprint
+        _check_kinds(limits, guard)
         self.limits = (limits or Limits()).on(policy.problem)
         self.guard = None if guard is None else guard.on(policy.problem, self.limits.round_length)
         self.max_pending = whole_number(max_pending, "max_pending", 1)
@@ -441,6 +449,9 @@ class Session:
 
     def changed(self, limits: Limits, guard: Guard | None, max_pending: int, problem: Problem | None = None) -> Change:
         """What the record says of a change; it is checked, and changes nothing yet."""
+        _check_kinds(limits, guard)
+        if problem is not None and problem.fingerprint == self.policy.problem.fingerprint:
+            problem = None
         policy = self.policy if problem is None else self._repriced(problem)
         limits = limits.on(policy.problem)
         guard = None if guard is None else guard.on(policy.problem, limits.round_length)
