@@ -258,7 +258,7 @@ def backtest_log(
             files=[log],
             units=units,
         )
-        policy.save(save_policy)
+        policy.save(save_policy, limits=limits)
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         more = {"check": data["check"], "reading": data["reading"]}
