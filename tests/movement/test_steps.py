@@ -32,11 +32,11 @@ def test_prices_become_numbers_in_the_units_of_the_problem():
     [
         (
             {"scale": "20 Wh/s", "unit": "m", "cost_unit": "Wh"},
-            "the price scale= is in s, which cannot be converted to m",
+            "scale is in s, which cannot be converted to m",
         ),
         (
             {"scale": "20 EUR/m", "unit": "m", "cost_unit": "kWh"},
-            "the price scale= is in EUR, which cannot be converted to kWh",
+            "scale is in EUR, which cannot be converted to kWh",
         ),
         (
             {"scale": "20 Wh per change", "unit": "m", "cost_unit": "Wh"},
