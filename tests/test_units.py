@@ -82,7 +82,9 @@ def test_a_number_alone_is_taken_as_it_is(number):
     assert amount(number, "m", "it") == amount(repr(number), "m", "it") == number
 
 
-@pytest.mark.parametrize("value", [True, None, float("nan"), float("inf"), [1.0], "far", "5 parsec", "5 kWh", "1e400 m"])
+@pytest.mark.parametrize(
+    "value", [True, None, float("nan"), float("inf"), [1.0], "far", "5 parsec", "5 kWh", "1e400 m"]
+)
 def test_amounts_that_make_no_sense(value):
     with pytest.raises(InvalidInput, match="max_step"):
         amount(value, "m", "max_step")

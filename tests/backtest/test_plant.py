@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from holdcourse.backtest.plant import Line, PlantBacktest
+from holdcourse.backtest.evidence import Interval, Support
+from holdcourse.backtest.plant import Line, PlantBacktest, Value
 from holdcourse.backtest.readings import read_readings
 from holdcourse.cli.backtest import backtest_log
 from holdcourse.errors import HoldcourseError, InvalidInput
@@ -20,9 +21,9 @@ from holdcourse.errors import HoldcourseError, InvalidInput
 def plant(tmp_path):
     random = np.random.default_rng(3)
     lines = ["time,outdoor,setting,kW"]
-    for hour in range(120):
+    for hour in range(480):
         outdoor = 15 + 10 * np.sin(hour / 4)
-        setting = 6 + 2 * ((hour // 15) % 3)
+        setting = 6 + 2 * ((hour // 7) % 3)
         drawn = 40 + (setting - 12 + 0.2 * outdoor) ** 2 + random.normal(0, 0.5)
         lines.append(f"2024-06-{1 + hour // 24:02d}T{hour % 24:02d}:00,{outdoor:.2f},{setting},{drawn:.3f}")
     path = tmp_path / "plant.csv"
@@ -34,18 +35,19 @@ COLUMNS = {"action": "setting", "cost": "kW", "context": ["outdoor"], "time": "t
 
 
 def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
-    backtest_log(plant, **COLUMNS, move_cost=0.3, out=tmp_path / "out")
+    backtest_log(plant, **COLUMNS, move_cost=0.3, price=0.1, out=tmp_path / "out")
     shown = capsys.readouterr().out
-    assert "120 rounds, 3 settings; model-based" in shown
-    assert "Held-out error of that model: " in shown
+    assert "480 rounds, 3 settings; model-based" in shown
+    assert "Tried on the other half, the model's error is " in shown
     assert "as run" in shown
     assert "e+" not in shown
     numbers = [line.split("│")[2:5] for line in shown.splitlines() if line.startswith("│")]
     assert len({len(cell.strip().partition(".")[2]) for row in numbers for cell in row}) == 1  # digits of all costs
     answer = " ".join(shown.split())
-    assert answer.endswith("it would have paid off here.")
+    assert "): it would have paid off here. Saved: " in answer
+    assert " kWh (" in answer
     assert "By a model of these readings, recommended would have cost" in answer
-    assert "Can these readings be learned from? - Each of 5 blocks of the 120 readings was predicted from the" in answer
+    assert "Can these readings be learned from? - Each of 5 blocks of the 480 readings was predicted from the" in answer
     assert "What makes a difference: outdoor (errors " in answer
     assert (tmp_path / "out" / "model-check.png").stat().st_size > 1000
     found = json.loads((tmp_path / "out" / "backtest.json").read_text())
@@ -53,6 +55,8 @@ def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
     assert found["check"]["contexts"][0]["name"] == "outdoor"
     assert found["model_based"] is True
     assert found["held_out"]["useful"] is True
+    assert found["verdict"] == "yes"
+    assert found["support"]["enough"] is True
     totals = {line["policy"]: line["total"] for line in found["policies"]}
     assert min(totals, key=totals.get) == "clairvoyant"
     assert totals["md-known"] < totals["as-run"]
@@ -60,21 +64,66 @@ def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
     paid = next(line for line in found["policies"] if line["policy"] == "as-run")
     assert paid["service"] == pytest.approx(found["measured"], rel=0.01)
     assert paid["saved"] == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "✔ Yes" in page
+    assert "http" not in page.replace("http://www.w3.org", "")  # it needs no network
+    summary = (tmp_path / "out" / "summary.csv").read_text().splitlines()
+    assert len(summary) == 1 + len(found["policies"])
+    decisions = (tmp_path / "out" / "decisions.csv").read_text().splitlines()
+    assert decisions[0].startswith("time,line,outdoor,measured,as-run,fixed,")
+    assert len(decisions) == 481
 
 
-def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended"):
+def test_limits_act_as_in_operation(plant, capsys):
+    moves = {}
+    for dwell in ("1", "12 h"):
+        backtest_log(plant, **COLUMNS, move_cost=0.3, dwell=dwell, policies=["gp-md"], as_json=True)
+        found = json.loads(capsys.readouterr().out)
+        moves[dwell] = next(line["movement"] for line in found["policies"] if line["policy"] == "gp-md")
+        assert bool(found["limits"]) == (dwell != "1")
+    assert "12 h" in found["limits"]
+    assert moves["12 h"] < moves["1"]
+
+
+def test_values_of_costs():
+    assert Value.of("kW", 0.25).kwh == 0.25
+    assert Value.of("MWh", None).kwh == 1000.0
+    assert Value.of("kW", None).kwh is None  # power is energy only with the time between readings
+    assert Value.of("EUR", 1.0).words(1.0, 2.0, 3.0) == "2 (1 to 3) EUR"
+    assert Value.of(None, 1.0).words(1.0, 2.0, 3.0) == "2 (1 to 3) in the unit of the costs"
+
+
+def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended", width=2.0, chosen=None, support=None):
     """The backtest where a policy saved so much, the best fixed setting 5 % and hindsight 20 %."""
     lines = [
-        Line(name, 100.0 - percent, 0.0, 100.0 - percent, percent, share)
+        Line(name, 100.0 - percent, 0.0, 100.0 - percent, percent, share, percent - width, percent + width)
         for name, percent, share in (
             (policy, saved, guessed),
+            ("fixed", 5.0, 0.0),
             ("best-fixed", 5.0, 0.0),
             ("clairvoyant", 20.0, 0.0),
             ("as-run", 0.0, 0.0),
         )
     ]
-    world = SimpleNamespace(held_out=SimpleNamespace(useful=useful))
-    return PlantBacktest(world, 0.0, tuple(sorted(lines, key=lambda line: line.total)), ())
+    world = SimpleNamespace(
+        held_out=SimpleNamespace(useful=useful), problem=SimpleNamespace(value=lambda action: 6.0 + action)
+    )
+    against = {"as-run": Interval(saved, saved - width, saved + width, 100.0, 1.0, 0.0, 0.0)}
+    if chosen is not None:
+        against["fixed"] = Interval(chosen, chosen - width, chosen + width, 100.0, 1.0, 0.0, 0.0)
+    return PlantBacktest(
+        world,
+        0.0,
+        tuple(sorted(lines, key=lambda line: line.total)),
+        (),
+        support=support,
+        against=against,
+        taken={"fixed": np.full(3, 2)},
+        value=Value.of("kW", 0.5, 0.1),
+    )
+
+
+CANNOT = Support(3, 4, 0.2, 0.9, ("The setting changed 3 times.",), ("Change it by a plan.",))
 
 
 @pytest.mark.parametrize(
@@ -84,15 +133,20 @@ def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended"):
             {},
             "yes",
             "By a model of these readings, recommended would have cost 10.0 % less",
-            ": it would have paid off here.",
+            "(95 % interval, for such a period: 8.0 to 12.0 % less): it would have paid off here. "
+            "Saved: 5 kWh (4 to 6), worth 0.5 (0.4 to 0.6).",
         ),
         (
             {"saved": -3.0},
             "no",
             "By a model of these readings, recommended would have cost 3.0 % more",
-            "would not have paid off",
+            "1.0 to 5.0 % more): it would not have paid off",
         ),
-        ({"saved": 2.0}, "yes", "By a model", "a better fixed setting would have saved more."),
+        ({"saved": 1.0}, "undecided", "By a model", "1.0 % more to 3.0 % less): too close to call."),
+        ({"chosen": -3.0}, "yes", "By a model", "that setting alone would have done as well or better."),
+        ({"chosen": 1.0}, "yes", "By a model", "chosen on half of the readings: 1.0 % less (95 % interval: 1.0 % more"),
+        ({"chosen": 3.0}, "yes", "By a model", "one fixed setting, 8, chosen"),
+        ({"chosen": 3.0}, "yes", "By a model", "so following the conditions pays beyond it."),
         (
             {"guessed": 0.4},
             "undecided",
@@ -102,7 +156,7 @@ def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended"):
         (
             {"useful": False},
             "no comparison",
-            "The model of these readings predicts no better than the mean",
+            "A model of one half of these readings predicts the other half no better than the mean",
             "nothing to conclude.",
         ),
         (
@@ -112,6 +166,7 @@ def judged(saved=10.0, guessed=0.0, useful=True, policy="recommended"):
             "nothing to conclude.",
         ),
         ({"policy": "gp-md"}, "yes", "By a model of these readings, gp-md would", "paid off here."),
+        ({"support": CANNOT}, "too few", "These readings cannot tell. The setting changed 3 times.", "Change it by a"),
     ],
 )
 def test_a_backtest_of_a_plant_ends_with_the_answer(options, verdict, beginning, ending):
@@ -119,8 +174,8 @@ def test_a_backtest_of_a_plant_ends_with_the_answer(options, verdict, beginning,
     conclusion = judged(**options).conclusion
     assert conclusion.startswith(beginning)
     assert ending in conclusion
-    if "By a model" in conclusion:
-        assert "(the best fixed setting: 5.0 % less, perfect hindsight: 20.0 % less)" in conclusion
+    if "support" in options:
+        assert " % " not in conclusion  # no number where the readings cannot tell
 
 
 def test_large_and_small_costs_are_written_alike(plant, capsys):
@@ -179,7 +234,8 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
             {},
             "holds names .*give a matrix=",
         ),
-        (lambda text: text, {"bins": 1}, "bins= must be 2 or more"),
+        (lambda text: "\n".join(text.splitlines()[:31]), {}, "30 rows are too few: half of them act and half"),
+        (lambda text: text, {"bins": 1}, "bins= must be a whole number, 2 or more"),
         (
             lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"),
             {},
@@ -209,7 +265,7 @@ def test_named_settings_with_a_matrix(plant, tmp_path, capsys):
     (tmp_path / "moves.csv").write_text("0,2,1\n2,0,1\n1,1,0\n")
     backtest_log(plant, **COLUMNS, matrix=tmp_path / "moves.csv", policies=["gp-md"], as_json=True)
     found = json.loads(capsys.readouterr().out)
-    assert {line["policy"] for line in found["policies"]} == {"as-run", "best-fixed", "clairvoyant", "gp-md"}
+    assert {line["policy"] for line in found["policies"]} == {"as-run", "fixed", "best-fixed", "clairvoyant", "gp-md"}
 
 
 def test_bins_round_continuous_settings(tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import zipfile
 from datetime import datetime, timedelta
 from types import ModuleType, SimpleNamespace
 
@@ -105,6 +106,9 @@ def test_a_column_comes_before_a_derived_context(tmp_path):
         ("load@1", "write a reading before as load@-1"),
         ("load@-0", "0 readings ago"),
         ("load - kW - load", "more than one difference"),
+        ("kW", "context 'kW' is what is measured after the decision, .* take the reading before: kW@-1"),
+        ("setting", "is the setting that is decided"),
+        (None, "context must be names of columns, got None"),
         ("hours", "no column 'hours'"),
         ([], "give at least one context="),
     ],
@@ -201,8 +205,6 @@ def fake_openpyxl(monkeypatch, sheets):
 
 @pytest.fixture
 def workbook(tmp_path):
-    import zipfile
-
     path = tmp_path / "plant.xlsx"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("xl/workbook.xml", "<workbook/>")
@@ -261,6 +263,9 @@ def test_parquet_itself(tmp_path):
 def test_an_extra_that_is_not_installed(tmp_path, monkeypatch, name, head, module):
     monkeypatch.setitem(sys.modules, module, None)
     (tmp_path / name).write_bytes(head + b"rest of it")
+    if name.endswith("xlsx"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("xl/workbook.xml", "<workbook/>")
     with pytest.raises(MissingExtra, match=rf'needs {module}.*pip install "holdcourse\[tables\]"'):
         hc.read_readings(tmp_path / name, **NAMES)
 
@@ -275,6 +280,11 @@ def test_what_is_no_table(tmp_path, workbook, monkeypatch):
         ("plant.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"old kind \(\.xls\); save it as"),
         ("plant.json", b'[{"load": 1}]', "is JSON"),
         ("plant.txt", b"load\n1\n2\n", "one column only"),
+        (
+            "unit.csv",
+            b"load,setting,kW\n5 %,6,1\n6 %,6,2\n",
+            "line 2: '5 %' .* write 5 and leave the unit",
+        ),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(HoldcourseError, match=message):
@@ -339,3 +349,49 @@ def test_preview_says_what_is_wrong_with_a_column_and_shows_the_others(tmp_path)
     found = preview(plant(tmp_path, text))
     assert any("line 5: '1O' in column 'load' is not a number" in remark for remark in found.remarks)
     assert next(column for column in found.columns if column.name == "kW").high == 19.5
+
+
+def test_a_load_in_kw_is_a_context_where_another_column_is_called_a_cost(tmp_path):
+    rows = "".join(f"{6 + k // 30};{300 + k * 41 % 119},5;{80 + k * 37 % 113},25\n" for k in range(120))
+    found = preview(plant(tmp_path, "Vorlauf [°C];Last [kW];Verbrauch [kWh]\n" + rows))
+    assert found.costs == ("Verbrauch [kWh]",)
+    assert found.contexts == ("Last [kW]",)
+    found = preview(plant(tmp_path, "Vorlauf [°C];Last [kW];Menge\n" + rows))
+    assert found.costs == ("Last [kW]",)
+
+
+def test_data_info_tells_wind_from_a_plant(tmp_path):
+    from typer.testing import CliRunner
+
+    from holdcourse.cli.root import app
+
+    wind = plant(
+        tmp_path, "time,ws_10m,ws_100m\n" + "".join(f"2024-06-01T{k:02}:00Z,5,6\n" for k in range(20)), "w.csv"
+    )
+    rows = "".join(f"2024-06-01T{k:02}:00Z,{5 + k},{6 + k // 5},{10 + k}\n" for k in range(20))
+    own = plant(tmp_path, "time,ws_10m,pitch,power [kW]\n" + rows, "p.csv")  # one wind speed makes no profile
+    shown = {path: CliRunner().invoke(app, ["data", "info", str(path)]) for path in (wind, own)}
+    assert all(done.exit_code == 0 for done in shown.values())
+    assert "one column per height" in shown[wind].output
+    assert "p.csv: 20 rows, 4 columns" in shown[own].output
+    assert "may be the setting: pitch" in shown[own].output
+    found = json.loads(CliRunner().invoke(app, ["data", "info", str(own), "--json"]).output)
+    assert found["costs"] == ["power [kW]"]
+    forced = CliRunner().invoke(app, ["data", "info", str(wind), "--kind", "readings"])
+    assert "w.csv: 20 rows, 3 columns" in forced.output
+
+
+def test_options_of_the_command_are_named_in_its_errors(tmp_path, monkeypatch, capsys):
+    from holdcourse.cli.root import main
+
+    rows = "".join(f'{k},{6 + k % 2},"1,{234 + k}"\n' for k in range(30))
+    path = plant(tmp_path, "load,setting,kW\n" + rows)
+    words = ["holdcourse", "backtest", "--log", str(path), "--action", "setting", "--cost", "kW", "--context", "load"]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit):
+        main()
+    told = capsys.readouterr().err
+    assert (
+        "plant.csv, line 2: '1,234' in column 'kW' may be 1.234 or 1234: say --decimal comma or --thousands comma"
+        in told
+    )

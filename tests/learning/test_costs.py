@@ -581,12 +581,12 @@ def context_checks(act):
 
 
 def test_contexts_are_checked_at_the_gate_and_where_they_are_predicted_first():
-    """A question at the gate and by the posterior; contexts that a plan looks at again and again, once each."""
+    """A question at the gate and by the posterior; contexts that a plan looks at again and again, all at once."""
     known = np.linspace(0.0, 1.0, 6)
     learning = {"kernel": SMOOTH, "noise_std": NOISE}
     for policy, asking in (
         (hc.gp_md(LINE, **learning, context_bounds=(0, 1)), 2),
-        (hc.planner(LINE, **learning, contexts=known), 2 + len(known)),
+        (hc.planner(LINE, **learning, contexts=known), 2 + 2),
     ):
         controller = hc.Controller(policy, start_index=0)
         for context in (*known, 0.2):

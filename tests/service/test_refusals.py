@@ -51,8 +51,11 @@ def ready(url):
             {"scale": "20 EUR/m", "units": {"action": "m", "measurement": "kWh"}},
             "scale is in EUR, which cannot be converted to kWh",
         ),
-        ({"scale": "20 Wh/m", "units": {"measurement": "kWh"}}, "say in which unit the settings are: unit, over HTTP"),
-        ({"scale": "20 Wh/m", "units": {"action": "m"}}, "costs are measured: cost_unit, over HTTP units.measurement"),
+        (
+            {"scale": "20 Wh/m", "units": {"measurement": "kWh"}},
+            "the price scale is for each m; say in which unit the settings are: units.action 'm'",
+        ),
+        ({"scale": "20 Wh/m", "units": {"action": "m"}}, "such as units.measurement 'Wh'"),
         ({"limits": {"max_step": "5 s"}, "units": {"action": "m"}}, "max_step is in s, which cannot be converted to m"),
         ({"limits": {"min_dwell": "45 min"}}, "say how long a round is"),
         ({"units": {"measurement": "mw"}}, "the unit 'mw' may be MW or mW"),

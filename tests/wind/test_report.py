@@ -172,4 +172,4 @@ def test_one_colour_for_each_policy_on_light_and_dark(result, monkeypatch):
 
 
 def test_the_page_has_a_word_for_every_verdict():
-    assert set(page_module._VERDICTS) == set(get_args(Verdict))
+    assert set(page_module.VERDICTS) == set(get_args(Verdict))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.errors import InvalidInput
+from holdcourse.learning.fitting.search import FitWarning, fit_kernel
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import METRIC_NAMES, Problem
 
@@ -58,6 +60,7 @@ def plant_policy(
             raise InvalidInput("no policy that could run at the plant was tried, so there is none to save")
         name = found.judged.policy
     line = found.line(name)
+    tells = found.support is None or found.support.enough
     if as_judged and rho != 1.0:
         raise InvalidInput(
             f"with rho={rho:g} the policy was judged on weighted costs, which a plant does not measure; save what "
@@ -72,13 +75,15 @@ def plant_policy(
         source=source,
         files={Path(path).name: file_digest(path) for path in files},
         data=readings_digest(world.readings),
-        learned="the kernel, the noise and the mean of all readings, and nothing else" if as_judged else told,
-        judged=f"{told}, in a model of them",
+        learned="the kernel, the noise and the mean of half of the readings, and nothing else" if as_judged else told,
+        judged=f"{told}, in a model of one half of them, by a model of the other",
         as_judged=as_judged,
         verdict=found.verdict,
         conclusion=found.conclusion if found.judged is not None and name == found.judged.policy else "",
         figures={
-            "saved_percent": finite(line.saved),
+            "saved_percent": finite(line.saved) if tells else None,  # no number where the readings cannot tell
+            "saved_low_percent": finite(line.low) if tells else None,
+            "saved_high_percent": finite(line.high) if tells else None,
             "total": finite(line.total),
             "service": finite(line.service),
             "movement": finite(line.movement),
@@ -91,9 +96,11 @@ def plant_policy(
 
 def _from_now(found: PlantBacktest, make: MakePolicy, name: str, rho: float) -> Policy:
     """Return the policy with all readings learned, in the units in which the plant measures."""
-    world = replace(found.world, rho=1.0)
-    problem, readings = divided(world.problem, rho), world.readings
-    knows = {key: value for key, value in known_to_learners(world).items() if key != "contexts"}  # others will come
+    problem, readings = divided(found.world.problem, rho), found.world.readings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # told by the backtest
+        fit = fit_kernel(problem, readings.actions, readings.contexts, readings.measurements)
+    knows = {"kernel": fit.kernel, "noise_std": fit.noise_std, "prior_mean": fit.prior_mean}
     entry = registry.TABLE.get(name)
     if entry is not None:
         return make(name, problem, knows | {"history": readings}, {})

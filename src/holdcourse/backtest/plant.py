@@ -4,38 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.backtest.evidence import Interval, Judge, Support, blocks_of, supported
 from holdcourse.backtest.verdict import Verdict, compared, judged, line_of, runnable, verdict
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.registry import label_of
+from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.movement.offline import best_fixed, optimal_path
 from holdcourse.movement.problem import Problem
-from holdcourse.worlds.logged import LoggedWorld
-from holdcourse.worlds.simulation import previous_actions, simulate
+from holdcourse.running.controller import Controller
+from holdcourse.running.limits import Limits
+from holdcourse.worlds.logged import UNSURE, LoggedWorld
+from holdcourse.worlds.simulation import measurement_noise, previous_actions, simulate
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
 MakePolicy: TypeAlias = Callable[[str, Problem, Mapping[str, Any], Mapping[str, Any]], Policy]
+Progress: TypeAlias = Callable[[str, float, float], None]
 
-POLICIES = ("recommended", "gp-md", "cgp-lcb", "proximal-lcb", "md-known", "stationary")
-AS_RUN, BEST_FIXED, CLAIRVOYANT = "as-run", "best-fixed", "clairvoyant"  # what was done, and might have been
+POLICIES = ("recommended", "gp-md", "md-known", "stationary")
+AS_RUN, FIXED, BEST_FIXED, CLAIRVOYANT = "as-run", "fixed", "best-fixed", "clairvoyant"  # done, and might have been
 MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
+FEWEST_ROWS = 40  # half of them act, half of them judge
+KWH = {"W": 1e-3, "kW": 1.0, "MW": 1e3, "GW": 1e6, "Wh": 1e-3, "kWh": 1.0, "MWh": 1e3, "GWh": 1e6}
+KWH |= {"J": 1 / 3.6e6, "kJ": 1 / 3600, "MJ": 1 / 3.6, "GJ": 1e3 / 3.6}
+POWER = ("W", "kW", "MW", "GW")
+WEIGHTS = {"recommended": 12.0, "planner": 6.0}  # of a policy's rounds, for the time left
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row of the result: a policy, and what it costs by the model.
+    """One row of the result: a policy, and what it costs by the judge.
 
     Attributes
     ----------
-    saved
-        By how many percent of what the actions that ran cost it costs less.
+    saved, low, high
+        By how many percent of what the actions that ran cost it costs less, with the 95 % interval.
     guessed
         Share of rounds in settings of which the readings say next to nothing.
     """
@@ -46,6 +57,45 @@ class Line:
     total: float
     saved: float
     guessed: float
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a sum of costs is worth.
+
+    Attributes
+    ----------
+    unit
+        Of one cost; empty where it is not known.
+    kwh
+        How many kWh one cost is; None where it is no energy.
+    price
+        Of one kWh; None where it was not given.
+    """
+
+    unit: str = ""
+    kwh: float | None = None
+    price: float | None = None
+
+    @classmethod
+    def of(cls, unit: str | None, step_hours: float | None, price: float | None = None) -> Value:
+        """Return it for a column of this unit: power is energy by the time between readings."""
+        if unit not in KWH or (unit in POWER and not step_hours):
+            return cls(unit or "", None, price)
+        return cls(unit, KWH[unit] * (step_hours or 1.0 if unit in POWER else 1.0), price)
+
+    def words(self, low: float, middle: float, high: float) -> str:
+        """Return a saving in kWh and money, with its bounds; in the unit of the costs where it is no energy."""
+        if self.kwh is None:
+            unit = f" {self.unit}" if self.unit else " in the unit of the costs"
+            return f"{amount(middle)} ({amount(low)} to {amount(high)}){unit}"
+        text = f"{amount(self.kwh * middle)} kWh ({amount(self.kwh * low)} to {amount(self.kwh * high)})"
+        if self.price is not None:
+            worth = self.kwh * self.price
+            text += f", worth {amount(worth * middle)} ({amount(worth * low)} to {amount(worth * high)})"
+        return text
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,19 +105,40 @@ class PlantBacktest:
     Attributes
     ----------
     world
-        The model of the plant, with its held-out error.
+        The world that the policies acted in, fitted to one half of the readings, with its error on the other half.
     measured
         Sum of the costs that were measured, rho included.
     lines
         The policies, cheapest first.
     notes
         What a reader must know.
+    support
+        Whether the readings can tell; None where no policy could be judged.
+    against
+        What the policy judged saves: against what was done, the setting chosen on one half, and the best in hindsight.
+    value
+        What costs are worth.
+    taken
+        What each did, (t,) by policy.
+    blocks
+        The block of time of each reading, (t,).
+    limits
+        What the machine was allowed, in words; empty: anything.
+    saved_each
+        What the policy judged saves in each round against what was done, (t,).
     """
 
     world: LoggedWorld
     measured: float
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
+    support: Support | None = None
+    against: Mapping[str, Interval] = field(default_factory=dict)
+    value: Value = Value()
+    taken: Mapping[str, Indices] = field(default_factory=dict)
+    blocks: Indices | None = None
+    limits: str = ""
+    saved_each: Array | None = None
 
     def line(self, policy: str) -> Line:
         """Return the line of one policy."""
@@ -76,7 +147,7 @@ class PlantBacktest:
     @property
     def judged(self) -> Line | None:
         """The policy that the answer is about: the recommended one, or else the best that could be run at a plant."""
-        return judged(runnable(self.lines, ("stationary",)), "recommended")
+        return judged(runnable(self.lines, ("stationary", AS_RUN, FIXED, BEST_FIXED)), "recommended")
 
     @property
     def verdict(self) -> Verdict:
@@ -84,26 +155,60 @@ class PlantBacktest:
         best = self.judged
         if best is None or not self.world.held_out.useful:
             return verdict(math.nan, math.nan, comparable=False)
-        guessing = best.guessed > MOST_GUESSED
-        return verdict(-math.inf if guessing else best.saved, math.inf if guessing else best.saved)
+        if self.support is not None and not self.support.enough:
+            return verdict(math.nan, math.nan, enough=False)
+        if best.guessed > MOST_GUESSED:
+            return verdict(-math.inf, math.inf)
+        return verdict(best.low, best.high)
 
     @property
     def conclusion(self) -> str:
-        """The answer in one sentence, also when it is no."""
-        best, fixed, hindsight = self.judged, self.line(BEST_FIXED), self.line(CLAIRVOYANT)
-        if not self.world.held_out.useful:
-            return "The model of these readings predicts no better than the mean, so there is nothing to conclude."
+        """The answer in a few sentences, also when it is no."""
+        best = self.judged
         if best is None:
             return "No policy that could run at the plant was tried, so there is nothing to conclude."
-        beside = f"the best fixed setting: {_less(fixed)}, perfect hindsight: {_less(hindsight)}"
+        if self.support is not None and not self.support.enough:
+            return f"These readings cannot tell. {' '.join(self.support.reasons)} {' '.join(self.support.advice)}"
+        if not self.world.held_out.useful:
+            return (
+                "A model of one half of these readings predicts the other half no better than the mean, so there is "
+                "nothing to conclude. Add the contexts that decide what it costs."
+            )
         sentence = f"By a model of these readings, {best.policy} would have cost {_less(best)} than what was done"
+        sentence += f" (95 % interval, for such a period: {_range(best.low, best.high)})"
         if best.guessed > MOST_GUESSED:
             guessed = f"{100 * best.guessed:.0f} % of its rounds"
-            return f"{sentence} ({beside}); but in {guessed} the model is guessing: the readings decide nothing."
-        ending = "it would have paid off here" if self.verdict == "yes" else "it would not have paid off here"
-        if self.verdict == "yes" and best.total > fixed.total:
-            ending = "a better fixed setting would have saved more"
-        return f"{sentence} ({beside}): {ending}."
+            return f"{sentence}; but in {guessed} the model is guessing: the readings decide nothing."
+        ending = {
+            "yes": "it would have paid off here",
+            "no": "it would not have paid off here",
+            "undecided": "too close to call",
+        }.get(self.verdict, "there is nothing to conclude")
+        return f"{sentence}: {ending}.{self._beside()}"
+
+    def _beside(self) -> str:
+        """What the saving is worth, and how it compares with a better fixed setting."""
+        words = ""
+        done, chosen = self.against.get(AS_RUN), self.against.get(FIXED)
+        if done is not None:
+            words += f" Saved: {self.value.words(done.low, done.saved, done.high)}."
+        if chosen is not None and FIXED in self.taken:
+            setting = self.world.problem.value(int(self.taken[FIXED][-1]))
+            shown = f"{setting:g}" if isinstance(setting, float) else str(setting)
+            percent, low, high = chosen.percent
+            more = compared(percent, "less", "more")
+            words += f" Against one fixed setting, {shown}, chosen on half of the readings: {more} "
+            words += f"(95 % interval: {_range(low, high)})"
+            words += (
+                ", so following the conditions pays beyond it."
+                if low > 0
+                else (
+                    ": that setting alone would have done as well or better."
+                    if high < 0 or percent <= 0
+                    else ": that setting alone may do as well."
+                )
+            )
+        return words
 
     def as_values(self) -> dict[str, Any]:
         """Return the result in JSON values."""
@@ -112,7 +217,12 @@ class PlantBacktest:
             "rounds": len(self.world.readings),
             "held_out": asdict(self.world.held_out) | {"useful": self.world.held_out.useful},
             "measured": self.measured,
-            "policies": [asdict(line) for line in self.lines],
+            "verdict": self.verdict,
+            "policies": [finite_values(asdict(line)) for line in self.lines],
+            "against": {name: finite_values(asdict(interval)) for name, interval in self.against.items()},
+            "support": None if self.support is None else asdict(self.support) | {"enough": self.support.enough},
+            "value": asdict(self.value),
+            "limits": self.limits,
             "conclusion": self.conclusion,
             "notes": list(self.notes),
         }
@@ -126,41 +236,138 @@ def backtest_plant(
     *,
     rho: float = 1.0,
     seed: int = 0,
+    context_names: Sequence[str] | None = None,
+    step_hours: float | None = None,
+    value: Value | None = None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
 ) -> PlantBacktest:
-    """Fit a world to a plant's readings, replay their contexts, and compare policies with what was done.
+    """Let policies act in a world fitted to one half of a plant's readings, and judge them by the other half.
 
-    Every policy begins at the first action of the readings. Learners begin knowing the fitted kernel and nothing else.
+    The contexts of all readings are replayed. Every policy begins at the first action of the readings. Learners begin
+    knowing the fitted kernel and nothing else. See `holdcourse.backtest.evidence` for what the intervals hold.
 
     Parameters
     ----------
     make
         Makes the policy of a name, given the problem, what a learner knows, and options of its own.
+    context_names
+        What the numbers of a context are called, in words.
+    step_hours
+        Hours between readings, where they are regular.
+    value
+        What costs are worth.
+    limits
+        What the machine may do in operation: the largest step, how long it stays.
+    progress
+        Called with what is being done, how much is done, and of how much.
     """
-    world = LoggedWorld.fit(problem, readings, rho=rho, seed=seed)
+    steps = _Steps(policies, progress)
+    steps.begin("fitting a model")
+    if len(readings) < FEWEST_ROWS:
+        LoggedWorld.check(problem, readings, rho)  # what is wrong with them otherwise comes first
+        raise InvalidInput(
+            f"{len(readings)} rows are too few: half of them act and half of them judge; give {FEWEST_ROWS} or more"
+        )
+    blocks = blocks_of(len(readings), step_hours)
+    acting = blocks % 2 == 0
+    world = LoggedWorld.fit(problem, readings, rho=rho, seed=seed, rows=acting)
+    steps.done(FIT_WEIGHT)
+    judge = Judge(LoggedWorld.fit(problem, readings, rho=rho, seed=seed, rows=~acting), ~acting, blocks)
+    steps.done(FIT_WEIGHT)
     contexts, start = world.contexts, int(readings.actions[0])
-    costs = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
-    taken = {AS_RUN: readings.actions, BEST_FIXED: np.full(len(costs), best_fixed(costs, problem, start))}
-    taken[CLAIRVOYANT] = optimal_path(costs, problem, start).actions
+    believed = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
+    rows = np.arange(len(contexts))
+    taken = {
+        AS_RUN: readings.actions,
+        FIXED: np.full(len(rows), best_fixed(believed, problem, start)),
+        BEST_FIXED: np.full(len(rows), best_fixed(judge.costs, problem, start)),
+        CLAIRVOYANT: optimal_path(judge.costs, problem, start).actions,
+    }
     knows = known_to_learners(world)
     for name in policies:
-        policy = make(name, problem, knows, {})
-        taken[name] = simulate(policy, world, contexts, start=start, seed=seed).actions
-    unsure = np.array([world.unsure(context) for context in contexts])
-    bills = {name: _bill(actions, costs, problem, start) for name, actions in taken.items()}
-    paid = bills[AS_RUN][0] + bills[AS_RUN][1]
-    lines = [
-        Line(
-            policy=name,
-            service=service,
-            movement=movement,
-            total=service + movement,
-            saved=100 * (paid - (service + movement)) / abs(paid) if paid else 0.0,
-            guessed=float(unsure[np.arange(len(costs)), taken[name]].mean()),
-        )
-        for name, (service, movement) in bills.items()
-    ]
+        steps.begin(label_of(name))
+        taken[name] = _acted(make(name, problem, knows, {}), world, start, seed, limits, steps)
+    steps.begin("judging")
+    judge.without()
+    unsure = judge.world.deviations[judge.place] > UNSURE * float(readings.measurements.std())
+    lines = []
+    for name, actions in taken.items():
+        service, movement = _bill(actions, judge.costs, problem, start)
+        saved = judge.interval(actions, readings.actions, start)
+        percent, low, high = saved.percent if name != AS_RUN else (0.0, 0.0, 0.0)
+        guessed = float(unsure[rows, actions].mean())
+        lines.append(Line(name, service, movement, service + movement, percent, guessed, low, high))
     lines.sort(key=lambda line: line.total)
-    return PlantBacktest(world, float(rho * readings.measurements.sum()), tuple(lines), tuple(_notes(world)))
+    found = PlantBacktest(
+        world,
+        float(rho * readings.measurements.sum()),
+        tuple(lines),
+        tuple(_notes(world, judge)),
+        value=value or Value(),
+        taken=taken,
+        blocks=blocks,
+        limits="" if limits is None else "; ".join(limits.in_words(problem).values()),
+    )
+    if found.judged is not None:
+        ours = taken[found.judged.policy]
+        names = context_names or [f"context {axis}" for axis in range(contexts.shape[1])]
+        support = supported(problem, readings, ours, list(names), blocks, step_hours=step_hours)
+        against = {rival: judge.interval(ours, taken[rival], start) for rival in (AS_RUN, FIXED, BEST_FIXED)}
+        each = judge.saved_each(ours, readings.actions, start)
+        found = replace(found, support=support, against=against, saved_each=each)
+    steps.done(JUDGE_WEIGHT)
+    return found
+
+
+FIT_WEIGHT, JUDGE_WEIGHT = 1.5, 3.0  # in rounds of a simple policy, all of them
+
+
+class _Steps:
+    """How much of a backtest is done."""
+
+    def __init__(self, policies: Sequence[str], progress: Progress | None) -> None:
+        self.progress, self.what, self.finished = progress, "", 0.0
+        self.total = 2 * FIT_WEIGHT + JUDGE_WEIGHT + sum(WEIGHTS.get(name, 1.0) for name in policies)
+
+    def begin(self, what: str) -> None:
+        """Say what is being done."""
+        self.what = what
+        self.tell(0.0)
+
+    def done(self, weight: float) -> None:
+        """Count a part as done."""
+        self.finished += weight
+        self.tell(0.0)
+
+    def tell(self, more: float) -> None:
+        """Say how much is done, with some of the part under way."""
+        if self.progress is not None:
+            self.progress(self.what, self.finished + more, self.total)
+
+
+def _acted(policy: Policy, world: LoggedWorld, start: int, seed: int, limits: Limits | None, steps: _Steps) -> Indices:
+    """Return what a policy does in a world, within limits as they act in operation."""
+    weight = WEIGHTS.get(policy.name.lower(), WEIGHTS.get(policy.name, 1.0))
+
+    def tell(done: int, total: int) -> None:
+        steps.tell(weight * done / total)
+
+    if limits is None:
+        actions = simulate(policy, world, world.contexts, start=start, seed=seed, progress=tell).actions
+    else:
+        actions = np.empty(len(world.contexts), dtype=np.int64)
+        shown = policy.costs.needs_costs
+        with Controller(policy, start_index=start, limits=limits, seed=seed) as controller:
+            for t, context in enumerate(world.contexts):
+                costs = world.costs(t, context)
+                decision = controller.ask(context, costs=costs if shown else None)
+                actions[t] = decision.action
+                controller.tell(decision.id, world.measure(t, context, decision.action, measurement_noise(seed, t)))
+                if t % 64 == 0:
+                    tell(t, len(actions))
+    steps.done(weight)
+    return actions
 
 
 def known_to_learners(world: LoggedWorld) -> dict[str, Any]:
@@ -171,16 +378,41 @@ def known_to_learners(world: LoggedWorld) -> dict[str, Any]:
     return {"kernel": kernel, "noise_std": world.noise_std, "prior_mean": mean, "contexts": contexts}
 
 
+def amount(number: float) -> str:
+    """Return a sum for people: whole numbers where they are large."""
+    return f"{number:,.0f}" if abs(number) >= 100 or number == 0 else f"{number:.3g}"
+
+
+def finite_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as JSON can hold them: None for numbers that are none."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()
+    }
+
+
 def _less(line: Line) -> str:
     return compared(line.saved, "less", "more")
 
 
-def _notes(world: LoggedWorld) -> list[str]:
+def _range(low: float, high: float) -> str:
+    """Return bounds of a saving in words."""
+    if low >= 0 or high <= 0:
+        one, two = sorted((abs(low), abs(high)))
+        return f"{one:.1f} to {two:.1f} % {'less' if low >= 0 else 'more'}"
+    return f"{abs(low):.1f} % more to {high:.1f} % less"
+
+
+def _notes(world: LoggedWorld, judge: Judge) -> list[str]:
     test, readings = world.held_out, world.readings
     notes = [
         "Model-based: every cost is what a model of the readings believes, none was measured.",
-        f"Held-out error of that model: {test.error:.4g} on the newest {test.rows} rows (predicting the mean: "
+        "Policies acted in a model of one half of the readings (every other block of time) and were judged by a model "
+        "of the other half, which they had not seen.",
+        f"Tried on the other half, the model's error is {test.error:.4g} on {test.rows} rows (predicting the mean: "
         f"{test.error_of_mean:.4g}); {100 * test.coverage:.0f} % of them within its 90 % interval.",
+        "The intervals hold the scatter of the period, what the model does not know, and its error where it could be "
+        "tried. They do not hold what no reading shows: reasons of operators that are not among the contexts, or a "
+        "plant that has changed.",
     ]
     if not test.useful:
         notes.append("The model predicts no better than the mean: take no number here as evidence.")
@@ -188,7 +420,7 @@ def _notes(world: LoggedWorld) -> list[str]:
     rare = [str(world.problem.value(int(action))) for action in np.flatnonzero(counts < 5)]
     if rare:
         notes.append(f"Tried in fewer than 5 rows: {', '.join(rare[:8])}{', ...' if len(rare) > 8 else ''}.")
-    return notes + [f"The fit: {note}" for note in world.notes]
+    return notes + [f"The fit: {note}" for note in dict.fromkeys((*world.notes, *judge.world.notes))]
 
 
 def _bill(actions: Indices, costs: Array, problem: Problem, start: int) -> tuple[float, float]:

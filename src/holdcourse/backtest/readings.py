@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
@@ -176,10 +177,29 @@ def read_readings(
     >>> readings.notes
     ("1 of 4 rows left out: 'load' is missing in 1",)
     """
+    _check_given(action=action, cost=cost, context=context, bins=bins, header_line=header_line)
     table, notes = open_table(source, separator=separator, encoding=encoding, header_line=header_line, sheet=sheet)
     words, numbers = missing_words(missing)
     reader = _Reader(table, words, numbers, Signs(decimal, thousands), missing is None, notes)
     return reader.read(action, cost, _texts(context), time, bins, named, timezone, time_format, duplicates)
+
+
+def _check_given(**given: Any) -> None:
+    """Raise where an argument is of the wrong kind."""
+    for name in ("action", "cost"):
+        if not isinstance(given[name], str):
+            raise InvalidInput(f"{name} must be the name of a column, got {given[name]!r}")
+    context = given["context"]
+    if not isinstance(context, str) and not (
+        isinstance(context, Sequence) and all(isinstance(text, str) for text in context)
+    ):
+        raise InvalidInput(f"context must be names of columns, got {context!r}")
+    if given["bins"] is not None:
+        whole_number(given["bins"], "bins=", 2)
+        if given["bins"] > MOST_ACTIONS:
+            raise InvalidInput(f"bins= must be {MOST_ACTIONS} or fewer, got {given['bins']}")
+    if given["header_line"] is not None:
+        whole_number(given["header_line"], "header_line=", 1)
 
 
 def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
@@ -297,6 +317,12 @@ def read_moments(
         timezone=timezone,
         time_format=time_format,
     )
+    odd = np.flatnonzero((read < np.datetime64("1900-01-01")) | (read > np.datetime64("2200-01-01")))
+    if len(odd):
+        raise InvalidInput(
+            f"{table.at(rows[int(odd[0])])}: {str(texts[int(odd[0])])[:40]!r} cannot be right, in the year "
+            f"{str(read[odd[0]])[:4]}; correct it"
+        )
     times = np.full(len(table.lines), np.datetime64("NaT", "s"))
     times[rows] = read
     seconds[rows] = read.astype(np.int64)
@@ -424,6 +450,9 @@ class _Reader:
             zone_of(timezone)
         place, paid = find_column(table, action), find_column(table, cost)
         terms = read_terms(table, context)
+        self._require_known_before(terms, place, paid)
+        if time is None and (timezone is not None or time_format is not None):
+            raise InvalidInput("timezone= and time_format= are about times; name their column with time=")
         moments = self._moments(time, timezone, time_format)
         if moments is None and any(term.clock or any(part[2] for part in term.parts) for term in terms):
             raise InvalidInput("hour, weekday, weekend and lags in hours need times; name their column with time=")
@@ -461,6 +490,17 @@ class _Reader:
             lines=np.array(table.lines, dtype=np.int64)[order][kept],
             notes=tuple(self.notes),
         )
+
+    def _require_known_before(self, terms: Sequence[Term], place: int, paid: int) -> None:
+        """Raise where a context is what is decided, or what is measured after the decision."""
+        for term in terms:
+            for column, lag, _ in term.parts:
+                what = {place: "the setting that is decided", paid: "what is measured after the decision"}.get(column)
+                if what is not None and not lag:
+                    raise InvalidInput(
+                        f"context {term.text!r} is {what}, not what is known before; take the reading before: "
+                        f"{term.text}@-1, or leave it out"
+                    )
 
     def _moments(
         self, time: str | Sequence[str] | None, timezone: str | None, time_format: str | None
@@ -670,7 +710,5 @@ def _binned(numbers: Array, bins: int | None) -> tuple[Array, Indices]:
     if bins is None:
         values, actions = np.unique(numbers, return_inverse=True)
         return values, actions.astype(np.int64)
-    if bins < 2:
-        raise InvalidInput(f"bins= must be 2 or more, got {bins}")
     values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
     return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from importlib.resources import files
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -17,6 +18,14 @@ Verdict: TypeAlias = Literal["yes", "no", "stayed", "undecided", "too few", "no 
 REFERENCE = "gp-md"  # the paper's algorithm
 BOOTSTRAP_DRAWS = 2000
 LEVEL = 0.95  # of an interval
+VERDICTS: dict[Verdict, tuple[str, str]] = {
+    "yes": ("yes", "✔ Yes"),
+    "no": ("no", "✘ No"),
+    "stayed": ("no", "= It stayed"),
+    "undecided": ("unsure", "? Undecided"),
+    "too few": ("unsure", "? Too few data"),
+    "no comparison": ("unsure", "? No comparison"),
+}
 
 
 class Line(Protocol):
@@ -103,3 +112,8 @@ def compared(percent: float, above: str, below: str) -> str:
 def signed(percent: float) -> str:
     """Return a percentage with its sign; what one digit would call zero, with two."""
     return f"{percent:+.1f}" if round(percent, 1) else f"{round(percent, 2) + 0.0:+.2f}"
+
+
+def style(name: str = "report") -> str:
+    """Return the style that all our reports share, or that of one kind of them."""
+    return (files("holdcourse.backtest") / "page" / f"{name}.css").read_text(encoding="utf-8")

@@ -6,22 +6,21 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperCommand
 
 from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.handover import plant_policy
-from holdcourse.backtest.plant import POLICIES, backtest_plant
+from holdcourse.backtest.plant import AS_RUN, POLICIES, Value, backtest_plant
 from holdcourse.backtest.readings import Duplicates, read_readings
+from holdcourse.backtest.report import write_report as write_plant_report
 from holdcourse.cli.arguments import (
     HOW,
     Decimal,
@@ -41,6 +40,7 @@ from holdcourse.cli.arguments import (
     names_of,
     names_option,
 )
+from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
@@ -51,9 +51,9 @@ from holdcourse.experiments.policies import make_policy, policy_names, sources_o
 from holdcourse.experiments.results import digits_of
 from holdcourse.experiments.style import save
 from holdcourse.learning.checking import ModelCheck, check_model
-from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
+from holdcourse.running.limits import Limits
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.load import bundled
@@ -142,9 +142,14 @@ def backtest_log(
         list[str] | None,
         names_option("--policies", "Which policies, e.g. recommended,mine=mine.py:mine.", policy_names()),
     ] = None,
+    max_step: Annotated[
+        str | None, typer.Option(help="Longest step in operation, in units of the setting: 2, or '2 K'.")
+    ] = None,
+    dwell: Annotated[str, typer.Option(help="How long a setting is kept in operation: rounds, or '4 h'.")] = "1",
+    price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.")] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for backtest.json and a picture.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for report.html, tables and pictures.")] = None,
     save_policy: Save = None,
     as_judged: AsJudged = False,
     as_json: Json = False,
@@ -192,15 +197,23 @@ def backtest_log(
         missing=missing,
         duplicates=cast(Duplicates, duplicates),
     )
-    readings = found_readings.history
+    readings, step = found_readings.history, found_readings.step
+    unit = unit or found_readings.units.get(found_readings.action, "")
+    cost_unit = cost_unit or found_readings.units.get(found_readings.cost, "")
     problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
         scale=_number_or_text(move_cost),
         fixed_cost=_number_or_text(fixed_cost),
         directed=directed,
         unit=unit,
-        cost_unit=cost_unit,
+        cost_unit=_each_round(cost_unit, step),
     )
+    limits = None
+    if max_step is not None or dwell != "1":
+        stay, longest = _number_or_text(dwell), None if max_step is None else _number_or_text(max_step)
+        kept = int(stay) if isinstance(stay, float) and stay.is_integer() else stay
+        limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else f"{60 * step:g} min")
+        limits = limits.on(problem)
     wanted = names_of(policies) or POLICIES
     sources = sources_of(wanted)
     check_out(out)
@@ -208,9 +221,29 @@ def backtest_log(
     def make(name: str, problem: Problem, learning: Mapping[str, Any], options: Mapping[str, Any]) -> Policy:
         return make_policy(name, problem, learning, options, sources[name])
 
-    found = backtest_plant(problem, readings, make, tuple(sources), rho=rho, seed=seed)
-    check = _checked(problem, readings, found_readings.context)
+    value = Value.of(cost_unit or None, step, _price(price))
+    with Working("reading") as working:
+        found = backtest_plant(
+            problem,
+            readings,
+            make,
+            tuple(sources),
+            rho=rho,
+            seed=seed,
+            context_names=found_readings.context,
+            step_hours=step,
+            value=value,
+            limits=limits,
+            progress=lambda what, done, total: working.tell(what, done, 1.15 * total),
+        )
+        check = check_model(
+            problem,
+            readings,
+            context_names=found_readings.context,
+            progress=lambda done, total: working.tell("checking the model", 1.0 + 0.15 * done / total, 1.15),
+        )
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
+    paths: list[Path] = []
     saved = []
     if save_policy is not None:
         known = found_readings.units
@@ -225,25 +258,29 @@ def backtest_log(
             files=[log],
             units=units,
         )
-        policy.save(save_policy)
+        policy.save(save_policy, limits=limits)
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
-        with archive.writing(out):
-            archive.write_file(out / "backtest.json", (json.dumps(data, indent=1) + "\n").encode())
+        more = {"check": data["check"], "reading": data["reading"]}
+        paths = write_plant_report(found, found_readings, out, check.words, more)
         _draw(check, out)
     if as_json:
-        typer.echo(json.dumps(data))
+        typer.echo(json.dumps(data | ({"report": str(paths[0])} if paths else {})))
         return
     table = Table("policy", title=f"{log.name}: {len(readings)} rounds, {problem.n} settings; model-based")
-    for heading in ("service", "movement", "total", "saved", "guessed"):
+    for heading in ("service", "movement", "total", "saved", "95 % interval"):
         table.add_column(heading, justify="right")
     largest = max(abs(cost) for line in found.lines for cost in (line.service, line.movement, line.total))
     digits = 4 if largest < 1 else digits_of(largest)
     for line in found.lines:
         numbers = (f"{cost:,.{digits}f}" for cost in (line.service, line.movement, line.total))
-        table.add_row(label_of(line.policy), *numbers, f"{line.saved:+.1f} %", f"{100 * line.guessed:.0f} %")
+        bounds = "" if line.policy == AS_RUN else f"{line.low:+.1f}..{line.high:+.1f} %"
+        told = f"{line.saved:+.1f} %", bounds
+        if found.support is not None and not found.support.enough:
+            told = "?", "?"  # no number where the readings cannot tell
+        table.add_row(label_of(line.policy), *numbers, *told)
     Console().print(table)
-    for note in (*(f"data: {note}" for note in found_readings.notes), *found.notes):
+    for note in (*(f"data: {note}" for note in _in_options(found_readings.notes, PLANT_COMMAND)), *found.notes):
         typer.echo(note)
     typer.echo("\nCan these readings be learned from?")
     for sentence in check.words:
@@ -253,20 +290,9 @@ def backtest_log(
         typer.echo(words)
 
 
-def _checked(problem: Problem, readings: History, context: Sequence[str]) -> ModelCheck:
-    """Try what would be learned from the readings on readings that were held back."""
-    console = Console(stderr=True)
-    bar = _bar(console)
-    with ExitStack() as stack:
-        if console.is_terminal:
-            stack.enter_context(bar)
-        task = bar.add_task("checking the model", total=None)
-        return check_model(
-            problem,
-            readings,
-            context_names=context,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+def _each_round(unit: str, step: float | None) -> str:
+    """Return the unit of what a round costs: a power, held for an hour, is as much energy."""
+    return f"{unit}h" if step == 1.0 and unit in ("W", "kW", "MW", "GW") else unit
 
 
 def _draw(check: ModelCheck, out: Path) -> None:
@@ -590,32 +616,15 @@ def _run_and_show(
         typer.echo(f"note: no PNG files: {missing}", err=True)
 
 
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description:<28.28}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-
-
 def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
-    console = Console(stderr=True)
     results: list[SiteResult] = []
-    bar = _bar(console)
-    with ExitStack() as stack:
-        if console.is_terminal:
-            stack.enter_context(bar)
-        for site in sites:
-            task = bar.add_task("reading", total=None)
+    with Working("reading") as working:
+        for number, site in enumerate(sites):
 
-            def tell(what: str, done: int, total: int, task: Any = task) -> None:
-                bar.update(task, description=what, completed=done, total=total)
+            def tell(what: str, done: int, total: int, number: int = number) -> None:
+                working.tell(what, number + done / max(total, 1), len(sites))
 
             results.append(run_backtest(site.wind, site.history, plan, site=site.name, progress=tell, **site.loading))
-            bar.remove_task(task)
     return results
 
 
@@ -635,9 +644,9 @@ def _show(results: Sequence[SiteResult]) -> None:
             console.print(note, style="dim", highlight=False, markup=False)
 
 
-def _in_options(texts: Iterable[str]) -> list[str]:
+def _in_options(texts: Iterable[str], command: Any = None) -> list[str]:
     """Return what the library says about a backtest, in the words of this command."""
-    options = options_of(typer.main.get_command(app))
+    options = options_of(command or typer.main.get_command(app))
     return [with_options(text, options) for text in texts]
 
 

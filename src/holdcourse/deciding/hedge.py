@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, under
+from holdcourse.checks import can
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
 from holdcourse.errors import InvalidInput, plain
@@ -198,7 +199,7 @@ class Hedged:
         """Return what the first expert's model expects of every action."""
         if view.model is None:
             return view.costs
-        assert isinstance(view.model, ExpertCosts)
+        assert can(view.model, ExpertCosts)
         expected = view.model.expected_at([_vector(view.context)])
         return view.costs if expected is None else np.asarray(expected[0])
 
@@ -296,7 +297,7 @@ class Panel:
         model = self.models[place]
         if share == 1.0:
             return model
-        assert isinstance(model, OptimisticCosts)  # checked when the panel was made
+        assert can(model, OptimisticCosts)  # checked when the panel was made
         return LessOptimistic(model, share)
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
@@ -352,7 +353,7 @@ def expert_view(view: View, expert: int) -> View:
     """The round as one of the experts of a model that is `ExpertCosts` sees it: by its own costs."""
     if view.model is None:
         return view
-    assert isinstance(view.model, ExpertCosts)  # as the rule's `asks` says
+    assert can(view.model, ExpertCosts)  # as the rule's `asks` says
     own = view.model.of_expert(expert)
     if own is None:  # a model that must be shown the costs: they are the ones in the view
         return replace(view, model=None)

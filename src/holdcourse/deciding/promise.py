@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.archive import prefixed, under
-from holdcourse.checks import is_finite
+from holdcourse.checks import can, is_finite
 from holdcourse.deciding.hedge import Panel, expert_view
 from holdcourse.deciding.planning.beliefs import Closeness, alikeness
 from holdcourse.deciding.policy import Policy
@@ -229,7 +229,7 @@ class Promised:
         followed, base = self._states(state)
         wish = self.followed.step(followed, expert_view(view, 0))
         other = self.baseline.step(base, expert_view(view, 1))
-        if not isinstance(view.model, OptimisticCosts):
+        if not can(view.model, OptimisticCosts):
             return self._chosen(state, wish, wish.action, other, Account.of(state.arrays), "")
         context = check_context(view.context, None)
         account = Account.of(state.arrays)
@@ -373,10 +373,11 @@ class Account:
             return self
         rows = np.unique(np.append(np.argsort(self.rounds[:, 3], kind="stable")[:ASKED], len(self.rounds) - 1))
         rounds, costs = self.rounds.copy(), self.costs.copy()
-        for row in rows:
-            expected, spread = _row(model, self.contexts[row])
+        asked = self.contexts[rows]
+        table, low = model.costs_at_optimism(asked, 0.0), model.costs_at_optimism(asked, 1.0)
+        for row, expected, bound in zip(rows, table, low, strict=True):
             x, b = (int(action) for action in rounds[row, 1:3])
-            costs[row] = expected[x] - expected[b], _doubts(spread, b)[x]
+            costs[row] = expected[x] - expected[b], _doubts(expected - bound, b)[x]
         rounds[rows, 3] = round_number
         return replace(self, rounds=rounds, costs=costs)
 

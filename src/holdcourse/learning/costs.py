@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, require_arrays, under
-from holdcourse.checks import flag, is_finite
+from holdcourse.checks import can, flag, is_finite
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.confidence import Outlier, OutlierGuard, TheoryWidth
 from holdcourse.learning.history import (
@@ -330,8 +330,9 @@ def price_of(model: CostModel) -> Callable[[float], float] | None:
 
 def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
     """Costs at another optimism, (k, n); a model that cannot be asked for one gives the costs that it expects."""
-    if isinstance(model, OptimisticCosts):
-        return model.costs_at_optimism(contexts, optimism)
+    if can(model, OptimisticCosts):
+        costs: Array = model.costs_at_optimism(contexts, optimism)
+        return costs
     return np.array([model.estimate(context).expected for context in np.atleast_2d(contexts)])
 
 
@@ -513,8 +514,31 @@ class LowerBound:
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
         """Lower bounds with `optimism` times the width, shape (k, n); 0 gives expected costs."""
         rows = context_rows(contexts)
-        bounds = [self._bounds(*self._predict(row), optimism) for row in rows]
-        return np.array(bounds).reshape(len(rows), self.posterior.prior.problem.n)
+        shape = len(rows), self.posterior.prior.problem.n
+        if self.interval_map is not None or not len(rows):  # a map is of one context
+            return np.array([self._bounds(*self._predict(row), optimism) for row in rows]).reshape(shape)
+        if len(rows) > 1:
+            self._predict_ahead(rows)
+        means, stds = np.empty(shape), np.empty(shape)
+        for k, row in enumerate(rows):
+            means[k], stds[k] = self._predict(row)
+        return self._bounds(means, stds, optimism)
+
+    def _predict_ahead(self, rows: Array) -> None:
+        """Predict several contexts at once, to be remembered, where that gives the same to the last bit."""
+        if not getattr(self.posterior, "predicts_alike", False):
+            return
+        told = self.posterior.observations
+        if told != self._predicted_after or len(self._predicted) + len(rows) > REMEMBERED_PREDICTIONS:
+            self._predicted.clear()
+            self._predicted_after = told
+        keys = {row.tobytes(): row for row in rows}
+        wanted = {key: row for key, row in keys.items() if key not in self._predicted}
+        if len(wanted) > 1:
+            means, stds = self.posterior.predict_at(np.array(list(wanted.values())))
+            for array in (means, stds):  # kept for the next time they are asked
+                array.setflags(write=False)
+            self._predicted |= zip(wanted, zip(means, stds, strict=True), strict=True)
 
     def _predict(self, context: Array) -> tuple[Array, Array]:
         """The posterior's prediction; a rule that plans asks for the same contexts several times within a round.

@@ -102,6 +102,8 @@ def read_table(
     DamagedFile
         A line has too few or too many cells, or a quotation mark is never closed.
     """
+    if header_line is not None and header_line < 1:
+        raise InvalidInput(f"header_line must be 1 or more, got {header_line}")
     lines, comments, told = _lines(text, header_line)
     if len(lines) < fewest:
         if header_line is not None:

@@ -241,8 +241,7 @@ def _column(table: Table, column: int, texts: list[str | None], signs: Signs, wo
         if isinstance(number, str):
             shown = str(cell) if text is None else text
             verb = "may be" if " or " in number and ": " in number else "is"
-            end = "" if verb == "may be" or "decimal" in number else "; leave missing values empty, or name the word: "
-            remedy = f"{end}missing={shown[:20]}" if end else _remedy(number)
+            remedy = _remedy(number, shown)
             raise InvalidInput(
                 f"{table.at(row)}: {shown[:40]!r} in column {table.names[column]!r} {verb} {number}{remedy}"
             )
@@ -250,5 +249,13 @@ def _column(table: Table, column: int, texts: list[str | None], signs: Signs, wo
     return values
 
 
-def _remedy(number: str) -> str:
-    return "" if " say " in number else "; write all numbers in one way"
+def _remedy(number: str, shown: str) -> str:
+    if " say " in number:
+        return ""
+    if "decimal" in number or "thousands" in number:
+        return "; write all numbers in one way"
+    # A unit: a sign such as % or a euro's, letters after a blank, or two letters and more; one letter is a slip (1O).
+    beside = re.fullmatch(r"(\W?)\s*([+-]?\d[\d.,' ]*?)(\W|\s+[^\d\s]{1,6}|[^\W\d]{2}[^\d\s]{0,4})?", shown)
+    if beside and (beside[1] or beside[3]) and shape_of(beside[2]) is not None:
+        return f"; write {beside[2]} and leave the unit to the header"
+    return f"; leave missing values empty, or name the word: missing={shown[:20]}"

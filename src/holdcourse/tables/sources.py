@@ -49,6 +49,8 @@ def read_file(
         raise InvalidInput(f"{label} is an Excel file of the old kind (.xls); save it as .xlsx or as CSV")
     if head.startswith(PARQUET):
         return _parquet(path, label)
+    if sheet is not None:
+        raise InvalidInput(f"{label} is a text and has no sheets; leave sheet= out")
     found = read_text(path, label, encoding=encoding)
     if found.text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         raise InvalidInput(f"{label} is JSON, not a table; export it as CSV")
@@ -130,12 +132,6 @@ def cell_of(value: Any) -> Cell | None:
 
 
 def _excel(path: Path, label: str, sheet: str | None, header_line: int | None) -> tuple[Table, str]:
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise MissingExtra(
-            f"{label} is an Excel file, which needs openpyxl ({error}); install it with: {INSTALL}, or save it as CSV"
-        ) from None
     most, refusal = allowed_bytes(path.stat().st_size, label)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -143,7 +139,13 @@ def _excel(path: Path, label: str, sheet: str | None, header_line: int | None) -
                 raise TooLarge(refusal)
             if "xl/workbook.xml" not in archive.namelist():
                 raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
+        import openpyxl
+
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except ImportError as error:
+        raise MissingExtra(
+            f"{label} is an Excel file, which needs openpyxl ({error}); install it with: {INSTALL}, or save it as CSV"
+        ) from None
     except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
         if isinstance(error, InvalidInput):
             raise

@@ -83,7 +83,15 @@ class LoggedWorld:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, problem: Problem, readings: History, *, rho: float = 1.0, seed: int = 0) -> LoggedWorld:
+    def fit(
+        cls,
+        problem: Problem,
+        readings: History,
+        *,
+        rho: float = 1.0,
+        seed: int = 0,
+        rows: NDArray[np.bool_] | None = None,
+    ) -> LoggedWorld:
         """Fit a world to a plant's readings.
 
         Parameters
@@ -96,12 +104,34 @@ class LoggedWorld:
             Weight of the service cost.
         seed
             Of the fit.
+        rows
+            Which readings it is fitted to, (t,); it is tried on the others. Default: all, after a model of the older
+            ones was tried on the newest. The contexts of all readings are replayed.
 
         Raises
         ------
         InvalidInput
             The readings cannot support the question: only one action was ever tried, or there are too few rows.
         """
+        cls.check(problem, readings, rho)
+        notes: list[str] = []
+        if rows is None:
+            held_out = _tested(problem, readings, seed)
+            fitted = _fitted(problem, readings, seed, notes)
+            learned = _learned(problem, readings, fitted)
+        else:
+            shown = some_of(readings, rows)
+            fitted = _fitted(problem, shown, seed, notes)
+            learned = _learned(problem, shown, fitted, readings)
+            held_out = _tried(learned, fitted, shown, some_of(readings, ~rows))
+        contexts = np.unique(readings.contexts, axis=0)
+        expected, deviations = learned.predict_at(contexts)
+        places = {tuple(context): k for k, context in enumerate(contexts.tolist())}
+        return cls(problem, readings, fitted, held_out, expected, deviations, places, float(rho), tuple(notes))
+
+    @staticmethod
+    def check(problem: Problem, readings: History, rho: float = 1.0) -> None:
+        """Raise where readings cannot support the question: only one action was ever tried, or there are too few."""
         readings.check(problem, None)
         if not rho > 0:
             raise InvalidInput(f"rho must be positive, got {rho!r}")
@@ -114,14 +144,6 @@ class LoggedWorld:
             )
         if len(readings) < FEWEST_ROWS:
             raise InvalidInput(f"{len(readings)} rows are too few to fit a world to; give {FEWEST_ROWS} or more")
-        notes: list[str] = []
-        held_out = _tested(problem, readings, seed)
-        fitted = _fitted(problem, readings, seed, notes)
-        learned = _learned(problem, readings, fitted)
-        contexts = np.unique(readings.contexts, axis=0)
-        expected, deviations = learned.predict_at(contexts)
-        rows = {tuple(context): k for k, context in enumerate(contexts.tolist())}
-        return cls(problem, readings, fitted, held_out, expected, deviations, rows, float(rho), tuple(notes))
 
     @property
     def contexts(self) -> Array:
@@ -164,8 +186,21 @@ def _fitted(problem: Problem, readings: History, seed: int, notes: list[str]) ->
     return fitted
 
 
-def _learned(problem: Problem, readings: History, fitted: Fit) -> Posterior:
-    bounds = np.stack([readings.contexts.min(axis=0), readings.contexts.max(axis=0)], axis=1)
+def some_of(readings: History, rows: Any) -> History:
+    """Some of the readings, in their order."""
+    return History(readings.actions[rows], readings.contexts[rows], readings.measurements[rows])
+
+
+def learned_from(world: LoggedWorld, rows: NDArray[np.bool_]) -> Array:
+    """Expected costs (contexts, n) of the same world, learned from some of its readings under the same fit; no rho."""
+    learned = _learned(world.problem, some_of(world.readings, rows), world.fitted, world.readings)
+    contexts = np.array(list(world.rows))
+    return learned.predict_at(contexts)[0]
+
+
+def _learned(problem: Problem, readings: History, fitted: Fit, whole: History | None = None) -> Posterior:
+    contexts = (readings if whole is None else whole).contexts
+    bounds = np.stack([contexts.min(axis=0), contexts.max(axis=0)], axis=1)
     flat = bool((bounds[:, 0] < bounds[:, 1]).all())
     return posterior(
         problem,
@@ -184,7 +219,11 @@ def _tested(problem: Problem, readings: History, seed: int) -> HeldOut:
         for part in (slice(None, cut), slice(cut, None))
     )
     fitted = _fitted(problem, older, seed, [])
-    learned = _learned(problem, older, fitted)
+    return _tried(_learned(problem, older, fitted), fitted, older, newer)
+
+
+def _tried(learned: Posterior, fitted: Fit, older: History, newer: History) -> HeldOut:
+    """How well a model of some readings predicts others."""
     taken = np.arange(len(newer)), newer.actions
     mean, std = (table[taken] for table in learned.predict_at(newer.contexts))
     off = newer.measurements - mean

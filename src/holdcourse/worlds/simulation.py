@@ -7,7 +7,7 @@ then a measurement is drawn and learned. The noise comes from a stream of its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -236,6 +236,7 @@ def true_costs(world: World, t: int, context: Any) -> Array:
 
 
 NORMAL = NormalDist()
+ROUNDS_BETWEEN = 64  # two words about progress
 
 
 class Question(NamedTuple):
@@ -279,6 +280,7 @@ def simulate(
     seed: int = 0,
     *,
     episodes: int | Sequence[int] = 1,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Run:
     """Run a policy in a world. The policy itself is not changed and can be run again.
 
@@ -296,6 +298,8 @@ def simulate(
         Of the policy's tree and draws, and of the noise; these are separate streams.
     episodes
         How many of equal length, or the length of each.
+    progress
+        Called now and then with how many rounds were run, and of how many.
 
     Examples
     --------
@@ -326,6 +330,8 @@ def simulate(
             action = actions[t] = choice.action
             probabilities[t], service[t], measurements[t] = choice.probabilities[action], costs[action], measurement
             t += 1
+            if progress is not None and t % ROUNDS_BETWEEN == 0:
+                progress(t, len(rows))
     pilot.model.new_episode()  # the last one has ended too: its data belong to what was learned
     return Run(
         policy=policy.name,

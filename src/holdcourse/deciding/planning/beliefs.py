@@ -75,19 +75,22 @@ class Closeness:
 
     def distances(self, points: Array, others: Array, seen: Array) -> Array:
         """Measure from each of k points to each of l others, in correlation lengths, (k, l); `seen` gives the range."""
-        apart = points[:, None, :] - others[None, :, :]
         dimension = points.shape[1]
         periods = self._axes(self.period, dimension, "period") if self.period is not None else (None,) * dimension
-        for axis, period in enumerate(periods):
-            if period is not None:
-                apart[:, :, axis] -= period * np.round(apart[:, :, axis] / period)
         if self.scale is not None:
             lengths = np.array(self._axes(self.scale, dimension, "context_scale"))
         else:
             spans = np.ptp(seen, axis=0) if len(seen) else np.ones(dimension)
             spans = np.array([span if p is None else p / 2 for span, p in zip(spans, periods, strict=True)])
             lengths = SHARE_OF_RANGE * np.where(spans > 0, spans, 1.0)
-        return np.asarray(np.sqrt(((apart / lengths) ** 2).sum(axis=2)))
+        total = np.zeros((len(points), len(others)))
+        for axis, period in enumerate(periods):  # axis by axis: sums over a short last axis are slow
+            apart = points[:, axis, None] - others[None, :, axis]
+            if period is not None:
+                apart -= period * np.round(apart / period)
+            apart /= lengths[axis]
+            total += apart * apart
+        return np.asarray(np.sqrt(total))
 
     def describe(self) -> dict[str, Any]:
         """Describe it in JSON values."""

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse._numeric import minplus
-from holdcourse.checks import whole_number
+from holdcourse.checks import can, whole_number
 from holdcourse.deciding.planning.beliefs import (
     LEADS,
     Chain,
@@ -288,20 +288,26 @@ class Plan:
 
     def _row(self, view: View, context: Array) -> tuple[Array, Array]:
         """Return the expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
+        expected, spread = self._rows(view, context[None])
+        return expected[0], spread[0]
+
+    def _rows(self, view: View, contexts: Array) -> tuple[Array, Array]:
+        """Return the same for several contexts, (k, n) and (k, n); asked at once, which is faster."""
         assert view.model is not None
-        low = view.model.costs_at(context[None])[0]
+        low = view.model.costs_at(contexts)
         usable = np.isfinite(low)
-        # A model may forbid actions.
-        low = np.where(usable, low, low[usable].max(initial=0.0) + 10.0 * self._steps.reach)
+        if not usable.all():  # a model may forbid actions
+            most = np.where(usable, low, 0.0).max(axis=1, initial=0.0)
+            low = np.where(usable, low, most[:, None] + 10.0 * self._steps.reach)
         if not self._learns(view):
             return low, np.zeros_like(low)
-        assert isinstance(view.model, OptimisticCosts)
-        expected = np.where(usable, view.model.costs_at_optimism(context[None], 0.0)[0], low)
+        asked: Any = view.model  # has it, since costs are learned
+        expected = np.where(usable, asked.costs_at_optimism(contexts, 0.0), low)
         return expected, expected - low
 
     def _learns(self, view: View) -> bool:
         """Return whether costs are learned, and bounds of them known."""
-        return self.shared and not self.shown and isinstance(view.model, OptimisticCosts)
+        return self.shared and not self.shown and can(view.model, OptimisticCosts)
 
     def _asked_anew(
         self, table: Table, chain: Chain, before: int, apart: Array, round_number: int, view: View
@@ -318,8 +324,7 @@ class Plan:
             many = self.asked or max(FEWEST_ASKED, ENTRIES_ASKED // self.problem.n)
             order = np.argsort(apart[before], kind="stable")[: max(1, many // 2)] if before >= 0 else np.zeros(0, int)
             rows = list(dict.fromkeys([here, *order.tolist(), *np.argsort(refreshed, kind="stable").tolist()]))[:many]
-            for row in rows:
-                expected[row], spread[row] = self._row(view, chain.points[row])
+            expected[rows], spread[rows] = self._rows(view, chain.points[rows])
         refreshed[rows] = round_number
         return replace(table, expected=expected, spread=spread, refreshed=refreshed)
 

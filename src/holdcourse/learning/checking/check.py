@@ -33,6 +33,7 @@ Indices: TypeAlias = NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], None]
 
 MOST_FOLDS = 20
+MANY = 1000  # readings from which on fits of blocks begin where the fit of all readings ended
 WRONG, STILL_WRONG = 6.0, 5.0  # deviations, before and after the reading was seen
 LEAST_BULK = 0.4  # deviations expected: what lies well within the bands is never called wrong
 MOST_WRONG = 0.1  # share of readings; above, it is the model that is wrong
@@ -99,11 +100,17 @@ def check_model(
     if len(past) < FEWEST:
         return _unchecked(problem, past, names, counts)
 
-    def learned(rows: Any) -> Posterior:
+    def learned(rows: Any, like: Posterior | None = None) -> Posterior:
         rest = History(past.actions[rows], past.contexts[rows], past.measurements[rows])
+        if isinstance(like, FittedPosterior):
+            twin = posterior(problem, kernel, noise_std, prior_mean)
+            assert isinstance(twin, FittedPosterior)  # as the other, which was made with the same
+            return twin.condition_like(like, rest)
         return posterior(problem, kernel, noise_std, prior_mean, history=rest)
 
     t, done = len(past), 0
+    # Among many readings a block makes little difference to a fit: each begins where that of all of them ended.
+    whole = learned(slice(None)) if t >= MANY else None
     fold = np.empty(t, dtype=np.int64)
     for number, block in enumerate(np.array_split(np.arange(t), folds)):
         fold[block] = number
@@ -113,14 +120,14 @@ def check_model(
         if progress is not None:
             progress(done, folds + 1)
         rows = np.flatnonzero(fold == number)
-        model = _Predictor(learned(fold != number))
+        model = _Predictor(learned(fold != number, whole))
         for name, values in model.readings(past, rows).items():
             columns[name][rows] = values
         shuffles.predict(model, rows)
         done += 1
     if progress is not None:
         progress(done, folds + 1)
-    model = _Predictor(learned(slice(None)))
+    model = _Predictor(learned(slice(None)) if whole is None else whole)
     wrong = _wrong(model, past, fold, columns["off"])
     right = ~np.isin(np.arange(t), wrong)
     by_constant, by_setting = _means(past, fold, right, problem.n)

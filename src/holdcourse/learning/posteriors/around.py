@@ -39,6 +39,11 @@ class DelegatingPosterior:
         return self._inner.method
 
     @property
+    def predicts_alike(self) -> bool:
+        """Whether `predict_at` of several contexts gives, to the last bit, what `predict` of each gives."""
+        return bool(getattr(self._inner, "predicts_alike", False))
+
+    @property
     def log_marginal_likelihood(self) -> float:
         """Log density of the measurements in use, under the prior in use."""
         return self._inner.log_marginal_likelihood

@@ -74,6 +74,15 @@ class PartBasis:
         features: Array = self.kernel.context_covariance(contexts, self.Z) @ self.Q.T
         return features
 
+    def features_each(self, contexts: Array) -> Array:
+        """The same to the last bit as `features` of one context after the other; the kernel is asked once."""
+        if not len(self.Z):
+            return np.zeros((len(contexts), 0))
+        covariance, found = self.kernel.context_covariance(contexts, self.Z), np.empty((len(contexts), len(self.Q)))
+        for k in range(len(contexts)):
+            found[k] = (covariance[k : k + 1] @ self.Q.T)[0]
+        return found
+
     def uncovered(self, contexts: Array, features: Array) -> Array:
         """Part of the context variance that the features miss, relative; (k,)."""
         own = self.kernel.context_variances(contexts)
@@ -299,6 +308,19 @@ class Layout:
             psis.append(psi[0])
         return np.concatenate(psis), missed
 
+    def features_each(self, contexts: Array) -> tuple[Array, list[Array | None]]:
+        """Features (k, J) of contexts (k, d), and the prior variance that they miss, as `features` gives them."""
+        psis = []
+        missed: list[Array | None] = [None] * len(contexts)
+        for part in self._parts:
+            psi = part.features_each(contexts)
+            shares, own = part.uncovered(contexts, psi), part.kernel.context_variances(contexts)
+            for k in np.flatnonzero(shares > self._threshold):
+                more, before = float(shares[k]) * float(own[k]) * part.variance, missed[k]
+                missed[k] = more if before is None else before + more
+            psis.append(psi)
+        return np.concatenate(psis, axis=1), missed
+
     def suspects(self, contexts: Array) -> NDArray[np.bool_]:
         """Which of the contexts (k, d) may not be covered; `features` decides. All at once is quicker than each."""
         found = np.zeros(len(contexts), dtype=bool)
@@ -312,7 +334,7 @@ class Layout:
 
     def products(self, contexts: Array, phis: Array) -> Array:
         """Features (b, m) of pairs of context (b, d) and action features (b, r)."""
-        psis = np.array([self.features(e)[0] for e in contexts]).reshape(len(contexts), -1)
+        psis = self.features_each(contexts)[0]
         features: Array = psis[:, self._segment_of] * phis[:, self._column_of]
         return features
 

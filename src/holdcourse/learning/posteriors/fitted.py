@@ -241,6 +241,28 @@ class FittedPosterior(DelegatingPosterior):
             self._take_over(self._search(self._readings, self._fit, self._log, self._compares()))
         return self
 
+    def condition_like(self, other: FittedPosterior, history: History) -> Self:
+        """Learn the first measurements by a fit that begins where another ended: quick, for readings much like those.
+
+        The unit in which costs are learned is the other's.
+        """
+        if other.fit is None or self._observations or len(history) < FIRST_FIT:
+            return self.condition_on(history)
+        history.check(self._problem, self._readings.dimension)
+        self._keep(history, history.measurements, np.zeros(len(history), dtype=np.bool_))
+        self._readings = self._readings.thinned()
+        self._given += len(history)
+        found = self._search(self._readings, other.fit, other.log, False)
+        if found.inner is None:  # the other's fit will do; nothing was learned under it yet
+            found = replace(found, inner=self._learned_under(found.fit, found.log, found.readings.trusted()))
+        self._take_over(found)
+        return self
+
+    def _learned_under(self, fit: Fit, log: bool, history: History) -> Posterior:
+        inner = self._choose(self._prior(fit))
+        inner.condition_on(logarithms(history) if log else history)
+        return inner
+
     def _keep(self, history: History, learned: Array, aside: Flags) -> None:
         self._readings = self._readings.with_more(history, learned, aside)
         self._observations += len(history)
@@ -347,10 +369,7 @@ class FittedPosterior(DelegatingPosterior):
         same = (judged.aside == readings.aside).all() and (judged.learned == readings.learned).all()
         if last is not None and log == was_log and same and not _worthwhile(last, fit):
             return Found(fit, log, judged, None)
-        history = judged.trusted()
-        inner = self._choose(self._prior(fit))
-        inner.condition_on(logarithms(history) if log else history)
-        return Found(fit, log, judged, inner)
+        return Found(fit, log, judged, self._learned_under(fit, log, judged.trusted()))
 
     def _fitted(self, readings: Readings, last: Fit | None, was_log: bool, compare: bool) -> tuple[Fit, bool, Readings]:
         """Fit in the unit that makes the readings more likely, then once more without those that nothing explains."""

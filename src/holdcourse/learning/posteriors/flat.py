@@ -43,7 +43,7 @@ from holdcourse.archive import require_arrays
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.posteriors.basis import Layout
-from holdcourse.learning.posteriors.protocol import Prior, logger, predict_each
+from holdcourse.learning.posteriors.protocol import Prior, logger
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def unpacked(values: Array) -> Array:
 
 
 BATCH = 256  # history is learned in blocks of this many
-CACHED_CONTEXTS = 256
+CACHED_CONTEXTS = 1024
 ARRAYS = ("weights", "covariance", "observations", "log_likelihood", "gain")
 
 
@@ -137,6 +137,8 @@ class FlatPosterior:
     """
 
     method = "flat"
+
+    predicts_alike = True  # `predict_at` gives, to the last bit, what `predict` of each context gives
 
     def __init__(self, prior: Prior, layout: Layout, *, forgetting: float = 1.0, reason: str = "asked for") -> None:
         if not 0.0 < forgetting <= 1.0:
@@ -231,7 +233,20 @@ class FlatPosterior:
 
     def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
-        return predict_each(self._predict, check_contexts(contexts, self.layout.dimension), self.prior.problem.n)
+        rows = check_contexts(contexts, self.layout.dimension)
+        mean, std = np.empty((len(rows), self.prior.problem.n)), np.empty((len(rows), self.prior.problem.n))
+        for begin in range(0, len(rows), BATCH):  # the features of many at once
+            block = rows[begin : begin + BATCH]
+            found = [self._known.get(e.tobytes()) for e in block]
+            new = [k for k, features in enumerate(found) if features is None]
+            for k, psi, missed in zip(new, *self.layout.features_each(block[new]), strict=True):
+                found[k] = psi, missed
+                if len(self._known) < CACHED_CONTEXTS:
+                    self._known[block[k].tobytes()] = psi, missed
+            for k, features in enumerate(found):
+                assert features is not None
+                mean[begin + k], std[begin + k] = self._predicted(block[k], *features)
+        return mean, std
 
     def truncation_bound(self, std: Array) -> Array:
         """Give the B of the bound: the exact deviation lies between `std`, as predicted, and ``std + B``."""
@@ -301,7 +316,9 @@ class FlatPosterior:
         return found
 
     def _predict(self, e: Array) -> tuple[Array, Array]:
-        psi, missed = self._features(e)
+        return self._predicted(e, *self._features(e))
+
+    def _predicted(self, e: Array, psi: Array, missed: Array | None) -> tuple[Array, Array]:
         sweep(self._S, self._g, self._c, psi, self.layout.start, self.layout.column, self._w, self._X, self._v)
         self._c = 0.0
         variance = variances(self._X, self._columns)

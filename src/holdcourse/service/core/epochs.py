@@ -198,7 +198,11 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
     if any(_holds_text(given.get(name)) for name in ("scale", "fixed_cost")):
         merged = {**before, **given}
         axis_units = _axis_units(_as_grid(merged["actions"]), units)
-        prices = Prices.of(merged["scale"], merged["fixed_cost"], axis_units, units["measurement"])
+        try:
+            prices = Prices.of(merged["scale"], merged["fixed_cost"], axis_units, units["measurement"])
+        except InvalidInput as error:  # in the words of a request
+            words = str(error).replace("cost_unit=", "units.measurement ").replace("unit=", "units.action ")
+            raise InvalidInput(words.replace("= is", " is")) from None
         result |= {"scale": prices.scale, "fixed_cost": prices.fixed_cost}
     length = before["limits"]["round_length"]
     if isinstance(given.get("limits"), Mapping):

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import holdcourse as hc
 from holdcourse.archive import writing
-from holdcourse.backtest.verdict import Verdict
+from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest.result import Flight, Reasons
 from holdcourse.wind.backtest.run import SiteResult
@@ -35,15 +35,6 @@ from holdcourse.wind.report.tables import (
 
 Array: TypeAlias = NDArray[np.float64]
 
-_VERDICTS: dict[Verdict, tuple[str, str]] = {
-    "yes": ("yes", "✔ Yes"),
-    "no": ("no", "✘ No"),
-    "stayed": ("no", "= It stayed"),
-    "undecided": ("unsure", "? Undecided"),
-    "too few": ("unsure", "? Too few data"),
-    "no comparison": ("unsure", "? No comparison"),
-}
-
 
 def page(results: Sequence[SiteResult]) -> str:
     """Write the report on all sites as one page of HTML, with its style and script inside."""
@@ -54,7 +45,7 @@ def page(results: Sequence[SiteResult]) -> str:
         "TABLE": _table(results),
         "RHO_NOTE": "" if results[0].plan.rho == 1 else f", energy made times &#961; = {results[0].plan.rho:g}",
         "ABOUT": "".join(_about(result) for result in results),
-        "STYLE": (folder / "report.css").read_text(encoding="utf-8"),
+        "STYLE": style(),
         "SCRIPT": (folder / "report.js").read_text(encoding="utf-8"),
         # A "<" inside could end the script element.
         "DATA": json.dumps({"sites": [_site(result) for result in results]}, allow_nan=False).replace("<", "\\u003c"),
@@ -70,7 +61,7 @@ def _headline(results: Sequence[SiteResult]) -> str:
         days = f"{result.backtest.days:.0f} days flown"
         made.append(f"<p class='lead'>{escape(result.site)}, {escape(result.period)}, {days}</p>")
     for result in results:
-        kind, word = _VERDICTS[result.backtest.verdict]
+        kind, word = VERDICTS[result.backtest.verdict]
         at = f"{escape(result.site)}: " if len(results) > 1 else ""
         answer = escape(result.backtest.conclusion)
         made.append(f"<div class='answer {kind}'><span class='verdict'>{at}{word}</span><p>{answer}</p></div>")

@@ -1,0 +1,255 @@
+"""The report on a plant as a folder: one HTML page that needs no network and prints well, and tables for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import holdcourse as hc
+from holdcourse import archive
+from holdcourse.backtest.evidence import Interval
+from holdcourse.backtest.plant import AS_RUN, BEST_FIXED, FIXED, PlantBacktest, amount
+from holdcourse.backtest.readings import Readings
+from holdcourse.backtest.verdict import VERDICTS, style
+from holdcourse.deciding import registry
+from holdcourse.spreadsheet import write_rows
+
+Array: TypeAlias = NDArray[np.float64]
+
+RIVALS = {
+    AS_RUN: "what was done",
+    FIXED: "one setting, chosen on half of the readings",
+    BEST_FIXED: "the best one setting in hindsight",
+}
+WIDE, HIGH = 1000, 220  # of a picture
+
+
+def write_report(
+    found: PlantBacktest, readings: Readings, folder: Path, checked: Sequence[str] = (), more: Mapping[str, object] = {}
+) -> list[Path]:
+    """Write `report.html`, `backtest.json`, `summary.csv` and `decisions.csv`; returns them, the page first.
+
+    Parameters
+    ----------
+    checked
+        What a check of the readings says, in sentences.
+    more
+        What else `backtest.json` holds.
+    """
+    paths = [folder / name for name in ("report.html", "backtest.json", "summary.csv", "decisions.csv")]
+    with archive.writing(folder):
+        paths[0].write_text(page(found, readings, checked), encoding="utf-8")
+        archive.write_file(paths[1], (json.dumps(found.as_values() | dict(more), indent=1) + "\n").encode())
+        with paths[2].open("w", newline="", encoding="utf-8") as file:
+            write_rows(file, _summary(found))
+        with paths[3].open("w", newline="", encoding="utf-8") as file:
+            write_rows(file, _decisions(found, readings))
+    return paths
+
+
+def page(found: PlantBacktest, readings: Readings, checked: Sequence[str] = ()) -> str:
+    """Return the report as one page of HTML, with its style and pictures inside."""
+    kind, word = VERDICTS[found.verdict]
+    parts = [
+        "<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<title>{escape(readings.label)}: would it have paid off?</title>",
+        f"<style>{style()}{style('plant')}</style></head><body><header>",
+        "<div class='bar'><span class='brand'>holdcourse</span></div>",
+        "<h1>Would it have paid off at this plant?</h1>",
+        f"<p class='lead'>{escape(readings.label)}, {escape(_period(readings))}</p>",
+        f"<div class='answer {kind}'><span class='verdict'>{word}</span><p>{escape(found.conclusion)}</p></div>",
+        "</header><main>",
+        _against(found),
+        _table(found),
+        _blocks(found, readings),
+        _settings(found),
+        _doubts(found),
+        _list("Can these readings be learned from?", checked),
+        _about(found, readings),
+        "</main></body></html>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _tells(found: PlantBacktest) -> bool:
+    """Whether there are numbers to show: not where the readings cannot tell."""
+    return found.support is None or found.support.enough
+
+
+def _period(readings: Readings) -> str:
+    if readings.times is None:
+        return f"{len(readings):,} readings"
+    return f"{str(readings.times[0])[:10]} to {str(readings.times[-1])[:10]}, {len(readings):,} readings"
+
+
+def _against(found: PlantBacktest) -> str:
+    if not _tells(found) or found.judged is None:
+        return ""
+    rows = ["<tr><th>against</th><th>saved</th><th>95 % interval</th><th>that is</th></tr>"]
+    for rival, interval in found.against.items():
+        percent, low, high = interval.percent
+        worth = found.value.words(interval.low, interval.saved, interval.high)
+        rows.append(
+            f"<tr><td>{escape(RIVALS[rival])}</td><td>{percent:+.1f} %</td><td>{low:+.1f} to {high:+.1f} %</td>"
+            f"<td class='words'>{escape(worth)}</td></tr>"
+        )
+    name = escape(registry.label_of(found.judged.policy))
+    return f"<section><h2>What {name} saves</h2><div class='scroll'><table>{''.join(rows)}</table></div></section>"
+
+
+def _table(found: PlantBacktest) -> str:
+    heads = ("policy", "cost", "of it moving", "saved", "95 % interval", "guessed")
+    scale = found.value.kwh or 1.0
+    rows = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
+    for line in found.lines:
+        saved = [f"{line.saved:+.1f} %", "" if line.policy == AS_RUN else f"{line.low:+.1f} to {line.high:+.1f} %"]
+        if not _tells(found):
+            saved = ["?", "?"]
+        cells = [amount(scale * line.total), amount(scale * line.movement), *saved, f"{100 * line.guessed:.0f} %"]
+        best = " class='best'" if found.judged is not None and line.policy == found.judged.policy else ""
+        knowing = " *" if registry.is_knowing(line.policy) else ""
+        swatch = f"<span class='swatch' style='border-top-color:{registry.colour_of(line.policy)}'></span>"
+        name = f"{swatch}{escape(registry.label_of(line.policy))}{knowing}"
+        rows.append(f"<tr{best}><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    unit = "kWh" if found.value.kwh is not None else found.value.unit
+    unit = f" in {escape(unit)}, summed over the readings" if unit else ""
+    return (
+        f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>Costs"
+        f"{unit}, by the judge: a model of the half of the readings that no policy saw. Saved: against what was done. "
+        "Policies marked * know more than a plant could tell them; they are yardsticks, not choices. Fixed: the one "
+        "setting chosen on the half that policies acted in. Guessed: share of rounds in settings of which the readings "
+        "say next to nothing.</p></section>"
+    )
+
+
+def _blocks(found: PlantBacktest, readings: Readings) -> str:
+    """Return a picture of what was saved in each block of time."""
+    if not _tells(found) or found.judged is None or found.blocks is None or found.saved_each is None:
+        return ""
+    scale = found.value.kwh or 1.0
+    sums = scale * np.bincount(found.blocks, found.saved_each)
+    top, low = max(float(sums.max()), 0.0), min(float(sums.min()), 0.0)
+    span = (top - low) or 1.0
+    width = (WIDE - 90) / len(sums)
+    zero = 10 + (HIGH - 40) * top / span
+    bars = []
+    for k, value in enumerate(sums.tolist()):
+        height = (HIGH - 40) * abs(value) / span
+        y = zero - height if value >= 0 else zero
+        kind = "bar" if value >= 0 else "loss"
+        bars.append(
+            f"<rect class='{kind}' x='{80 + k * width:.1f}' y='{y:.1f}' width='{max(width - 2, 1):.1f}' "
+            f"height='{height:.1f}'/>"
+        )
+    marks = [f"<text x='72' y='{zero + 4:.1f}' text-anchor='end'>0</text>"]
+    if top:
+        marks.append(f"<text x='72' y='18' text-anchor='end'>{amount(top)}</text>")
+    if low:
+        marks.append(f"<text x='72' y='{HIGH - 26}' text-anchor='end'>{amount(low)}</text>")
+    times = readings.times
+    if times is not None:
+        for k in np.unique(np.linspace(0, len(sums) - 1, 5).astype(int)).tolist():
+            first = int(np.flatnonzero(found.blocks == k)[0])
+            end = " text-anchor='end'" if k == len(sums) - 1 else ""
+            x = WIDE - 8 if end else 80 + k * width
+            marks.append(f"<text x='{x:.1f}' y='{HIGH - 8}'{end}>{str(times[first])[:10]}</text>")
+    unit = "kWh" if found.value.kwh is not None else found.value.unit or "the unit of the costs"
+    drawn = f"<path class='ink' d='M80 {zero:.1f}H{WIDE - 8}'/>"
+    return (
+        f"<section><h2>When it was saved</h2><svg class='picture' viewBox='0 0 {WIDE} {HIGH}' role='img' "
+        f"aria-label='saved in each block of time'>{''.join(bars)}{drawn}{''.join(marks)}</svg>"
+        f"<p class='small'>Saved against what was done in each block of time, in {escape(unit)}.</p></section>"
+    )
+
+
+def _settings(found: PlantBacktest) -> str:
+    """Return how long each setting ran, and would have run."""
+    if found.judged is None or found.judged.policy not in found.taken:
+        return ""
+    problem, n = found.world.problem, found.world.problem.n
+    shares = [
+        np.bincount(found.taken[name], minlength=n) / len(found.taken[name]) for name in (AS_RUN, found.judged.policy)
+    ]
+    label = escape(registry.label_of(found.judged.policy))
+    rows = [f"<tr><th>setting</th><th>ran</th><th>with {label}</th></tr>"]
+    for action in range(n):
+        value = problem.value(action)
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        cells = "".join(f"<td>{100 * share[action]:.1f} %</td>" for share in shares)
+        rows.append(f"<tr><td>{escape(shown)}</td>{cells}</tr>")
+    changes = [int((np.diff(found.taken[name]) != 0).sum()) for name in (AS_RUN, found.judged.policy)]
+    return (
+        f"<section><h2>Where it would have been</h2><div class='scroll'><table>{''.join(rows)}</table></div>"
+        f"<p class='small'>Changes of the setting: {changes[0]:,} as run, {changes[1]:,} with {label}.</p></section>"
+    )
+
+
+def _doubts(found: PlantBacktest) -> str:
+    """Return what the interval is made of, in words."""
+    interval = found.against.get(AS_RUN)
+    if interval is None or not _tells(found):
+        return ""
+    return _list("What the interval holds, and what it does not", doubts(interval))
+
+
+def doubts(interval: Interval) -> list[str]:
+    """Return what an interval is made of, in words."""
+    of = abs(interval.of) or 1.0
+    parts = [f"{100 * part / of:.2f}" for part in (interval.time, interval.model, interval.check)]
+    return [
+        f"Another period would have had other conditions: {parts[0]} points (standard deviation, by blocks of time).",
+        f"The model has seen these readings and no others: {parts[1]} points (leaving a fifth of its blocks out).",
+        f"The model tried on the half that it has not seen, setting by setting, by blocks of time: {parts[2]} points.",
+        "Not in it: reasons for which operators chose a setting and that are not among the contexts; a plant that has "
+        "changed since; what nobody has tried.",
+    ]
+
+
+def _about(found: PlantBacktest, readings: Readings) -> str:
+    facts = [
+        ("Readings", f"{readings.label}, {_period(readings)}"),
+        ("Setting", readings.action),
+        ("Cost", readings.cost),
+        ("Contexts", ", ".join(readings.context)),
+        ("Limits in operation", found.limits or "none"),
+        *(("", note) for note in (*readings.notes, *found.notes)),
+        ("Made with", f"holdcourse {hc.__version__}"),
+    ]
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
+    return f"<section id='about'><h2>Data and settings</h2><dl>{rows}</dl></section>"
+
+
+def _list(title: str, sentences: Sequence[str]) -> str:
+    if not sentences:
+        return ""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f"<section><h2>{escape(title)}</h2><ul>{items}</ul></section>"
+
+
+def _summary(found: PlantBacktest) -> list[list[object]]:
+    head = ["policy", "service", "movement", "total", "saved_percent", "low_percent", "high_percent", "guessed_share"]
+    rows: list[list[object]] = [[*head]]
+    for line in found.lines:
+        saved: list[object] = [line.saved, line.low, line.high] if _tells(found) else ["", "", ""]
+        rows.append([line.policy, line.service, line.movement, line.total, *saved, line.guessed])
+    return rows
+
+
+def _decisions(found: PlantBacktest, readings: Readings) -> list[list[object]]:
+    problem, history = found.world.problem, readings.history
+    names = list(found.taken)
+    rows: list[list[object]] = [["time", "line", *readings.context, "measured", *names]]
+    for t in range(len(history)):
+        time = "" if readings.times is None else f"{readings.times[t]}Z"
+        values = [problem.value(int(found.taken[name][t])) for name in names]
+        rows.append(
+            [time, int(readings.lines[t]), *history.contexts[t].tolist(), float(history.measurements[t]), *values]
+        )
+    return rows

@@ -1,0 +1,36 @@
+"""Progress: nothing for what is quick or where nobody looks, else what is being done and the time left."""
+
+from __future__ import annotations
+
+import io
+import time
+
+from rich.console import Console
+
+from holdcourse.cli.progress import Working
+
+
+def shown(terminal: bool, patience: float, seconds: float) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=100)
+    with Working("reading", console=console, patience=patience) as working:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            working.tell("gp-md", 1.0, 4.0)
+            time.sleep(0.02)
+    return file.getvalue()
+
+
+def test_progress_comes_after_a_while_on_a_terminal():
+    told = shown(terminal=True, patience=0.05, seconds=0.6)
+    assert "gp-md" in told
+    assert "25 %" in told
+    assert "left" in told
+
+
+def test_nothing_is_said_of_what_is_quick():
+    assert "gp-md" not in shown(terminal=True, patience=5.0, seconds=0.1)
+
+
+def test_nothing_is_said_where_nobody_looks():
+    assert shown(terminal=False, patience=0.0, seconds=0.2) == ""
