@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -13,17 +12,6 @@ from numpy.typing import NDArray
 from holdcourse.errors import InvalidInput, plain
 
 Array: TypeAlias = NDArray[np.float64]
-
-
-def can(value: Any, protocol: Any) -> TypeGuard[Any]:
-    """Whether a value has the methods of a protocol that has nothing else: `isinstance`, once for each type."""
-    kind: Any = type(value)
-    return bool(_subclasses(kind, protocol) or isinstance(value, protocol))
-
-
-@lru_cache(maxsize=256)
-def _subclasses(kind: Any, protocol: Any) -> bool:
-    return issubclass(kind, protocol)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:

@@ -35,7 +35,7 @@ COLUMNS = {"action": "setting", "cost": "kW", "context": ["outdoor"], "time": "t
 
 
 def test_backtest_of_a_plant_is_marked_as_model_based(plant, tmp_path, capsys):
-    backtest_log(plant, **COLUMNS, move_cost=0.3, price=0.1, out=tmp_path / "out")
+    backtest_log(plant, **COLUMNS, move_cost=0.3, price=0.1, policies=["recommended,md-known"], out=tmp_path / "out")
     shown = capsys.readouterr().out
     assert "480 rounds, 3 settings; model-based" in shown
     assert "Tried on the other half, the model's error is " in shown

@@ -29,7 +29,7 @@ Indices: TypeAlias = NDArray[np.int64]
 MakePolicy: TypeAlias = Callable[[str, Problem, Mapping[str, Any], Mapping[str, Any]], Policy]
 Progress: TypeAlias = Callable[[str, float, float], None]
 
-POLICIES = ("recommended", "gp-md", "md-known", "stationary")
+POLICIES = ("recommended", "stationary")
 AS_RUN, FIXED, BEST_FIXED, CLAIRVOYANT = "as-run", "fixed", "best-fixed", "clairvoyant"  # done, and might have been
 MOST_GUESSED = 0.3  # share of rounds; above, a saving is no evidence
 FEWEST_ROWS = 40  # half of them act, half of them judge

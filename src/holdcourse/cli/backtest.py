@@ -40,6 +40,7 @@ from holdcourse.cli.arguments import (
     names_of,
     names_option,
 )
+from holdcourse.cli.beside import beside
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
@@ -64,6 +65,7 @@ from holdcourse.wind.report.pictures import check_pictures
 from holdcourse.wind.report.tables import as_data, screen_tables
 
 REPORT = Path("backtest-report")
+MANY_READINGS = 2000  # from which on they are checked beside the backtest
 
 DATA, MACHINE, FLYING, OUTPUT = "Data", "Machine", "Flying", "Output"
 
@@ -222,7 +224,11 @@ def backtest_log(
         return make_policy(name, problem, learning, options, sources[name])
 
     value = Value.of(cost_unit or None, step, _price(price))
-    with Working("reading") as working:
+
+    def checked() -> ModelCheck:
+        return check_model(problem, readings, context_names=found_readings.context)
+
+    with beside(checked, worthwhile=len(readings) >= MANY_READINGS) as later, Working("reading") as working:
         found = backtest_plant(
             problem,
             readings,
@@ -234,14 +240,10 @@ def backtest_log(
             step_hours=step,
             value=value,
             limits=limits,
-            progress=lambda what, done, total: working.tell(what, done, 1.15 * total),
+            progress=lambda what, done, total: working.tell(what, done, 1.05 * total),
         )
-        check = check_model(
-            problem,
-            readings,
-            context_names=found_readings.context,
-            progress=lambda done, total: working.tell("checking the model", 1.0 + 0.15 * done / total, 1.15),
-        )
+        working.tell("checking the model", 1.0, 1.05)
+        check = later.result()
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
     paths: list[Path] = []
     saved = []

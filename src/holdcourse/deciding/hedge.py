@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, under
-from holdcourse.checks import can
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
 from holdcourse.errors import InvalidInput, plain
@@ -40,6 +39,7 @@ from holdcourse.learning.costs import (
     ExpertCosts,
     OptimisticCosts,
     calibration_of,
+    can,
     costs_with_optimism,
     doubted_by,
     maximises,

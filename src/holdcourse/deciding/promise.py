@@ -43,13 +43,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.archive import prefixed, under
-from holdcourse.checks import can, is_finite
+from holdcourse.checks import is_finite
 from holdcourse.deciding.hedge import Panel, expert_view
 from holdcourse.deciding.planning.beliefs import Closeness, alikeness
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
 from holdcourse.errors import InvalidInput, plain
-from holdcourse.learning.costs import ExpertCosts, OptimisticCosts
+from holdcourse.learning.costs import ExpertCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.steps import LongestStep

@@ -37,13 +37,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from functools import lru_cache
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, prefixed, require_arrays, under
-from holdcourse.checks import can, flag, is_finite
+from holdcourse.checks import flag, is_finite
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.confidence import Outlier, OutlierGuard, TheoryWidth
 from holdcourse.learning.history import (
@@ -328,6 +329,17 @@ def price_of(model: CostModel) -> Callable[[float], float] | None:
     return model.price() if isinstance(model, Pricing) else None
 
 
+def can(value: Any, protocol: Any) -> TypeGuard[Any]:
+    """Whether a value has the methods of a protocol that has nothing else: `isinstance`, once for each type."""
+    kind: Any = type(value)
+    return bool(_subclasses(kind, protocol) or isinstance(value, protocol))
+
+
+@lru_cache(maxsize=256)
+def _subclasses(kind: Any, protocol: Any) -> bool:
+    return issubclass(kind, protocol)
+
+
 def costs_with_optimism(model: CostModel, contexts: ArrayLike, optimism: float) -> Array:
     """Costs at another optimism, (k, n); a model that cannot be asked for one gives the costs that it expects."""
     if can(model, OptimisticCosts):
@@ -483,6 +495,7 @@ class LowerBound:
         self.outliers: list[Outlier] = []
         self._waiting: list[tuple[int, Array, float]] = []  # for the end of the episode
         self._predicted: dict[bytes, tuple[Array, Array]] = {}  # by context,
+        self._tables: dict[bytes, tuple[Array, Array]] = {}  # and by several contexts that were asked for together,
         self._predicted_after = -1  # when so many measurements had been told
 
     @property
@@ -517,12 +530,16 @@ class LowerBound:
         shape = len(rows), self.posterior.prior.problem.n
         if self.interval_map is not None or not len(rows):  # a map is of one context
             return np.array([self._bounds(*self._predict(row), optimism) for row in rows]).reshape(shape)
-        if len(rows) > 1:
+        if len(rows) == 1:
+            mean, std = self._predict(rows[0])
+            return self._bounds(mean[None], std[None], optimism)
+        together = rows.tobytes()
+        if self.posterior.observations != self._predicted_after or together not in self._tables:
             self._predict_ahead(rows)
-        means, stds = np.empty(shape), np.empty(shape)
-        for k, row in enumerate(rows):
-            means[k], stds[k] = self._predict(row)
-        return self._bounds(means, stds, optimism)
+            pairs = [self._predict(row) for row in rows]
+            table = np.array([mean for mean, _ in pairs]), np.array([std for _, std in pairs])
+            self._tables[together] = table  # a rule that plans asks for bounds and for expected costs
+        return self._bounds(*self._tables[together], optimism)
 
     def _predict_ahead(self, rows: Array) -> None:
         """Predict several contexts at once, to be remembered, where that gives the same to the last bit."""
@@ -530,8 +547,7 @@ class LowerBound:
             return
         told = self.posterior.observations
         if told != self._predicted_after or len(self._predicted) + len(rows) > REMEMBERED_PREDICTIONS:
-            self._predicted.clear()
-            self._predicted_after = told
+            self._forget(told)
         keys = {row.tobytes(): row for row in rows}
         wanted = {key: row for key, row in keys.items() if key not in self._predicted}
         if len(wanted) > 1:
@@ -540,6 +556,12 @@ class LowerBound:
                 array.setflags(write=False)
             self._predicted |= zip(wanted, zip(means, stds, strict=True), strict=True)
 
+    def _forget(self, told: int) -> None:
+        """Forget what was predicted, now that so many measurements were told."""
+        self._predicted.clear()
+        self._tables.clear()
+        self._predicted_after = told
+
     def _predict(self, context: Array) -> tuple[Array, Array]:
         """The posterior's prediction; a rule that plans asks for the same contexts several times within a round.
 
@@ -547,8 +569,7 @@ class LowerBound:
         """
         told = self.posterior.observations
         if told != self._predicted_after or len(self._predicted) >= REMEMBERED_PREDICTIONS:
-            self._predicted.clear()
-            self._predicted_after = told
+            self._forget(told)
         key = context.tobytes()
         if key not in self._predicted:
             mean, std = (array.view() for array in self.posterior.predict(context))
@@ -628,7 +649,7 @@ class LowerBound:
         """Take over what `state` of an equal model gave."""
         require_arrays(arrays, (*WAITING, *OUTLIERS), "a LowerBound")
         self.posterior.restore(under("posterior.", arrays))
-        self._predicted.clear()
+        self._forget(-1)
         waiting, outliers = (zip(*(arrays[name] for name in names), strict=True) for names in (WAITING, OUTLIERS))
         self._waiting = [(int(a), np.array(c), float(y)) for a, c, y in waiting]
         self.outliers = [Outlier(int(a), tuple(c.tolist()), float(y), float(w)) for a, c, y, w in outliers]

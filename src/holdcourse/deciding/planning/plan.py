@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse._numeric import minplus
-from holdcourse.checks import can, whole_number
+from holdcourse.checks import whole_number
 from holdcourse.deciding.planning.beliefs import (
     LEADS,
     Chain,
@@ -61,7 +61,7 @@ from holdcourse.deciding.planning.trials import Trials
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, RuleState, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
-from holdcourse.learning.costs import KnownCosts, OptimisticCosts
+from holdcourse.learning.costs import KnownCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
 from holdcourse.learning.kernels import check_kernel
 from holdcourse.movement import offline
