@@ -234,7 +234,7 @@ def test_times_without_a_zone_keep_their_order_when_the_clocks_change(tmp_path, 
             {},
             "holds names .*give a matrix=",
         ),
-        (lambda text: "\n".join(text.splitlines()[:60]), {}, "59 rows are too few: half of them act and half"),
+        (lambda text: "\n".join(text.splitlines()[:31]), {}, "30 rows are too few: half of them act and half"),
         (lambda text: text, {"bins": 1}, "bins= must be a whole number, 2 or more"),
         (
             lambda text: text.replace(",kW", ",kW\n2024-01-01T00:00,1,6,broken"),

@@ -351,6 +351,15 @@ def test_preview_says_what_is_wrong_with_a_column_and_shows_the_others(tmp_path)
     assert next(column for column in found.columns if column.name == "kW").high == 19.5
 
 
+def test_a_load_in_kw_is_a_context_where_another_column_is_called_a_cost(tmp_path):
+    rows = "".join(f"{6 + k // 30};{300 + k * 41 % 119},5;{80 + k * 37 % 113},25\n" for k in range(120))
+    found = preview(plant(tmp_path, "Vorlauf [°C];Last [kW];Verbrauch [kWh]\n" + rows))
+    assert found.costs == ("Verbrauch [kWh]",)
+    assert found.contexts == ("Last [kW]",)
+    found = preview(plant(tmp_path, "Vorlauf [°C];Last [kW];Menge\n" + rows))
+    assert found.costs == ("Last [kW]",)
+
+
 def test_data_info_tells_wind_from_a_plant(tmp_path):
     from typer.testing import CliRunner
 

@@ -189,7 +189,9 @@ def preview(
         (c for c in columns if c.kind in ("numbers", "names") and 2 <= c.distinct <= min(MOST_ACTIONS, rows / RARELY)),
         key=lambda c: c.changes,
     )
-    costs = [c for c in columns if c.kind == "numbers" and c not in settings and _is_cost(c)]
+    numbers = [c for c in columns if c.kind == "numbers" and c not in settings]
+    called_so = [c for c in numbers if any(word in c.name.lower() for word in COST_WORDS)]
+    costs = called_so or [c for c in numbers if c.unit in COST_UNITS]  # a load in kW is none where one is called so
     contexts = [
         c
         for c in columns
@@ -333,7 +335,3 @@ def _times(moments: Moments | None) -> dict[str, Any]:
         "repeated": len(seconds) - len(sorted_times),
         "ordered": bool((np.diff(seconds) >= 0).all()),
     }
-
-
-def _is_cost(column: Column) -> bool:
-    return column.unit in COST_UNITS or any(word in column.name.lower() for word in COST_WORDS)
