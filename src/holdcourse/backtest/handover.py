@@ -101,6 +101,9 @@ def _from_now(found: PlantBacktest, make: MakePolicy, name: str, rho: float) -> 
         warnings.simplefilter("ignore", FitWarning)  # told by the backtest
         fit = fit_kernel(problem, readings.actions, readings.contexts, readings.measurements)
     knows = {"kernel": fit.kernel, "noise_std": fit.noise_std, "prior_mean": fit.prior_mean}
+    bounds = np.stack([readings.contexts.min(axis=0), readings.contexts.max(axis=0)], axis=1)
+    if (bounds[:, 0] < bounds[:, 1]).all():  # a year is learned in seconds; contexts beyond may come
+        knows["context_bounds"] = bounds
     entry = registry.TABLE.get(name)
     if entry is not None:
         return make(name, problem, knows | {"history": readings}, {})
