@@ -82,7 +82,9 @@ def test_a_number_alone_is_taken_as_it_is(number):
     assert amount(number, "m", "it") == amount(repr(number), "m", "it") == number
 
 
-@pytest.mark.parametrize("value", [True, None, float("nan"), float("inf"), [1.0], "far", "5 parsec", "5 kWh"])
+@pytest.mark.parametrize(
+    "value", [True, None, float("nan"), float("inf"), [1.0], "far", "5 parsec", "5 kWh", "1e400 m"]
+)
 def test_amounts_that_make_no_sense(value):
     with pytest.raises(InvalidInput, match="max_step"):
         amount(value, "m", "max_step")
@@ -111,6 +113,9 @@ def test_times():
     assert [lasting(x) for x in (30, 90, 2700, 3600, 5400, 86400, 100_000)] == [
         *("30 s", "1.5 min", "45 min", "1 h", "1.5 h", "1 d", "1667 min"),
     ]
+    for far in ("1e30 h", "1e400 h", "1e300 h"):
+        with pytest.raises(InvalidInput, match="min_dwell"):
+            rounds(far, 1e-300, "min_dwell")
     for wrong in (0, -5, "0 s"):
         with pytest.raises(InvalidInput, match="round_length must be more than 0"):
             seconds(wrong, "round_length")

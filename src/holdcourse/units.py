@@ -57,6 +57,7 @@ OTHER_NAMES: dict[str, str] = {
     }.items()
     for name in names.split()
 }
+MOST_ROUNDS = 1_000_000
 MOVES = ("change", "move", "switch", "start")  # what a price may be paid for each time
 NUMBER = re.compile(r"\s*([+-]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
 
@@ -184,7 +185,10 @@ def rounds(value: Any, round_s: float | None, what: str) -> int | Any:
     seconds = number * factor(unit, "s", what)
     if round_s is None:
         raise InvalidInput(f"{what}={value!r} is a time; say how long a round is, such as round_length='15 min'")
-    return max(math.ceil(seconds / round_s - 1e-9), 1)
+    count = seconds / round_s
+    if not count <= MOST_ROUNDS:
+        raise InvalidInput(f"{what}={value!r} is {count:.3g} rounds; give at most {MOST_ROUNDS:,}")
+    return max(math.ceil(count - 1e-9), 1)
 
 
 def seconds(value: Any, what: str) -> float:
@@ -221,7 +225,10 @@ def _number_and_rest(text: str, what: str) -> tuple[float, str]:
     found = NUMBER.fullmatch(text)
     if found is None:
         raise InvalidInput(f"{what}={text!r} must begin with a number")
-    return _number(found[1].strip(), text, what), found[2].strip()
+    number = _number(found[1].strip(), text, what)
+    if not math.isfinite(number):
+        raise InvalidInput(f"{what}={text!r} is larger than any number that can be computed with")
+    return number, found[2].strip()
 
 
 def _number(written: str, text: str, what: str) -> float:

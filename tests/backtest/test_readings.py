@@ -352,7 +352,7 @@ def test_preview_says_what_is_wrong_with_a_column_and_shows_the_others(tmp_path)
 
 
 def test_a_load_in_kw_is_a_context_where_another_column_is_called_a_cost(tmp_path):
-    rows = "".join(f"{6 + k // 30};{300 + 7 * (k % 24)},5;{80 + k % 17},25\n" for k in range(120))
+    rows = "".join(f"{6 + k // 30};{300 + k * 41 % 119},5;{80 + k * 37 % 113},25\n" for k in range(120))
     found = preview(plant(tmp_path, "Vorlauf [°C];Last [kW];Verbrauch [kWh]\n" + rows))
     assert found.costs == ("Verbrauch [kWh]",)
     assert found.contexts == ("Last [kW]",)

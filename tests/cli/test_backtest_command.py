@@ -169,7 +169,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
     priced = run("backtest", *options, *few, *units, "--move-cost", "20 Wh/m", "--fixed-cost", "0,5 kWh per change")
     assert json.loads(priced.stdout)["policies"] == json.loads(plain.stdout)["policies"]
     for price, words in (
-        (("--move-cost", "20 Wh/m"), "say in which unit costs are measured"),
+        (("--move-cost", "20 Wh/m"), "say in which unit the settings are"),
         ((*units, "--move-cost", "20 EUR/m"), "scale is in EUR, which cannot be converted to kWh"),
         ((*units, "--move-cost", "cheap"), "must begin with a number"),
     ):

@@ -30,18 +30,30 @@ def test_prices_become_numbers_in_the_units_of_the_problem():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"scale": "20 Wh/s", "unit": "m", "cost_unit": "Wh"}, "scale is in s, which cannot be converted to m"),
-        ({"scale": "20 EUR/m", "unit": "m", "cost_unit": "kWh"}, "scale is in EUR, which cannot be converted to kWh"),
+        (
+            {"scale": "20 Wh/s", "unit": "m", "cost_unit": "Wh"},
+            "scale is in s, which cannot be converted to m",
+        ),
+        (
+            {"scale": "20 EUR/m", "unit": "m", "cost_unit": "kWh"},
+            "scale is in EUR, which cannot be converted to kWh",
+        ),
         (
             {"scale": "20 Wh per change", "unit": "m", "cost_unit": "Wh"},
             "scale is paid for each change, and should be for each m",
         ),
-        ({"scale": "20 Wh/m"}, "scale is in Wh; say in which unit costs are measured, such as cost_unit='Wh'"),
-        ({"scale": "20 Wh/m", "cost_unit": "Wh"}, "scale is for each m; say in which unit the settings are: unit='m'"),
+        (
+            {"scale": "20 Wh/m"},
+            "the price scale= is in Wh; say in which unit costs are measured, such as cost_unit='Wh'",
+        ),
+        (
+            {"scale": "20 Wh/m", "cost_unit": "Wh"},
+            "the price scale= is for each m; say in which unit the settings are: unit='m'",
+        ),
         ({"scale": "-20 Wh/m", "unit": "m", "cost_unit": "Wh"}, "scale must be positive"),
         ({"fixed_cost": "5 Wh/m", "unit": "m", "cost_unit": "Wh"}, "fixed_cost is paid for each m"),
         ({"fixed_cost": "-5 Wh", "cost_unit": "Wh"}, "fixed_cost must be 0 or more"),
-        ({"fixed_cost": "5 Wh"}, "fixed_cost is in Wh; say in which unit costs are measured"),
+        ({"fixed_cost": "5 Wh"}, "the price fixed_cost= is in Wh; say in which unit costs are measured"),
         ({"scale": ["1 Wh/m", "1 Wh/m", "1 Wh/m"]}, "scale must be one price or 1"),
         ({"unit": 3}, "unit must be one unit"),
         ({"unit": "mw"}, "the unit 'mw' may be MW or mW"),

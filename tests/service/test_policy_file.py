@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 
 import numpy as np
 import pytest
@@ -76,6 +77,7 @@ def test_the_wind_policy_runs_in_the_service_as_in_process(url, client, name, ki
     assert state["units"] == {"action": "m", "measurement": "m/s", "contexts": None, "cost": "kWh"}
     assert "It would have paid off." in state["file"]["words"]
     assert state["file"]["fingerprint"] == kite[0].fingerprint
+    assert state["file"]["sha256"] == hashlib.sha256(kite_file).hexdigest()
     assert state["explains_itself"] == kite[0].explanation
     assert client.see(name, "verify", full=True)["ok"]
     config = client.see(name, "config")

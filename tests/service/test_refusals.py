@@ -47,7 +47,15 @@ def ready(url):
         ({"labels": ["a"]}, "4 actions but 1 labels"),
         ({"scale": 0.0}, "scale"),
         ({"scale": "20"}, "scale='20' does not say what it is paid for"),
-        ({"scale": "20 EUR/m", "units": {"measurement": "kWh"}}, "scale is in EUR, which cannot be converted to kWh"),
+        (
+            {"scale": "20 EUR/m", "units": {"action": "m", "measurement": "kWh"}},
+            "scale is in EUR, which cannot be converted to kWh",
+        ),
+        (
+            {"scale": "20 Wh/m", "units": {"measurement": "kWh"}},
+            "the price scale is for each m; say in which unit the settings are: units.action 'm'",
+        ),
+        ({"scale": "20 Wh/m", "units": {"action": "m"}}, "such as units.measurement 'Wh'"),
         ({"limits": {"max_step": "5 s"}, "units": {"action": "m"}}, "max_step is in s, which cannot be converted to m"),
         ({"limits": {"min_dwell": "45 min"}}, "say how long a round is"),
         ({"units": {"measurement": "mw"}}, "the unit 'mw' may be MW or mW"),

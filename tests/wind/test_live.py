@@ -326,6 +326,16 @@ def test_an_airspace_without_a_setting_is_refused(policy, within, message):
         hc.Controller(policy, start_index=2).ask(HOUR, within=within)
 
 
+def test_a_wind_record_cannot_be_replayed_and_says_why(policy, speed, tmp_path):
+    with hc.Controller(policy, start_index=2, log=tmp_path / "kite.log") as controller:
+        for t in range(3):
+            controller.tell(controller.ask(HOUR + t).id, float(speed[t, 2]))
+    with pytest.raises(
+        InvalidInput, match="cannot be replayed: the model of Wind planner does not answer about rounds"
+    ):
+        audit.replay(tmp_path / "kite.log", "gp-md")
+
+
 # -- another price of moving -------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.errors import InvalidInput
+from holdcourse.learning.fitting.search import FitWarning, fit_kernel
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import METRIC_NAMES, Problem
 
@@ -94,9 +96,14 @@ def plant_policy(
 
 def _from_now(found: PlantBacktest, make: MakePolicy, name: str, rho: float) -> Policy:
     """Return the policy with all readings learned, in the units in which the plant measures."""
-    world = replace(found.world, rho=1.0)
-    problem, readings = divided(world.problem, rho), world.readings
-    knows = {key: value for key, value in known_to_learners(world).items() if key != "contexts"}  # others will come
+    problem, readings = divided(found.world.problem, rho), found.world.readings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # told by the backtest
+        fit = fit_kernel(problem, readings.actions, readings.contexts, readings.measurements)
+    knows = {"kernel": fit.kernel, "noise_std": fit.noise_std, "prior_mean": fit.prior_mean}
+    bounds = np.stack([readings.contexts.min(axis=0), readings.contexts.max(axis=0)], axis=1)
+    if (bounds[:, 0] < bounds[:, 1]).all():  # a year is learned in seconds; contexts beyond may come
+        knows["context_bounds"] = bounds
     entry = registry.TABLE.get(name)
     if entry is not None:
         return make(name, problem, knows | {"history": readings}, {})

@@ -199,16 +199,17 @@ def backtest_log(
         missing=missing,
         duplicates=cast(Duplicates, duplicates),
     )
-    readings = found_readings.history
+    readings, step = found_readings.history, found_readings.step
+    unit = unit or found_readings.units.get(found_readings.action, "")
+    cost_unit = cost_unit or found_readings.units.get(found_readings.cost, "")
     problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
         scale=_number_or_text(move_cost),
         fixed_cost=_number_or_text(fixed_cost),
         directed=directed,
         unit=unit,
-        cost_unit=cost_unit,
+        cost_unit=_each_round(cost_unit, step),
     )
-    step = found_readings.step
     limits = None
     if max_step is not None or dwell != "1":
         stay, longest = _number_or_text(dwell), None if max_step is None else _number_or_text(max_step)
@@ -222,7 +223,7 @@ def backtest_log(
     def make(name: str, problem: Problem, learning: Mapping[str, Any], options: Mapping[str, Any]) -> Policy:
         return make_policy(name, problem, learning, options, sources[name])
 
-    value = Value.of(cost_unit or found_readings.units.get(found_readings.cost), step, _price(price))
+    value = Value.of(cost_unit or None, step, _price(price))
 
     def checked() -> ModelCheck:
         return check_model(problem, readings, context_names=found_readings.context)
@@ -259,7 +260,7 @@ def backtest_log(
             files=[log],
             units=units,
         )
-        policy.save(save_policy)
+        policy.save(save_policy, limits=limits)
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         more = {"check": data["check"], "reading": data["reading"]}
@@ -289,6 +290,11 @@ def backtest_log(
     Console().print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
     for words in saved:
         typer.echo(words)
+
+
+def _each_round(unit: str, step: float | None) -> str:
+    """Return the unit of what a round costs: a power, held for an hour, is as much energy."""
+    return f"{unit}h" if step == 1.0 and unit in ("W", "kW", "MW", "GW") else unit
 
 
 def _draw(check: ModelCheck, out: Path) -> None:

@@ -63,7 +63,8 @@ def _parts(found: PolicyFile) -> Iterator[tuple[str, list[str]]]:
     yield "What it is", what + ([found.explanation] if found.explanation else [])
     yield "What it decides", _settings(found.problem, found.units)
     if found.limits is not None:
-        yield "Limits that it begins with", [_limits(Limits.from_data(found.limits))]
+        said = Limits.from_data(found.limits).in_words(found.problem)
+        yield "Limits that it begins with", [f"{name}: {words}" for name, words in said.items()] or ["none"]
     if found.evidence is not None:
         yield (
             "What is known about it",
@@ -99,11 +100,6 @@ def _settings(problem: Problem, units: Any) -> list[str]:
         if units.get(part):
             words.append(f"{meaning}: {units[part]}.")
     return words
-
-
-def _limits(limits: Limits) -> str:
-    said = [f"{name} {value}" for name, value in limits.describe().items() if value is not None]
-    return ", ".join(said)
 
 
 def _values(found: PolicyFile) -> dict[str, Any]:

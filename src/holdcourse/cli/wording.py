@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-OTHER_NAMES = {"folder": "--out", "code": "--no-code"}  # of parameters whose options have another name everywhere
+# Of parameters whose options have another name everywhere.
+OTHER_NAMES = {"folder": "--out", "code": "--no-code", "scale": "--move-cost"}
 NEEDED = {"replay": "--policy cgp-lcb", "accept": "--reason ..."}  # options of commands that a remedy names
 
 

@@ -291,7 +291,13 @@ def replay(path: str | Path, maker: str, *, trust: Trust = ()) -> Replay:
         if not requests:
             raise InvalidInput(f"{path} holds no decision yet; there is nothing to replay")
         model = session.pilot.model
-        expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
+        try:
+            expected = np.array([model.estimate(request.context, request.costs).expected for request in requests])
+        except InvalidInput as error:  # one of a process in time
+            raise InvalidInput(
+                f"{path} cannot be replayed: the model of {session.policy.name} does not answer about rounds that have "
+                f"passed ({error})"
+            ) from None
         costs = np.where([request.mask(problem.n) for request in requests], expected, np.inf)
         other = Pilot(_other(log, maker), first.action, first.seed)
         # Estimates are costs; who measures gains is told gains.

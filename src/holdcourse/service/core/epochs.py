@@ -190,12 +190,19 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
     units = {**before["units"], **(given.get("units") or {})}
     for name in ("action", "measurement"):
         units[name] = known(units[name])
+    names, contexts = ({**before, **given}).get("context_names"), units.get("contexts")
+    if names is not None and contexts is not None and len(names) != len(contexts):
+        raise InvalidInput(f"there are {len(names)} context_names but {len(contexts)} units of contexts")
     if isinstance(given.get("units"), Mapping):
         result["units"] = {name: units[name] for name in given["units"]}
     if any(_holds_text(given.get(name)) for name in ("scale", "fixed_cost")):
         merged = {**before, **given}
         axis_units = _axis_units(_as_grid(merged["actions"]), units)
-        prices = Prices.of(merged["scale"], merged["fixed_cost"], axis_units, units["measurement"])
+        try:
+            prices = Prices.of(merged["scale"], merged["fixed_cost"], axis_units, units["measurement"])
+        except InvalidInput as error:  # in the words of a request
+            words = str(error).replace("cost_unit=", "units.measurement ").replace("unit=", "units.action ")
+            raise InvalidInput(words.replace("= is", " is")) from None
         result |= {"scale": prices.scale, "fixed_cost": prices.fixed_cost}
     length = before["limits"]["round_length"]
     if isinstance(given.get("limits"), Mapping):

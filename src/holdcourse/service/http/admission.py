@@ -295,7 +295,11 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
 
 async def config_body(request: Request) -> Config:
     """Return a new controller: as JSON, or a policy's file with the other settings in the query of the address."""
-    if _kind(request) not in FILES:
+    kind = _kind(request)
+    if kind not in (JSON, *FILES):
+        words = f"send JSON as Content-Type: {JSON}, or a policy's file as {FILES[0]}, not {kind or 'nothing'!r}"
+        raise HttpRefusal(415, "not_json", words)
+    if kind == JSON:
         return await json_body(Config, MAX_LONG_BODY)(request)
     _announced(request, MAX_LONG_BODY)
     fleet: Fleet = request.app.state.fleet
