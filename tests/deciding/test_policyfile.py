@@ -335,6 +335,13 @@ def test_code_of_a_file_is_run_only_where_it_is_trusted(own, tmp_path, trust):
         hc.load_policy(tmp_path / "mine.policy", trust=trust)
 
 
+@pytest.mark.parametrize("trust", [True, None, [3]])
+def test_trust_is_given_by_name(own, tmp_path, trust):
+    registry.make(own, LINE).save(tmp_path / "mine.policy")
+    with pytest.raises(InvalidInput, match=r"trust must name import paths, such as trust='mine\.py:mine', got "):
+        hc.load_policy(tmp_path / "mine.policy", trust=trust)
+
+
 def test_reading_a_file_runs_nothing(own, tmp_path):
     registry.make(own, LINE).save(tmp_path / "mine.policy")
     code = f"""

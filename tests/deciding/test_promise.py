@@ -365,9 +365,17 @@ def test_errors_name_the_value_and_the_remedy(options, message):
         hc.recommended(LINE, **options)
 
 
-def test_a_baseline_that_only_python_can_make_is_named_by_its_recipe():
+def test_the_operators_rule_as_a_baseline_is_in_the_recipe():
     policy = hc.recommended(LINE, baseline=plants.operators(LINE, 2))
-    with pytest.raises(InvalidInput, match="operators was not made by one of"):
+    described = recipe.describe(policy)
+    assert described["options"]["baseline"] == {"policy": "operators", "options": {"start": 2}}
+    assert recipe.make(described).fingerprint == policy.fingerprint
+
+
+def test_a_baseline_that_only_python_can_make_is_named():
+    staying = hc.stationary(LINE)
+    policy = hc.recommended(LINE, baseline=hc.Policy("by hand", staying.rule, staying.costs, LINE))
+    with pytest.raises(InvalidInput, match="it is not known what made by hand, so only Python can make it again"):
         recipe.describe(policy)
 
 
@@ -425,8 +433,8 @@ def test_trials_are_paid_for_where_moves_are_dear(scale, dear):
     without, paid = (eager(problem, trials=trials).rule_for(0) for trials in (0.0, 30.0))
     account = Account(np.zeros((0, 0)), np.zeros((0, 4)), np.zeros((0, 2)), np.array([0, 0, 0, 100.0, 100.0, 0]))
     share, more = account.stands(without).allowed, account.stands(paid).allowed
-    assert share == pytest.approx(0.5 * 0.02 * 400)  # of a bill of 1 each, 200 rounds and two for each that has passed
-    assert more == pytest.approx(max(share, 30 * np.mean(ways) * 400 / 1200) if dear else share)
+    assert share == pytest.approx(0.5 * 0.02 * 700)  # of a bill of 1 each, 300 rounds and four for each that has passed
+    assert more == pytest.approx(max(share, 30 * np.mean(ways) * 700 / 1000) if dear else share)
 
 
 def test_one_action_and_two_are_problems_too():

@@ -29,7 +29,7 @@ import numpy as np
 from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
-from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, plain
 from holdcourse.movement.problem import Problem
 from holdcourse.threads import one_thread, versions
 
@@ -227,9 +227,11 @@ class PolicyFile:
     @one_thread()
     def policy(self, trust: Trust = ()) -> Policy:
         """Make the policy; `trust` names the import paths whose code may be run, as in `load_policy`."""
-        trusted = (trust,) if isinstance(trust, str) else tuple(trust)
+        trusted = (trust,) if isinstance(trust, str) else trust
+        if not (isinstance(trusted, Collection) and all(isinstance(path, str) for path in trusted)):
+            raise InvalidInput(f"trust must name import paths, such as trust='mine.py:mine', got {plain(trust)!r}")
         try:
-            made = recipe.make(self.recipe, trusted)
+            made = recipe.make(self.recipe, tuple(trusted))
             ours = self.recipe["policy"] in registry.TABLE and not self.code
             for name, array in made.costs.state().items() if ours else ():
                 if self.learned.get(name, array).dtype != array.dtype:

@@ -26,7 +26,7 @@ the action of least expected cost is played among those that may be; ways count 
 **In steps.** What was learned nearby says little of a cliff farther off. So an action is in reach only if it is near
 one that was played, if the model knows it about as well, or if what may be lost there is small against what is left.
 The way to any other leads over actions in reach, each played on the way. Where a move costs more than a round, steps
-would be dearer than a fall, and there are none.
+would be dearer than a fall, and there are none; nor where costs are a process in time, which nothing tells from afar.
 
 What is promised holds with the confidence of the bounds (see `holdcourse.learning.posteriors.fitted` for how they are
 calibrated), and as far as the model's kernel can follow the plant. Measured overspending is in docs/plants.md.
@@ -57,7 +57,7 @@ from holdcourse.movement.steps import LongestStep
 Array: TypeAlias = NDArray[np.float64]
 
 SPENT = 0.5  # of the share: the rest is kept for what the model does not see
-ADVANCE_START, ADVANCE_PACE, ADVANCE_MOST = 200.0, 2.0, 1200.0  # rounds paid in advance, growing by the round
+ADVANCE_START, ADVANCE_PACE, ADVANCE_MOST = 300.0, 4.0, 1000.0  # rounds paid in advance, growing by the round
 PERSISTENCE = 8.0  # rounds over which a way is counted where the rule's own wish is too dear
 OPEN_ROUNDS = 128  # newest rounds away from the baseline whose costs are asked again
 ASKED = 4  # of them, each round, those asked longest ago
@@ -90,8 +90,8 @@ def promised(
     at_most
         Share of the baseline's bill by which it may be exceeded.
     budget
-        What may be spent in advance, in the unit of costs; by default the share of the baseline's bill of 200 rounds at
-        once, growing to that of 1,200.
+        What may be spent in advance, in the unit of costs; by default the share of the baseline's bill of 300 rounds at
+        once, growing to that of 1,000.
     trials
         How many moves may be paid for in advance, where no budget is given and a move costs more in the mean than half
         a round: a share that does not pay for the way to another action and back would keep the policy from learning.
@@ -255,8 +255,8 @@ class Promised:
         action, words = wish.action, ""
         reach = state.arrays["reach"]
         near = (reach > UNKNOWN) | (spread < WELL_KNOWN * spread.max()) | (everywhere == b)
-        dear = self.mean_way > abs(expected[b])
-        in_reach = permitted & (near | dear | (upper - expected[b] <= SMALL * stands.left))
+        no_steps = self.mean_way > abs(expected[b]) or not self.asks_again
+        in_reach = permitted & (near | no_steps | (upper - expected[b] <= SMALL * stands.left))
         in_reach = in_reach if in_reach.any() else permitted
         if in_reach.any() and not in_reach[action]:
             wanted = self.problem.named(action)
