@@ -133,7 +133,7 @@ def test_what_would_be_needed():
     assert found.verdict == "undecided"
     assert found.further_pairs > 1
     assert "more weeks to decide" in found.words(hours=1.0)[1]
-    assert pairs_needed(1.0, 3.0) == 88
+    assert pairs_needed(1 / 3) == 88
     before, then = critical_values(88, "sequence")[-2:] * 3 / np.sqrt([87, 88])
     assert then < 1 < before
 

@@ -255,7 +255,9 @@ def answer(blocks: Blocks, *, adjust: bool = True, cycle: int | None = None, dro
     gain, percent = (looks[-1], in_percent[-1]) if blocks.pairs else (nothing, nothing)
     further = math.inf
     if blocks.pairs > 1:
-        further = max(pairs_needed(gain.value, float(gains.std(ddof=1))) - blocks.pairs, 1.0)
+        deviation = float(gains.std(ddof=1))
+        needed = pairs_needed(gain.value / deviation) if deviation > 0 else math.inf
+        further = max(needed - blocks.pairs, 1.0)
     if gain.always_low > 0 or gain.always_high < 0:
         further = 0.0
     return Answer(

@@ -46,7 +46,8 @@ class Blocks:
     reference
         A signal that neither arm can change: a mast, a twin machine, a price. NaN: none.
     switching
-        What moving from one arm's path to the other's cost; zero within blocks.
+        What was paid for moving beyond the arm's own movement, where the other arm's path was left; zero within
+        blocks. Where the way over is shorter than the arm's own, it is negative.
     overridden
         Where something else was played than the arm's rule said.
     length
@@ -88,11 +89,12 @@ class Blocks:
                 raise InvalidInput(
                     f"{name} is infinite in round {int(np.argmax(np.isinf(given[name])))}; NaN means lost"
                 )
-        for name in ("movement", "switching"):
-            bad = ~(given[name] >= 0)  # NaN is bad too
+        for name, least in (("movement", 0.0), ("switching", -np.inf)):
+            bad = ~(given[name] >= least)  # NaN is bad too
             if bad.any():
                 at = int(np.argmax(bad))
-                raise InvalidInput(f"{name} must be 0 or more, got {given[name][at]:g} in round {at}")
+                needed = "0 or more" if least == 0 else "a number"
+                raise InvalidInput(f"{name} must be {needed}, got {given[name][at]:g} in round {at}")
         overridden = np.zeros(rounds, dtype=bool) if self.overridden is None else np.array(self.overridden, dtype=bool)
         given["overridden"] = overridden
         for name, column in given.items():
