@@ -108,7 +108,6 @@ def trial(
         costs=costs,
         made_by=made_by,
         explanation=words.strip(),
-        evidence=None,
     )
 
 
@@ -117,6 +116,16 @@ def trial_of(
 ) -> Policy:
     """Return the trial of a recipe."""
     return trial(policy, baseline, block=block, blocks=blocks)
+
+
+def without_trial(policy: Policy) -> Policy:
+    """Return what is on trial, with all that was learned; a policy that is on none is itself."""
+    if policy.made_by is None or policy.made_by[0] != "trial":
+        return policy
+    inner: Policy = policy.made_by[1]["policy"]
+    own = isinstance(policy.rule, TrialMaker) and policy.rule.own_costs
+    costs = policy.costs.models[0] if own and isinstance(policy.costs, Panel) else policy.costs
+    return replace(inner, costs=costs, limits=policy.limits, units=policy.units, evidence=policy.evidence)
 
 
 def _baseline(policy: Policy, baseline: Any, index: int | None) -> Policy | None:

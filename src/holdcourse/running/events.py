@@ -239,6 +239,20 @@ class PolicyOrigin:
 
 
 @dataclass(frozen=True)
+class TrialTerms:
+    """A trial: the length of its blocks in rounds, how many there are, and what the policy is compared with.
+
+    That is people where `operators` says so, an action, another policy with default options, or staying.
+    """
+
+    block: int
+    blocks: int | None
+    operators: bool
+    baseline_index: int | None
+    baseline_policy: str | None
+
+
+@dataclass(frozen=True)
 class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
@@ -270,6 +284,7 @@ class Settings:
     history_sha256: str | None
     file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    trial: TrialTerms | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
