@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .deciding.policyfile import Evidence, load_policy
     from .deciding.recommended import recommended
+    from .deciding.trial import trial
     from .learning import costs
     from .learning.checking import ModelCheck, check_model
     from .learning.confidence import OutlierGuard, TheoryWidth
@@ -110,6 +111,7 @@ __all__ = [
     "stationary",
     "testing",
     "theorem_quantities",
+    "trial",
     "wind",
     "work_function",
     "worlds",
@@ -189,6 +191,7 @@ _HOME = {
     "simulate": "worlds.simulation",
     "stationary": "deciding.policy",
     "theorem_quantities": "worlds.regret",
+    "trial": "deciding.trial",
     "work_function": "movement.offline",
     "zscore": "learning.kernels",
 }

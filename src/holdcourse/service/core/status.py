@@ -194,7 +194,9 @@ def decision_answer(epoch: int, asked: Event[Ask], probabilities: list[float] | 
     """Return what the client was answered, from the event of its decision."""
     body = asked.body
     assert body.extra is not None  # the service writes it with every decision
-    return _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
+    answer = _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
+    turn = body.turn
+    return answer if turn is None else answer | {"turn": {"block": turn.block, "arm": turn.arm, "whose": turn.whose}}
 
 
 def carried_answer(epoch: int, asked: PendingDecision) -> dict[str, Any]:
@@ -223,6 +225,7 @@ def _answer(
         "reason": details.reason,
         "limited_by": details.limited_by,
         "forced": details.forced,
+        "turn": None,
         "at": at,
     }
 

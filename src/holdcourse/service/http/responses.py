@@ -15,7 +15,7 @@ from holdcourse.service.core.requests import Config, Context, Mode
 Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
 Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
 Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
-Reason: TypeAlias = Literal["override", "observe"]
+Reason: TypeAlias = Literal["override", "observe", "trial"]
 Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
 Limited = Annotated[
     Limit | None, Field(description="The limit that kept `action` from being what was wanted; null where none did.")
@@ -54,6 +54,14 @@ class Readiness(Answer):
     broken: int = Field(description="How many records could not be opened.")
 
 
+class TurnAnswer(Answer):
+    """Whose turn it is in a trial: blocks are counted from 0, two of them are a pair."""
+
+    block: int
+    arm: int = Field(description="0: the baseline's, 1: the policy's.")
+    whose: Literal["baseline", "policy"]
+
+
 class DecisionAnswer(Answer):
     """What to do this round. `action` is what the machine shall do now, `proposed` what the policy would."""
 
@@ -77,6 +85,7 @@ class DecisionAnswer(Answer):
     reason: Reason | None
     limited_by: Limited
     forced: Forced
+    turn: TurnAnswer | None = Field(description="Whose turn it is in a trial; null where none is made.")
     at: At
 
 
@@ -304,6 +313,7 @@ class Row(Answer):
     expected_measurement: float | None
     limited_by: Limited
     forced: Forced
+    turn: TurnAnswer | None
     service: float | None = Field(
         description="Of a measurement that is set aside, what the model expects in its place."
     )

@@ -167,7 +167,7 @@ async def tell(
 
     def told(hosted: Hosted) -> Done:
         ran = SettingGiven(body.applied, body.applied_index)
-        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile)
+        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile, body.reference)
 
     return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
 
