@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import checked_seed, float_array, require_finite, whole_number
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput
-from holdcourse.trials.answer import adjusted_pairs, level
+from holdcourse.trials.adjustment import Known, cycle_features
+from holdcourse.trials.answer import adjusted_pairs
 from holdcourse.trials.intervals import critical_values, pairs_needed
 from holdcourse.worlds.logged import LoggedWorld
 from holdcourse.worlds.simulation import Run, World, measurement_noise, simulate
@@ -120,17 +121,21 @@ def _cut(values: Array, block: int) -> Array:
     return np.asarray(values[: 2 * block * pairs].reshape(pairs, 2, block).mean(axis=2))
 
 
-def dealt(paths: Paths, block: int, draws: int, seed: int = 0, *, reference: bool = False) -> tuple[Array, Array]:
+def dealt(
+    paths: Paths, block: int, draws: int, seed: int = 0, *, reference: bool = False, cycle: int | None = None
+) -> tuple[Array, Array]:
     """Deal the blocks out by many coins: gain and bill of every pair, adjusted as in an answer; (draws, pairs) each."""
     baseline, policy = paths.pairs(block)
     coins = np.random.default_rng([checked_seed(seed), block]).choice([-1.0, 1.0], (draws, len(baseline)))
     first = np.where(coins > 0, policy[:, 0], baseline[:, 0])
     second = np.where(coins > 0, baseline[:, 1], policy[:, 1])
     net = np.stack([first, second], axis=-1)
-    features = [np.ones_like(coins), level(net)]
+    others = {}
     if reference:
-        features.append(np.broadcast_to(np.diff(_cut(paths.reference, block), axis=1)[:, 0], coins.shape))
-    gains, bills = adjusted_pairs(net, coins, np.stack(features, axis=-1))
+        others["reference"] = -np.diff(_cut(paths.reference, block), axis=1)
+    if cycle is not None:
+        others["cycle"] = cycle_features(2 * block * np.arange(len(baseline)), cycle)
+    gains, bills = adjusted_pairs(net, coins, Known.of(net, others))
     return gains, -bills if paths.maximise else bills
 
 
@@ -339,17 +344,25 @@ def plan_of(
         )
     if paths.bill == 0:
         raise InvalidInput("the baseline's bill is zero, so a gain in % of it says nothing")
+    cycle = day_of(hours)
     designs = []
     for done, block in enumerate(lengths):
         if progress is not None:
             progress(f"trials with blocks of {block}", done, len(lengths))
         plain, helped = (
-            _deviation(dealt(paths, block, DRAWS, seed, reference=reference)[0]) for reference in (False, True)
+            _deviation(dealt(paths, block, DRAWS, seed, reference=reference, cycle=cycle)[0])
+            for reference in (False, True)
         )
         percent = 100 / abs(paths.bill)
         designs.append(Design(block, percent * plain, percent * helped, percent * paths.switching(block), hours))
     target = gain if gain is not None else (round(paths.gain, 1) if paths.gain >= 0.1 else 5.0)
     return TrialPlan(tuple(designs), float(target), paths.gain, paths.bill, paths.rounds)
+
+
+def day_of(hours: float) -> int | None:
+    """Rounds of a day; None where they are no whole number, or fewer than four: then no cycle can be seen in them."""
+    rounds = 24 / hours
+    return round(rounds) if abs(rounds - round(rounds)) < 1e-9 and rounds >= 4 else None
 
 
 def _deviation(gains: Array) -> float:
