@@ -98,7 +98,8 @@ def plan_command(
 
     Example: [bold]holdcourse trial plan site.policy --wind lidar.csv[/]
 
-    Example: [bold]holdcourse trial plan plant.policy --log plant.csv --action setting --cost kwh --context load[/]
+    Example:
+    [bold]holdcourse trial plan --log plant.csv --context load --action valve --cost kwh[/]
     """
     lengths = _lengths(blocks)
     check_out(out)
