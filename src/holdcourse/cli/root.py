@@ -47,6 +47,7 @@ COMMANDS = {
     "backup": Listed("records", RUNNING, "Copy a record, whole, while its controller goes on."),
     "accept": Listed("records", RUNNING, "Go on with a record whose newest events are missing."),
     "replay": Listed("records", RUNNING, "What another policy would have done in a recorded run."),
+    "trial": Listed("trial", RUNNING, "Did it pay? Trials that measure it."),
     "policy": Listed("policy", RUNNING, "Policies in files: what a file holds."),
     "data": Listed("data", SITE, "Data of yours: what a file holds, wind or a plant's readings."),
     "token": Listed("tokens", RUNNING, "Tokens: who may use the service."),
