@@ -1,9 +1,9 @@
 """A process that asks and tells with a log, killed with SIGKILL at random moments and started again.
 
-Run as a program: ``killed.py RECORD KILLS SEED POLICY``. It forks one child after the other, so that nothing is imported or
-compiled anew, and prints as JSON lines what the children said was done, each line written the moment it was. Meanwhile
-another child reads the record, verifies it and copies it; it is killed now and then as well, and it and the controllers
-look at the record in the process that writes it.
+Run as a program: ``killed.py RECORD KILLS SEED POLICY``. It forks one child after the other, so that nothing is
+imported or compiled anew, and prints as JSON lines what the children said was done, each line written the moment it
+was. Meanwhile another child reads the record, verifies it and copies it; it is killed now and then as well, and it and
+the controllers look at the record in the process that writes it.
 """
 
 from __future__ import annotations

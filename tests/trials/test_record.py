@@ -20,7 +20,7 @@ LINE = hc.Problem(np.linspace(0.0, 1.0, 5), scale=0.1, cost_unit="kWh")
 
 
 def played(path, rounds=24, *, seed=2, baseline=0.5, block=2, limits=None, act=None):
-    """A trial on record, and by hand, for each round: arm, cost, reference, the arm's way, and whether it was obeyed."""
+    """A trial on record, and by hand, for each round: arm, cost, reference, the arm's way, whether it was obeyed."""
     policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), baseline, block=block)
     random, hand = np.random.default_rng(seed), []
     with hc.Controller(policy, start=0.0, seed=seed, log=path, limits=limits) as controller:

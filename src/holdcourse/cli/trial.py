@@ -31,7 +31,7 @@ def group() -> None:
 def report(
     records: Annotated[list[Path], typer.Argument(help="The controller's record; of several epochs, oldest first.")],
     cycle: Annotated[
-        int | None, typer.Option(help="Rounds of a day, where costs follow the hours of the day.", min=2)
+        int | None, typer.Option(help="Rounds of a day, where the limits do not say how long a round is.", min=2)
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, rounds.csv and pairs.csv.")] = None,
     trust: Trusted = None,
@@ -47,7 +47,7 @@ def report(
     Example: [bold]holdcourse trial report turbine.log --cycle 24 --out trial[/]
     """
     found = read_trial(*records, trust=trust or ())
-    measured = answer(found.blocks, cycle=cycle)
+    measured = answer(found.blocks, cycle=cycle or found.day)
     if as_json:
         typer.echo(json.dumps(measured.to_data() | {"policy": found.policy, "against": found.against}))
     else:

@@ -49,6 +49,12 @@ class RecordedTrial:
     unit: str = ""
     round_hours: float | None = None
 
+    @property
+    def day(self) -> int | None:
+        """How many rounds a day has, where it is known and two or more."""
+        rounds = 0.0 if self.round_hours is None else 24.0 / self.round_hours
+        return round(rounds) if rounds >= 2 and abs(rounds - round(rounds)) < 1e-9 else None
+
     def rows(self) -> list[dict[str, Any]]:
         """Every round as a flat dict, in the order of time."""
         table = self.blocks
@@ -66,7 +72,7 @@ class RecordedTrial:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def read_trial(*paths: str | Path, trust: str | Iterable[str] = ()) -> RecordedTrial:
+def read_trial(*paths: str | Path, trust: str | Iterable[str] = (), checked: bool = True) -> RecordedTrial:
     """Read the newest trial of a controller; the records may be in use.
 
     Parameters
@@ -76,6 +82,8 @@ def read_trial(*paths: str | Path, trust: str | Iterable[str] = ()) -> RecordedT
         same arms and blocks, such as after other limits.
     trust
         Import paths whose code may be run, as in `holdcourse.load_policy`.
+    checked
+        Look first whether each event is as it was written.
     """
     if not paths:
         raise InvalidInput("name the record of the trial")
@@ -83,7 +91,7 @@ def read_trial(*paths: str | Path, trust: str | Iterable[str] = ()) -> RecordedT
     about: tuple[Any, ...] = ()
     policy: Policy | None = None
     for path in map(Path, paths):
-        log = Log.read(path)
+        log = Log.read(path, checked=checked)
         try:
             found = _policy(log, (trust,) if isinstance(trust, str) else tuple(trust))
             if not isinstance(found.rule, TrialMaker):

@@ -62,6 +62,67 @@ class TurnAnswer(Answer):
     whose: Literal["baseline", "policy"]
 
 
+class MeasuredGain(Answer):
+    """A gain that was measured, with its 95 % intervals; null where there is none yet."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    always_low: float | None = Field(description="Of the interval that is right however often somebody looks.")
+    always_high: float | None
+
+
+class GainLooks(Answer):
+    """The same after every pair of blocks."""
+
+    value: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    always_low: list[float | None]
+    always_high: list[float | None]
+
+
+class CarryOver(Answer):
+    """How much the gain changes where the first rounds of each block are left out."""
+
+    rounds: int
+    change: float | None
+    low: float | None
+    high: float | None
+
+
+class MeasuredTrial(Answer):
+    """What a trial has measured; costs are net of movement, and a gain above zero pays."""
+
+    policy: str
+    against: str
+    unit: str
+    verdict: Literal["it pays", "it does not pay", "undecided", "too early"]
+    words: list[str]
+    pairs: int
+    rounds: int = Field(description="Rounds of a block.")
+    gain: MeasuredGain = Field(description="Per round, in the unit of costs.")
+    percent: MeasuredGain = Field(description="In % of the baseline's bill.")
+    looks: GainLooks
+    looks_in_percent: GainLooks
+    bill: float | None = Field(description="Net cost of the baseline per round.")
+    carry_over: CarryOver | None
+    further_pairs: float | None = Field(description="How many more pairs would decide; null: no end can be seen.")
+    lost: list[int] = Field(description="Rounds without a measurement: of the baseline, of the policy.")
+    redirected: list[int] = Field(description="Rounds that were overridden: of the baseline, of the policy.")
+    switching: float | None = Field(description="What moving between the arms costs per round; on neither bill.")
+    adjusted_by: list[str]
+    began: list[str] = Field(description="When each pair of blocks began.")
+    net: list[list[float]] = Field(description="Net cost per round of both blocks of every pair.")
+    policy_first: list[bool]
+
+
+class TrialAnswer(Answer):
+    """What the newest trial has measured; null where none is made."""
+
+    trial: MeasuredTrial | None
+
+
 class DecisionAnswer(Answer):
     """What to do this round. `action` is what the machine shall do now, `proposed` what the policy would."""
 

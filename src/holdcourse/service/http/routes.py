@@ -390,6 +390,14 @@ async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     return reply(responses.ChangeList, {"changes": await fleet.look(hosted.records.changes, by)})
 
 
+@read_route("trial", responses.TrialAnswer)
+async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """What its trial has measured so far: as often as somebody looks, the interval is right."""
+    fleet.slot(name)
+    found = await fleet.read(partial(inspection.trial, fleet.store.epochs(name)), by)
+    return reply(responses.TrialAnswer, {"trial": found})
+
+
 @read_route("verify", responses.Verification)
 async def verify(name: Id, fleet: TheFleet, by: TheCaller, request: Request, full: bool | None = None) -> Response:
     """Whether the record is whole; `full` decides every round again, which is the default for short records.
