@@ -309,6 +309,7 @@ class View:
             "limits": dict(vars(settings.limits)),
             "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
             "context_names": settings.context_names,
+            "trial": _trial(settings, problem),
             "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
             "policy": settings.policy,
@@ -446,6 +447,17 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
         return Instruction(ledger.place)
     order = controller.permitted(wanted)
     return Instruction(order.action, order.limited_by)
+
+
+def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:
+    """How the policy and a baseline take turns, where they do."""
+    terms = settings.trial
+    if terms is None:
+        return None
+    against = "the operators" if terms.operators else terms.baseline_policy or "staying"
+    if terms.baseline_index is not None:
+        against = shown_problem(problem, settings).named(terms.baseline_index)
+    return {"block": terms.block, "blocks": terms.blocks, "against": against}
 
 
 def _override(held: Override, problem: Problem) -> dict[str, Any]:

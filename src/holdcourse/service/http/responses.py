@@ -117,6 +117,14 @@ class MeasuredTrial(Answer):
     policy_first: list[bool]
 
 
+class TrialInProgress(Answer):
+    """How the policy and a baseline take turns."""
+
+    block: int = Field(description="Rounds of a block.")
+    blocks: int | None = Field(description="How many there are; null: until the trial is ended.")
+    against: str
+
+
 class TrialAnswer(Answer):
     """What the newest trial has measured; null where none is made."""
 
@@ -288,6 +296,7 @@ class State(Answer):
     instruction: Instruction
     limits: dict[str, Any]
     limits_in_words: dict[str, str] = Field(description="Each limit in the user's units, by its name.")
+    trial: TrialInProgress | None = Field(description="The trial that is made; null: none.")
     context_names: list[str] | None
     alarms: list[Alarm]
     last_at: At | None
