@@ -13,7 +13,7 @@ import numpy as np
 import holdcourse as hc
 from holdcourse import archive
 from holdcourse.backtest.verdict import style
-from holdcourse.spreadsheet import write_rows
+from holdcourse.tables.spreadsheet import write_rows
 from holdcourse.trials.answer import Answer
 from holdcourse.trials.record import RecordedTrial
 
