@@ -127,8 +127,8 @@ def factor(unit: str, into: str, what: str) -> float:
         return _FACTORS[one][1] / _FACTORS[other][1]
     if (_FACTORS.get(one, ("",))[0], _FACTORS.get(other, ("",))[0]) == ("energy", "power"):
         raise InvalidInput(
-            f"{what} is in {one}, and what is measured, {other}, is a power: it becomes an energy only by how long a round "
-            f"is; divide by the hours of a round and write it in {other}"
+            f"{what} is in {one}, and what is measured, {other}, is a power: it becomes an energy only by how long a "
+            f"round is; divide by the hours of a round and write it in {other}"
         )
     near = difflib.get_close_matches(one, [each for each in _FACTORS if each], 1) if one not in _FACTORS else []
     hint = f"; did you mean {near[0]}?" if near else ""

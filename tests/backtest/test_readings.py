@@ -87,7 +87,7 @@ def test_midnight_may_end_a_day(tmp_path):
 def test_what_is_written_so_that_it_may_be_read_wrong(tmp_path):
     text = "load;setting;kW\n{};6;10\n20,5;7;11\n"
     for cell in ("(12)", "12-"):
-        with pytest.raises(InvalidInput, match="is not a number; write -12$"):
+        with pytest.raises(InvalidInput, match=r"is not a number; write -12$"):
             hc.read_readings(plant(tmp_path, text.format(cell)), **NAMES)
     with pytest.raises(
         InvalidInput, match=r"one number with a decimal comma or two numbers; write -999\.0, or '-999, 0'"

