@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,6 +56,8 @@ from holdcourse.learning.checking import ModelCheck, check_model
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
+from holdcourse.units import MONEY, factor, quantity
+from holdcourse.units import price as price_of_text
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.load import bundled
@@ -202,19 +205,23 @@ def backtest_log(
     readings, step = found_readings.history, found_readings.step
     unit = unit or found_readings.units.get(found_readings.action, "")
     cost_unit = cost_unit or found_readings.units.get(found_readings.cost, "")
+    paid = _Paid(_each_round(cost_unit, step), step, _price(price))
     problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=_number_or_text(move_cost),
-        fixed_cost=_number_or_text(fixed_cost),
+        scale=paid.of(move_cost, "--move-cost"),
+        fixed_cost=paid.of(fixed_cost, "--fixed-cost"),
         directed=directed,
         unit=unit,
-        cost_unit=_each_round(cost_unit, step),
+        cost_unit=paid.unit,
     )
+    found_readings = replace(found_readings, notes=(*found_readings.notes, *paid.notes))
     limits = None
     if max_step is not None or dwell != "1":
+        if step is None and quantity(re.sub(r"[\d\s.,]", "", dwell)) == "time":
+            raise InvalidInput(f"--dwell {dwell!r} is a time; name the column of the times with --time, or give rounds")
         stay, longest = _number_or_text(dwell), None if max_step is None else _number_or_text(max_step)
         kept = int(stay) if isinstance(stay, float) and stay.is_integer() else stay
-        limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else f"{60 * step:g} min")
+        limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else 3600 * step)
         limits = limits.on(problem)
     wanted = names_of(policies) or POLICIES
     sources = sources_of(wanted)
@@ -248,9 +255,9 @@ def backtest_log(
     paths: list[Path] = []
     saved = []
     if save_policy is not None:
-        known = found_readings.units
-        units = {"action": known.get(action, ""), "measurement": known.get(cost, cost)}
-        units["context"] = ", ".join(found_readings.context)
+        units = {"action": unit, "measurement": cost_unit or found_readings.cost}
+        asked = zip(found_readings.context, found_readings.context_units, strict=True)
+        units["context"] = ", ".join(f"{name} ({each})" if each and each not in name else name for name, each in asked)
         policy = plant_policy(
             found,
             make,
@@ -295,6 +302,41 @@ def backtest_log(
 def _each_round(unit: str, step: float | None) -> str:
     """Return the unit of what a round costs: a power, held for an hour, is as much energy."""
     return f"{unit}h" if step == 1.0 and unit in ("W", "kW", "MW", "GW") else unit
+
+
+class _Paid:
+    """What moving costs in the unit of what is measured: energy where power is, money at the price of a kWh."""
+
+    def __init__(self, unit: str, step: float | None, price: float | None) -> None:
+        self.unit, self.step, self.price = unit, step, price
+        self.notes: list[str] = []
+
+    def of(self, text: str, option: str) -> float | str:
+        """Return a number, or the text of a price, which the problem reads."""
+        given = _number_or_text(text)
+        kind = quantity(self.unit)
+        if isinstance(given, float) or kind not in ("energy", "power"):
+            return given
+        try:
+            found = price_of_text(given if "/" in given or " per " in given else f"{given} per change", option)
+        except InvalidInput:
+            return given  # which the problem refuses in its words
+        held = 1.0 if kind == "energy" else self.step  # hours that a power is held
+        energy = found.amount * factor(found.unit, "kWh", option) if quantity(found.unit) == "energy" else None
+        if found.unit in MONEY:
+            if self.price is None or self.price <= 0:
+                raise InvalidInput(
+                    f"{option} {text!r} is money, and what is measured is in {self.unit}; say what a kWh costs with "
+                    "--price"
+                )
+            energy = found.amount / self.price
+        if energy is None or held is None or (kind == "energy" and found.unit not in MONEY):
+            return given
+        costs = energy * factor("kWh" if kind == "energy" else "kW", self.unit, option) / held
+        at = f" at {self.price:g} for a kWh" if found.unit in MONEY else ""
+        each = "" if kind == "energy" else f" for the {60 * held:g} min of a round"
+        self.notes.append(f"{option} {text!r} is {costs:.4g} {self.unit}{each}{at}")
+        return f"{costs!r} {self.unit} per {found.per}"
 
 
 def _draw(check: ModelCheck, out: Path) -> None:

@@ -106,7 +106,7 @@ def _cells(values: Iterable[Any], name: str, label: str) -> list[Cell]:
 
 def cell_of(value: Any) -> Cell | None:
     """Return a value of Python, numpy or pandas as a cell, "" where it is missing; None where it is nothing of ours."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return ""
     if isinstance(value, str):
         return value
@@ -137,6 +137,10 @@ def _excel(path: Path, label: str, sheet: str | None, header_line: int | None) -
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > most:
                 raise TooLarge(refusal)
+            if {"manifest.json", "state.json"} <= set(archive.namelist()):
+                raise InvalidInput(
+                    f"{label} is a policy or a state that holdcourse saved, and holds no table of readings"
+                )
             if "xl/workbook.xml" not in archive.namelist():
                 raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
         import openpyxl

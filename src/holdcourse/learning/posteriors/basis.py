@@ -392,9 +392,10 @@ class Layout:
         missing = [name for name in ("candidates", "discarded", "box", "growth", *names) if name not in arrays]
         if missing or len(arrays["phi0"]) != len(self._parts[0].phi):
             raise InvalidInput(f"this state belongs to another problem or kernel (missing: {missing})")
+        if arrays["candidates"].ndim != 2 or (arrays["box"].size and arrays["box"].shape[:1] != (2,)):
+            raise InvalidInput("this state is damaged: the contexts of its basis are no table")
         for k, part in enumerate(self._parts):
-            phi, Z, Q, counts = (np.array(arrays[f"{name}{k}"]) for name in ("phi", "Z", "Q", "counts"))
-            self._parts[k] = replace(part, phi=phi, Z=Z, Q=Q, counts=counts)
+            self._parts[k] = restored(part, *(np.array(arrays[f"{name}{k}"]) for name in ("phi", "Z", "Q", "counts")))
         self.candidates, self.discarded = np.array(arrays["candidates"]), float(arrays["discarded"])
         self.box = np.array(arrays["box"]) if arrays["box"].size else None
         self.listed, self._tolerance = bool(arrays["growth"][0]), float(arrays["growth"][1])
@@ -445,6 +446,29 @@ class Layout:
         self._segment_of = np.repeat(np.arange(len(counts)), counts)
         self._column_of = np.arange(self.size) - np.repeat(self.start[:-1] - self.column, counts)
         self._threshold = max(COVERED * self.discarded, FINEST)
+
+
+def restored(part: PartBasis, phi: Array, Z: Array, Q: Array, counts: Indices) -> PartBasis:
+    """The part with other arrays, which must fit each other: they may come from a file that somebody has changed."""
+    shapes = (phi.ndim, Z.ndim, Q.ndim, counts.ndim) == (2, 2, 2, 1)
+    if not (shapes and Q.shape == (len(counts), len(Z)) and ((counts >= 0) & (counts <= phi.shape[1])).all()):
+        raise InvalidInput(
+            f"this state is damaged: a basis of shapes {phi.shape}, {Z.shape}, {Q.shape} and {counts.shape} fits "
+            "nothing"
+        )
+    if not all(np.isfinite(array).all() for array in (phi, Z, Q)):
+        raise InvalidInput("this state is damaged: its basis holds numbers that are not finite")
+    return replace(part, phi=phi, Z=Z, Q=Q, counts=counts)
+
+
+ROUNDING = 1e-6
+
+
+def require_sound(weights: Array, covariance: Array) -> None:
+    """Raise where weights (m,) or the lower half of their covariance (m, m) cannot be those of a posterior."""
+    variances = np.diagonal(covariance)  # at most 1, as in the prior; below 0 only by rounding
+    if not (np.isfinite(weights).all() and np.isfinite(covariance).all() and (variances >= -ROUNDING).all()):
+        raise InvalidInput("this state is damaged: its weights or their variances are no numbers that can be believed")
 
 
 def check_bounds(bounds: Any, dimension: int | None) -> Array:

@@ -42,7 +42,7 @@ from holdcourse._numeric.gp import multiply, settle, sweep
 from holdcourse.archive import require_arrays
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
-from holdcourse.learning.posteriors.basis import Layout
+from holdcourse.learning.posteriors.basis import Layout, require_sound
 from holdcourse.learning.posteriors.protocol import Prior, logger
 
 Array: TypeAlias = NDArray[np.float64]
@@ -278,6 +278,7 @@ class FlatPosterior:
         if len(arrays["weights"]) != m or len(arrays["covariance"]) != m * (m + 1) // 2:
             raise InvalidInput(f"this state is damaged: {len(arrays['weights'])} weights for a basis of {m}")
         self._w, self._S = np.array(arrays["weights"]), unpacked(arrays["covariance"])
+        require_sound(self._w, self._S)
         self._g, self._c = np.zeros(m), 0.0
         self._observations = int(arrays["observations"])
         self._log_likelihood, self._gain = float(arrays["log_likelihood"]), float(arrays["gain"])
