@@ -22,14 +22,6 @@ Limited = Annotated[
 ]
 Forced = Annotated[str | None, Field(description="The reason given for going there whatever the limits say.")]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
-Estimated = Annotated[
-    float | None,
-    Field(
-        description="What was saved or made more than by the alternative, with movement. Where the alternative ran, "
-        "it is what was measured; else the measurement and the difference that the model expected in that round. Over "
-        "the rounds where this is known, null if there are none."
-    ),
-]
 
 
 class Answer(BaseModel):
@@ -258,11 +250,44 @@ class Promise(Answer):
         description="The setting that the baseline keeps to; null: where it began, or a rule."
     )
     baseline_index: int | None
-    saved: float = Field(description="Against the baseline, movement included; negative where more was spent.")
-    doubt: float = Field(description="By how much that may be wrong.")
+    estimated_saved: float | None = Field(
+        description="Against the baseline, movement included, as the model estimates it; negative where more was "
+        "spent. Null while estimates are withheld."
+    )
+    estimated_doubt: float | None = Field(description="By how much that may be wrong.")
     allowed: float = Field(description="What may be spent more than the baseline would.")
     left: float = Field(description="What is left to be risked: saved, less the doubt, and allowed.")
-    baseline_bill: float = Field(description="What the baseline would have cost so far.")
+    estimated_baseline_bill: float = Field(description="What the baseline would have cost so far, by the model.")
+
+
+class GainEstimate(Answer):
+    """A gain as the model believes it, movement included; null, with the reason, while there is cause to doubt it."""
+
+    gain: float | None
+    low: float | None = Field(description="95 % interval, the model's own calibration error included.")
+    high: float | None
+    rounds: int = Field(description="Rounds in which the two could be compared.")
+    withheld: str | None = Field(description="Why nothing is shown; null: it is shown.")
+
+
+class Estimate(Answer):
+    """What the model believes that was gained. Nobody measured it: `measured` is where that stands."""
+
+    against_staying: GainEstimate | None = Field(
+        description="What was done, against staying at the start for ever; null: no round can be compared."
+    )
+    against_fixed: GainEstimate | None = Field(
+        description="What was done, against the best single setting of the history; null: there is none."
+    )
+    had_it_acted: GainEstimate | None = Field(
+        description="In modes observe and shadow, what its proposals would have gained against what was done."
+    )
+
+
+Measured = Annotated[
+    dict[str, Any] | None,
+    Field(description="The gain that a randomised trial has measured; null: no trial has measured it yet."),
+]
 
 
 class Calibration(Answer):
@@ -305,7 +330,8 @@ class State(Answer):
     actions: list[Value]
     units: UnitsAnswer
     maximise: Maximise
-    measured: float = Field(description="Sum of what was measured.")
+    measured: Measured
+    measurements_sum: float = Field(description="Sum of what was measured.")
     times: bool = Field(description="Whether contexts are times, in hours since 1970, UTC.")
     made: float | None = Field(
         description="Sum of what was made, where something else is measured: energy, where it is wind; else null."
@@ -313,8 +339,7 @@ class State(Answer):
     file: KnownPolicy | None = Field(description="Where the policy came from; null: it was made here.")
     service: float = Field(description="Sum of the service costs; where gains are measured, of the gains with a minus.")
     movement: float
-    against_staying: Estimated
-    against_fixed: Estimated
+    estimate: Estimate
     rounds_told: int
     promise: Promise | None = Field(description="Null: the policy has made none.")
     calibration: Calibration | None = Field(description="Null: the policy believes all it is told, or learns nothing.")
@@ -335,11 +360,11 @@ class Summary(Answer):
     seconds_since: float | None
     units: UnitsAnswer | None
     maximise: Maximise | None
-    measured: float | None
+    measured: Measured
+    measurements_sum: float | None
     service: float | None
     movement: float | None
-    against_staying: Estimated
-    against_fixed: Estimated
+    estimate: Estimate | None
     alarms: int
 
 
