@@ -301,7 +301,7 @@ def test_what_a_wildly_overconfident_model_believes_is_no_headline(server, brows
     for k in range(44):
         server.client.round(name, 0.5, told + 0.1 * math.sin(k))
     state = server.client.see(name, "state")
-    assert state["measured"] is None
+    assert server.client.see(name, "trial") == {"trial": None}
     with page_of(browser, server.token) as page:
         controller_page(page, server, name)
         headline = page.locator(".tile.headline")
@@ -572,3 +572,29 @@ def test_a_file_that_is_no_policy_is_refused_on_the_page(server, browser, tmp_pa
         dialog.get_by_label("Id").fill("wrong")
         dialog.get_by_role("button", name="Create").click()
         expect(dialog.get_by_role("alert")).to_contain_text("damaged or no saved state of holdcourse")
+
+
+def test_a_trial_is_begun_watched_and_ended(server, browser):
+    server.client.create(**(CERTAIN | {"id": "tried"}))
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "tried")
+        page.get_by_role("button", name="Begin a trial").click()
+        dialog = page.get_by_role("dialog", name="Begin a trial?")
+        dialog.get_by_label("Against").select_option(label="people run the machine")
+        dialog.get_by_label("Length of a block").fill("1")
+        dialog.get_by_role("button", name="Begin the trial").click()
+        expect(page.get_by_role("heading", name="Trial: did it pay?")).to_be_visible()
+        for k in range(40):
+            decision = server.client.do("tried", "ask", context=0.5)
+            # The model believes in huge gains. In truth the policy's rounds cost 3 and those of people 2.
+            cost = (3.0 if decision["turn"]["whose"] == "policy" else 2.0) + 0.1 * math.sin(k)
+            server.client.do("tried", "tell", decision=decision["decision"], measurement=cost)
+        headline = page.locator(".tile.headline")
+        expect(headline).to_contain_text("measured by a trial")
+        expect(headline).to_have_class(re.compile("bad"))
+        expect(page.get_by_text(re.compile("It does not pay"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("measured gain and its intervals"))).to_be_visible()
+        page.get_by_role("button", name="End the trial").click()
+        page.get_by_role("dialog", name="End the trial?").get_by_role("button", name="End the trial").click()
+        expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
+        expect(headline).to_contain_text("no trial has measured it yet")

@@ -16,7 +16,7 @@ the sums are corrected then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -298,7 +298,9 @@ def finite(number: float | None) -> float | None:
 
 
 def plain_value(value: Any) -> Any:
-    """Return an action in the user's words, as JSON gives it back."""
+    """Return an action in the user's words, as JSON gives it back: the record sorts what has names."""
+    if isinstance(value, Mapping):
+        return dict(sorted(value.items()))
     return list(value) if isinstance(value, tuple) else value
 
 

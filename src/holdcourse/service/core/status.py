@@ -318,7 +318,6 @@ class View:
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
             "maximise": settings.maximise,
-            "measured": None,  # what a trial has measured; no estimate of a model ever stands here
             "measurements_sum": -sums.service + 0.0 if settings.maximise or priced else sums.service,
             "times": isinstance(controller.session.pilot.model, Profiled),
             "made": -sums.service + 0.0 if priced else None,
@@ -409,7 +408,7 @@ class View:
 
     def summary(self) -> dict[str, Any]:
         """Return the controller's line of the overview."""
-        figures = ("units", "maximise", "measured", "measurements_sum", "service", "movement", "estimate")
+        figures = ("units", "maximise", "trial", "measurements_sum", "service", "movement", "estimate")
         names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
         kept = {name: self.fixed_part[name] for name in names}
         return kept | {

@@ -284,12 +284,6 @@ class Estimate(Answer):
     )
 
 
-Measured = Annotated[
-    dict[str, Any] | None,
-    Field(description="The gain that a randomised trial has measured; null: no trial has measured it yet."),
-]
-
-
 class Calibration(Answer):
     """How the model stands to what it was told."""
 
@@ -330,7 +324,6 @@ class State(Answer):
     actions: list[Value]
     units: UnitsAnswer
     maximise: Maximise
-    measured: Measured
     measurements_sum: float = Field(description="Sum of what was measured.")
     times: bool = Field(description="Whether contexts are times, in hours since 1970, UTC.")
     made: float | None = Field(
@@ -360,7 +353,7 @@ class Summary(Answer):
     seconds_since: float | None
     units: UnitsAnswer | None
     maximise: Maximise | None
-    measured: Measured
+    trial: TrialInProgress | None
     measurements_sum: float | None
     service: float | None
     movement: float | None

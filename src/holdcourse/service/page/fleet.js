@@ -17,12 +17,8 @@ const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRS
 
 const address = (id) => `#/c/${encodeURIComponent(id)}`;
 
-/** What a trial has measured, or that none has. */
-function measuredGain({ measured }, unit) {
-  if (!Number.isFinite(measured?.gain)) return h("span", { class: "small" }, NOT_MEASURED);
-  const { gain, low, high } = measured;
-  return [withUnit(signed(gain), unit), h("span", { class: "small" }, between(low, high, unit))];
-}
+/** Whether a trial measures it; what it has measured stands on the controller's own page. */
+const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is on` : NOT_MEASURED);
 
 /** What the model believes, in grey: had it acted, where it only watches. */
 function estimated({ estimate, mode }, unit) {
@@ -48,7 +44,7 @@ function cells(one) {
     cell(2, one.mode ? modeBadge(one.mode) : "–"),
     cell(3, h("b", {}, setting(one.value, one.units?.action))),
     cell(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
-    cell(5, measuredGain(one, costUnit(one))),
+    cell(5, measuring(one)),
     cell(6, estimated(one, costUnit(one))),
     cell(7, one.alarms ? h("span", { class: "bad with-symbol" }, symbol("stale"), plural(one.alarms, "alarm")) : "none"),
   ];
