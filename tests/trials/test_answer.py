@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from helpers.trial_tables import sample
 
-from holdcourse.trials.adjustment import guesses
-from holdcourse.trials.answer import adjusted_pairs, answer, level, looks_of
+from holdcourse.trials.adjustment import Known, guesses
+from holdcourse.trials.answer import adjusted_pairs, answer, looks_of
 from holdcourse.trials.blocks import Blocks
 from holdcourse.trials.intervals import bounds_of_mean, critical_values, pairs_needed, running_means
 
@@ -22,8 +22,7 @@ def trials(seed, trials=1500, pairs=150, gain=0.0, heavy=False):
     coins = rng.choice([-1.0, 1.0], (trials, pairs))
     net[..., 0] -= gain * (coins > 0)
     net[..., 1] -= gain * (coins < 0)
-    features = np.stack([np.ones((trials, pairs)), level(net)], axis=-1)
-    return adjusted_pairs(net, coins, features)
+    return adjusted_pairs(net, coins, Known.of(net, {}))
 
 
 @pytest.mark.parametrize("heavy", [False, True])
@@ -133,7 +132,7 @@ def test_what_would_be_needed():
     assert found.verdict == "undecided"
     assert found.further_pairs > 1
     assert "more weeks to decide" in found.words(hours=1.0)[1]
-    assert pairs_needed(1.0, 3.0) == 88
+    assert pairs_needed(1 / 3) == 88
     before, then = critical_values(88, "sequence")[-2:] * 3 / np.sqrt([87, 88])
     assert then < 1 < before
 

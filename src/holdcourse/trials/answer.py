@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput
-from holdcourse.trials.adjustment import guesses
+from holdcourse.trials.adjustment import Known, cycle_features, guesses
 from holdcourse.trials.blocks import BASELINE, POLICY, Blocks
 from holdcourse.trials.intervals import bounds_of_mean, bounds_of_percentage, pairs_needed, running_means
 
@@ -246,16 +246,18 @@ def answer(blocks: Blocks, *, adjust: bool = True, cycle: int | None = None, dro
     It pays: +0.993 kWh a round against the baseline, +9.9 % of its bill (95 % interval +7.2 to +12.6 %), after 60
     pairs of blocks.
     """
-    names, features = _features(blocks, cycle) if adjust else ((), np.zeros((blocks.pairs, 0)))
-    coins, net = blocks.coins, blocks.net
-    gains, bills = adjusted_pairs(net, coins, features)
+    others = _others(blocks, cycle)
+    known = Known.of(blocks.net, others) if adjust else Known(np.zeros((blocks.pairs, 0)), ())
+    gains, bills = adjusted_pairs(blocks.net, blocks.coins, known)
     bills = -bills if blocks.maximise else bills
     looks, in_percent = looks_of(gains, bills)
     nothing = Measured(*[math.nan] * 5)
     gain, percent = (looks[-1], in_percent[-1]) if blocks.pairs else (nothing, nothing)
     further = math.inf
     if blocks.pairs > 1:
-        further = max(pairs_needed(gain.value, float(gains.std(ddof=1))) - blocks.pairs, 1.0)
+        deviation = float(gains.std(ddof=1))
+        needed = pairs_needed(gain.value / deviation) if deviation > 0 else math.inf
+        further = max(needed - blocks.pairs, 1.0)
     if gain.always_low > 0 or gain.always_high < 0:
         further = 0.0
     return Answer(
@@ -271,12 +273,12 @@ def answer(blocks: Blocks, *, adjust: bool = True, cycle: int | None = None, dro
         lost=(int(blocks.lost[BASELINE]), int(blocks.lost[POLICY])),
         redirected=(int(blocks.redirected[BASELINE]), int(blocks.redirected[POLICY])),
         switching=float(blocks.switching.mean()) if len(blocks.block) else 0.0,
-        adjusted_by=names,
+        adjusted_by=("the level before", *others) if adjust else (),
     )
 
 
-def adjusted_pairs(net: Array, coins: Array, features: Array) -> tuple[Array, Array]:
-    """Gain of the policy and net cost of the baseline in every pair, made comparable by features; both (..., pairs).
+def adjusted_pairs(net: Array, coins: Array, known: Known) -> tuple[Array, Array]:
+    """Gain of the policy and net cost of the baseline in every pair, made comparable; both (..., pairs).
 
     Parameters
     ----------
@@ -284,10 +286,10 @@ def adjusted_pairs(net: Array, coins: Array, features: Array) -> tuple[Array, Ar
         Net cost per round of the first and second block, (..., pairs, 2).
     coins
         +1 where the policy had the first block, else -1; (..., pairs).
-    features
-        What is known of first less second without the coin, (..., pairs, k).
+    known
+        What is known of first less second without the coin.
     """
-    half = guesses(net[..., 0] - net[..., 1], features, coins) / 2
+    half = guesses(net[..., 0] - net[..., 1], known.features, coins, known.sets) / 2
     first, second = net[..., 0] - half, net[..., 1] + half
     return coins * (second - first), np.where(coins > 0, second, first)
 
@@ -303,29 +305,15 @@ def looks_of(gains: Array, bills: Array) -> tuple[Looks, Looks]:
     return looks, Looks(np.where(bill == 0, np.nan, ratio), fixed.low, fixed.high, always.low, always.high)
 
 
-def _features(blocks: Blocks, cycle: int | None) -> tuple[tuple[str, ...], Array]:
-    """What is known of every pair's difference without its coin, with a name for each."""
-    pairs = blocks.pairs
-    columns: list[tuple[str, Array]] = [
-        ("the usual difference", np.ones(pairs)),
-        ("the level before", level(blocks.net)),
-    ]
-    for name, values in (("the prediction", blocks.predictions), ("the reference", blocks.references)):
+def _others(blocks: Blocks, cycle: int | None) -> dict[str, Array]:
+    """What else than the blocks' own costs is known of every pair without its coin, by name; (pairs, k) each."""
+    found = {}
+    for name, values in (("the prediction", blocks.predictions[..., None]), ("the reference", blocks.references)):
         difference = values[:, 0] - values[:, 1]
         if np.isfinite(difference).any():
-            columns.append((name, np.where(np.isfinite(difference), difference, 0.0)))
+            found[name] = np.where(np.isfinite(difference), difference, 0.0)
     if cycle is not None:
-        phase = 2 * np.pi * blocks.began / whole_number(cycle, "cycle", 2)
-        columns += [("the cycle", np.cos(phase)), ("the cycle", np.sin(phase))]
-    names = tuple(dict.fromkeys(name for name, _ in columns))
-    return names, np.stack([column for _, column in columns], axis=-1)
-
-
-def level(net: Array) -> Array:
-    """How far the last block before each pair was above the mean of all before; 0 for the first pair. (..., pairs)."""
-    found = np.zeros(net.shape[:-1])
-    if net.shape[-2] > 1:
-        found[..., 1:] = (net[..., 1] - running_means(net.mean(axis=-1)))[..., :-1]
+        found["the time of the cycle"] = cycle_features(blocks.began, whole_number(cycle, "cycle", 2))
     return found
 
 

@@ -44,9 +44,10 @@ class Blocks:
         What the round was expected to cost when its *pair* began, whichever arm has it: equal for both outcomes of the
         coin. NaN: nothing was predicted.
     reference
-        A signal that neither arm can change: a mast, a twin machine, a price. NaN: none.
+        A signal that neither arm can change: a mast, a twin machine, a price; or several, shape (T, k). NaN: none.
     switching
-        What moving from one arm's path to the other's cost; zero within blocks.
+        What was paid for moving beyond the arm's own movement, where the other arm's path was left; zero within
+        blocks. Where the way over is shorter than the arm's own, it is negative.
     overridden
         Where something else was played than the arm's rule said.
     length
@@ -88,15 +89,18 @@ class Blocks:
                 raise InvalidInput(
                     f"{name} is infinite in round {int(np.argmax(np.isinf(given[name])))}; NaN means lost"
                 )
-        for name in ("movement", "switching"):
-            bad = ~(given[name] >= 0)  # NaN is bad too
+        for name, least in (("movement", 0.0), ("switching", -np.inf)):
+            bad = ~(given[name] >= least)  # NaN is bad too
             if bad.any():
                 at = int(np.argmax(bad))
-                raise InvalidInput(f"{name} must be 0 or more, got {given[name][at]:g} in round {at}")
+                needed = "0 or more" if least == 0 else "a number"
+                raise InvalidInput(f"{name} must be {needed}, got {given[name][at]:g} in round {at}")
         overridden = np.zeros(rounds, dtype=bool) if self.overridden is None else np.array(self.overridden, dtype=bool)
         given["overridden"] = overridden
+        if given["reference"].ndim == 1:
+            given["reference"] = given["reference"][:, None]
         for name, column in given.items():
-            if name != "maximise" and column.shape != (rounds,):
+            if name != "maximise" and (column.shape != (rounds,) if name != "reference" else len(column) != rounds):
                 raise InvalidInput(f"{name} must have one entry per round, {rounds}, got shape {column.shape}")
         if not np.isin(arm, (BASELINE, POLICY)).all():
             at = int(np.argmin(np.isin(arm, (BASELINE, POLICY))))
@@ -171,8 +175,9 @@ class Blocks:
 
     @cached_property
     def references(self) -> Array:
-        """Mean reference signal of both blocks of every pair, (pairs, 2), in the rounds that were measured."""
-        return self._means(self.reference, np.isfinite(self.cost))
+        """Mean reference signals of both blocks of every pair, (pairs, 2, k), in the rounds that were measured."""
+        measured = np.isfinite(self.cost)
+        return np.stack([self._means(signal, measured) for signal in self.reference.T], axis=-1)
 
     @property
     def began(self) -> Indices:

@@ -20,6 +20,7 @@ show it yet, and who looks at every pair would be misled.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +32,7 @@ Kind: TypeAlias = Literal["ordinary", "sequence"]
 
 ERROR = 0.05  # of both intervals, two-sided
 PRIOR_PAIRS = 100 / 8  # η; tightest at 100 pairs, at most a tenth wider than could be at 40 to 2000
+MOST_PAIRS = 100_000  # what would need more is called endless
 FEWEST_PAIRS = 5  # before that no interval is given: two or three differences tell no scatter
 
 
@@ -117,14 +119,26 @@ def bounds_of_percentage(gains: Array, bills: Array, kind: Kind) -> Bounds:
     return Bounds(np.where(known, low, np.nan), np.where(known, high, np.nan))
 
 
-def pairs_needed(gain: float, deviation: float, most: int = 100_000) -> float:
-    """After how many pairs the sequence excludes zero, if mean and s stay what they are; infinite beyond `most`.
+def pairs_needed(effect: float, luck: float = 0.0) -> float:
+    """After how many pairs the sequence excludes zero, for a mean of so many deviations s; infinite where too far.
+
+    Parameters
+    ----------
+    luck
+        Deviations of the mean by which chance may work against it. With none the sequence excludes zero then, if the
+        mean stays what it is.
 
     Examples
     --------
-    >>> pairs_needed(gain=1.0, deviation=3.0), pairs_needed(gain=0.0, deviation=3.0)
+    >>> pairs_needed(1 / 3), pairs_needed(0.0)
     (88.0, inf)
     """
-    t = np.arange(1, most + 1)
-    excluded = abs(gain) * np.sqrt(t) > critical_values(most, "sequence") * deviation
-    return float(t[np.argmax(excluded)]) if excluded.any() else math.inf
+    critical = _long_sequence()
+    n = np.arange(1, len(critical) + 1)
+    seen = abs(effect) * np.sqrt(n) >= critical + luck
+    return float(n[np.argmax(seen)]) if seen.any() else math.inf
+
+
+@lru_cache(maxsize=1)
+def _long_sequence() -> Array:
+    return critical_values(MOST_PAIRS, "sequence")
