@@ -101,7 +101,8 @@ def plan_command(
 
     Example: [bold]holdcourse trial plan site.policy --wind lidar.csv[/]
 
-    Example: [bold]holdcourse trial plan plant.policy --log plant.csv --action setting --cost kwh --context load[/]
+    Example:
+    [bold]holdcourse trial plan --log plant.csv --action setting --cost kwh --context load[/]
     """
     lengths = _lengths(blocks)
     check_out(out)

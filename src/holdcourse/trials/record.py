@@ -66,7 +66,7 @@ class RecordedTrial:
             "cost": _known(table.cost),
             "movement": table.movement.tolist(),
             "switching": table.switching.tolist(),
-            "reference": _known(table.reference),
+            "reference": _known(table.reference[:, 0]),
             "overridden": table.overridden.tolist(),
         }
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
