@@ -102,7 +102,7 @@ def plan_command(
     Example: [bold]holdcourse trial plan site.policy --wind lidar.csv[/]
 
     Example:
-    [bold]holdcourse trial plan --log plant.csv --action setting --cost kwh --context load[/]
+    [bold]holdcourse trial plan --log mill.csv --action speed --cost kwh --context load[/]
     """
     lengths = _lengths(blocks)
     check_out(out)
