@@ -183,25 +183,26 @@ def backtest_log(
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
     check_save(save_policy, as_judged)
-    found_readings = read_readings(
-        log,
-        action=action,
-        cost=cost,
-        context=context,
-        time=time,
-        bins=bins,
-        named=named,
-        timezone=timezone,
-        time_format=time_format,
-        separator=separator,
-        decimal=decimal,
-        thousands=thousands,
-        encoding=encoding,
-        header_line=header_line,
-        sheet=sheet,
-        missing=missing,
-        duplicates=cast(Duplicates, duplicates),
-    )
+    with Working("reading"):
+        found_readings = read_readings(
+            log,
+            action=action,
+            cost=cost,
+            context=context,
+            time=time,
+            bins=bins,
+            named=named,
+            timezone=timezone,
+            time_format=time_format,
+            separator=separator,
+            decimal=decimal,
+            thousands=thousands,
+            encoding=encoding,
+            header_line=header_line,
+            sheet=sheet,
+            missing=missing,
+            duplicates=cast(Duplicates, duplicates),
+        )
     readings, step = found_readings.history, found_readings.step
     unit = unit or found_readings.units.get(found_readings.action, "")
     cost_unit = cost_unit or found_readings.units.get(found_readings.cost, "")
@@ -251,23 +252,28 @@ def backtest_log(
         )
         working.tell("checking the model", 1.0, 1.05)
         check = later.result()
+        policy = None
+        if save_policy is not None:
+            working.tell("learning from all readings", 1.03, 1.05)
+            units = {"action": unit, "measurement": cost_unit or found_readings.cost}
+            asked = zip(found_readings.context, found_readings.context_units, strict=True)
+            units["context"] = ", ".join(
+                f"{name} ({each})" if each and each not in name else name for name, each in asked
+            )
+            policy = plant_policy(
+                found,
+                make,
+                as_judged=as_judged,
+                source=log.name,
+                times=found_readings.times,
+                files=[log],
+                units=units,
+            )
+            policy.save(save_policy, limits=limits)
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
     paths: list[Path] = []
     saved = []
-    if save_policy is not None:
-        units = {"action": unit, "measurement": cost_unit or found_readings.cost}
-        asked = zip(found_readings.context, found_readings.context_units, strict=True)
-        units["context"] = ", ".join(f"{name} ({each})" if each and each not in name else name for name, each in asked)
-        policy = plant_policy(
-            found,
-            make,
-            as_judged=as_judged,
-            source=log.name,
-            times=found_readings.times,
-            files=[log],
-            units=units,
-        )
-        policy.save(save_policy, limits=limits)
+    if save_policy is not None and policy is not None:
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         more = {"check": data["check"], "reading": data["reading"]}
