@@ -541,6 +541,35 @@ def test_a_controller_is_made_from_a_policys_file(server, browser, policy_file):
     assert (state["value"], state["mode"], state["policy"]) == (100.0, "shadow", "gp-md")
 
 
+def test_a_controller_is_made_from_readings(server, browser, tmp_path):
+    rows = [
+        f"{1 + k // 24:02}.06.2024 {k % 24:02}:00;{20 + 7 * k % 61},5;{6 + k // 3 % 3};{10 + 11 * k % 47},25"
+        for k in range(60)
+    ]
+    rows[3] = rows[3].replace(";41,5;", ";broken;")
+    path = tmp_path / "plant.csv"
+    path.write_text("\n".join(["time;load [%];setpoint [°C];power [kW]", *rows]) + "\n", encoding="cp1252")
+    with page_of(browser, server.token, expected="422") as page:
+        dialog = new_controller(page, server)
+        dialog.get_by_label("From readings").check()
+        dialog.get_by_label("File of readings").set_input_files(path)
+        expect(dialog.get_by_label("Column of the setting")).to_have_value("setpoint [°C]")
+        expect(dialog.get_by_label("Column of what was measured")).to_have_value("power [kW]")
+        expect(dialog.get_by_text("line 5: 'broken' in column 'load [%]' is not a number")).to_be_visible()
+        dialog.get_by_label("What the file leaves open").fill("missing=broken")
+        dialog.get_by_label("Time zone").fill("Europe/Oslo")
+        dialog.get_by_label("Id").fill("from-readings")
+        expect(dialog.get_by_text("59 readings, 2024-05-31 to 2024-06-03, 3 settings")).to_be_visible()
+        expect(dialog.get_by_text("1 of 60 rows left out: 'load [%]' is missing in 1")).to_be_visible()
+        dialog.get_by_label("What a move costs").fill("20 Wh/K")
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("from-readings")
+    state = server.client.see("from-readings", "state")
+    assert (state["value"], state["mode"], state["units"]["action"]) == (7.0, "shadow", "°C")
+    config = server.client.see("from-readings", "config")
+    assert (config["history_count"], config["context_names"], config["scale"]) == (59, ["load [%]"], [0.02])
+
+
 def test_a_policys_file_is_dropped_on_the_page(server, browser, policy_file):
     with page_of(browser, server.token) as page:
         page.goto(server.url)

@@ -28,6 +28,7 @@ from holdcourse.tables.cells import Table, checked_separator
 from holdcourse.tables.columns import find_column, has_column, split_name, units_row, without_first_row
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
+from holdcourse.tables.text import FileContent
 from holdcourse.tables.times import HOUR, Times, is_unix, read_times, zone_of
 
 Array: TypeAlias = NDArray[np.float64]
@@ -225,9 +226,10 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
         Those of `holdcourse.tables.sources.read_file`.
     """
     notes: list[str] = []
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        refuse_record(path, "readings are a CSV, an Excel sheet or a Parquet file")
+    if isinstance(source, str | os.PathLike | FileContent):
+        path = source if isinstance(source, FileContent) else Path(source)
+        if isinstance(path, Path):
+            refuse_record(path, "readings are a CSV, an Excel sheet or a Parquet file")
         if options.get("separator") is not None:
             options["separator"] = checked_separator(str(options["separator"]))
         table, note = read_file(path, **options)

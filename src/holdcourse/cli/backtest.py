@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.handover import plant_policy
+from holdcourse.backtest.move_prices import MovePrices
 from holdcourse.backtest.plant import AS_RUN, POLICIES, Value, backtest_plant
 from holdcourse.backtest.readings import Duplicates, read_readings
 from holdcourse.backtest.report import write_report as write_plant_report
@@ -56,8 +57,7 @@ from holdcourse.learning.checking import ModelCheck, check_model
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
-from holdcourse.units import MONEY, factor, quantity
-from holdcourse.units import price as price_of_text
+from holdcourse.units import quantity
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.load import bundled
@@ -183,33 +183,34 @@ def backtest_log(
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
     check_save(save_policy, as_judged)
-    found_readings = read_readings(
-        log,
-        action=action,
-        cost=cost,
-        context=context,
-        time=time,
-        bins=bins,
-        named=named,
-        timezone=timezone,
-        time_format=time_format,
-        separator=separator,
-        decimal=decimal,
-        thousands=thousands,
-        encoding=encoding,
-        header_line=header_line,
-        sheet=sheet,
-        missing=missing,
-        duplicates=cast(Duplicates, duplicates),
-    )
+    with Working("reading"):
+        found_readings = read_readings(
+            log,
+            action=action,
+            cost=cost,
+            context=context,
+            time=time,
+            bins=bins,
+            named=named,
+            timezone=timezone,
+            time_format=time_format,
+            separator=separator,
+            decimal=decimal,
+            thousands=thousands,
+            encoding=encoding,
+            header_line=header_line,
+            sheet=sheet,
+            missing=missing,
+            duplicates=cast(Duplicates, duplicates),
+        )
     readings, step = found_readings.history, found_readings.step
     unit = unit or found_readings.units.get(found_readings.action, "")
     cost_unit = cost_unit or found_readings.units.get(found_readings.cost, "")
-    paid = _Paid(_each_round(cost_unit, step), step, _price(price))
+    paid = MovePrices(_each_round(cost_unit, step), step, _price(price), "--price")
     problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=paid.of(move_cost, "--move-cost"),
-        fixed_cost=paid.of(fixed_cost, "--fixed-cost"),
+        scale=paid.of(_number_or_text(move_cost), "--move-cost"),
+        fixed_cost=paid.of(_number_or_text(fixed_cost), "--fixed-cost"),
         directed=directed,
         unit=unit,
         cost_unit=paid.unit,
@@ -251,23 +252,28 @@ def backtest_log(
         )
         working.tell("checking the model", 1.0, 1.05)
         check = later.result()
+        policy = None
+        if save_policy is not None:
+            working.tell("learning from all readings", 1.03, 1.05)
+            units = {"action": unit, "measurement": cost_unit or found_readings.cost}
+            asked = zip(found_readings.context, found_readings.context_units, strict=True)
+            units["context"] = ", ".join(
+                f"{name} ({each})" if each and each not in name else name for name, each in asked
+            )
+            policy = plant_policy(
+                found,
+                make,
+                as_judged=as_judged,
+                source=log.name,
+                times=found_readings.times,
+                files=[log],
+                units=units,
+            )
+            policy.save(save_policy, limits=limits)
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
     paths: list[Path] = []
     saved = []
-    if save_policy is not None:
-        units = {"action": unit, "measurement": cost_unit or found_readings.cost}
-        asked = zip(found_readings.context, found_readings.context_units, strict=True)
-        units["context"] = ", ".join(f"{name} ({each})" if each and each not in name else name for name, each in asked)
-        policy = plant_policy(
-            found,
-            make,
-            as_judged=as_judged,
-            source=log.name,
-            times=found_readings.times,
-            files=[log],
-            units=units,
-        )
-        policy.save(save_policy, limits=limits)
+    if save_policy is not None and policy is not None:
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         more = {"check": data["check"], "reading": data["reading"]}
@@ -302,41 +308,6 @@ def backtest_log(
 def _each_round(unit: str, step: float | None) -> str:
     """Return the unit of what a round costs: a power, held for an hour, is as much energy."""
     return f"{unit}h" if step == 1.0 and unit in ("W", "kW", "MW", "GW") else unit
-
-
-class _Paid:
-    """What moving costs in the unit of what is measured: energy where power is, money at the price of a kWh."""
-
-    def __init__(self, unit: str, step: float | None, price: float | None) -> None:
-        self.unit, self.step, self.price = unit, step, price
-        self.notes: list[str] = []
-
-    def of(self, text: str, option: str) -> float | str:
-        """Return a number, or the text of a price, which the problem reads."""
-        given = _number_or_text(text)
-        kind = quantity(self.unit)
-        if isinstance(given, float) or kind not in ("energy", "power"):
-            return given
-        try:
-            found = price_of_text(given if "/" in given or " per " in given else f"{given} per change", option)
-        except InvalidInput:
-            return given  # which the problem refuses in its words
-        held = 1.0 if kind == "energy" else self.step  # hours that a power is held
-        energy = found.amount * factor(found.unit, "kWh", option) if quantity(found.unit) == "energy" else None
-        if found.unit in MONEY:
-            if self.price is None or self.price <= 0:
-                raise InvalidInput(
-                    f"{option} {text!r} is money, and what is measured is in {self.unit}; say what a kWh costs with "
-                    "--price"
-                )
-            energy = found.amount / self.price
-        if energy is None or held is None or (kind == "energy" and found.unit not in MONEY):
-            return given
-        costs = energy * factor("kWh" if kind == "energy" else "kW", self.unit, option) / held
-        at = f" at {self.price:g} for a kWh" if found.unit in MONEY else ""
-        each = "" if kind == "energy" else f" for the {60 * held:g} min of a round"
-        self.notes.append(f"{option} {text!r} is {costs:.4g} {self.unit}{each}{at}")
-        return f"{costs!r} {self.unit} per {found.per}"
 
 
 def _draw(check: ModelCheck, out: Path) -> None:

@@ -83,7 +83,7 @@ def settings_of(config: requests.Config) -> Settings:
     """Return the settings as the record holds them: actions by their index, and of the history a fingerprint."""
     if config.policy_file is not None:
         return _settings_of_file(config)
-    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file"})
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "readings"})
 
     @cache
     def problem() -> Problem:
@@ -137,7 +137,7 @@ def _settings_of_file(config: requests.Config) -> Settings:
     except (KeyError, TypeError, ValueError) as error:
         words = all_in_words(error.errors(include_url=False)) if isinstance(error, ValidationError) else repr(error)
         raise InvalidInput(f"the service cannot take the policy's file: {words}") from None
-    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "options"})
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "readings", "options"})
     plainly |= requests.plain(checked, include=set(said))
     with computing():
         given = with_indices(with_numbers(plainly, plainly, lambda: file.problem), lambda: file.problem)

@@ -442,6 +442,39 @@ class ConfigAnswer(Config):
     file: PolicyOrigin | None = Field(None, description="Where the policy came from; null: it was made here.")
 
 
+class ReadingsRead(Answer):
+    """What was read of a table, to be confirmed."""
+
+    rows: int
+    settings: list[float | str] = Field(description="Those that were tried.")
+    newest: float | str = Field(description="The setting of the newest row.")
+    context: list[str]
+    units: dict[str, Any]
+    notes: list[str] = Field(description="What was left out, sorted or taken for granted.")
+
+
+class ReadingsAnswer(Answer):
+    """What a plant's table holds; what may be meant by its columns is a guess for people to confirm."""
+
+    label: str
+    rows: int
+    columns: list[dict[str, Any]]
+    time: list[str]
+    start: str | None
+    end: str | None
+    step_hours: float | None
+    gaps: list[str]
+    gap_count: int
+    repeated: int
+    ordered: bool | None
+    settings: list[str] = Field(description="Columns that may be the setting, the likeliest first.")
+    costs: list[str]
+    contexts: list[str]
+    remarks: list[str] = Field(description="What looks wrong.")
+    notes: list[str]
+    read: ReadingsRead | None = Field(None, description="What was read, where the columns are named.")
+
+
 class CostField(Answer):
     """The learned cost of every action in some contexts."""
 

@@ -76,7 +76,7 @@ export function fleetView(main) {
     { class: "empty", hidden: true },
     h("p", {}, h("b", {}, "No controller yet.")),
     h("p", {}, "A controller learns what each setting costs, weighs it against the cost of changing, and says what to do."),
-    h("p", {}, "Make the first one here, drop a policy's file on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
+    h("p", {}, "Make the first one here, drop a policy's file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
   );
 
   function draw(all) {
