@@ -48,7 +48,21 @@ def test_each_pair_has_one_block_of_either_arm(block, pairs, seed):
     arms = np.array([turn.arm for turn in turns]).reshape(pairs, 2, block)
     assert (arms == arms[:, :, :1]).all()
     assert (arms[:, 0] + arms[:, 1] == 1).all()
-    assert [turn.predicted is not None for turn in turns] == [t % block == 0 for t in range(len(turns))]
+    assert all(turn.predicted is None for turn in turns)
+
+
+def test_a_pair_is_predicted_before_its_coin_where_a_forecast_reaches_its_end():
+    model = hc.gp_md(LINE, noise_std=0.1, history=[(k, x, (0.25 * k - x) ** 2) for k in range(5) for x in (0.1, 0.9)])
+    controller = hc.Controller(hc.trial(model, 0.5, block=2), start=0.5)
+    ahead = np.array([[0.2], [0.8], [0.9], [0.4]])
+    for t in range(5):
+        decision = controller.ask(context=[0.1], forecast=ahead if t != 4 else ahead[:2])
+        if t == 0:
+            costs = controller.model.costs_at_optimism(np.vstack([[0.1], ahead[:3]]), 0.0)[:, 2]
+            assert decision.turn.predicted == pytest.approx((costs[:2].mean(), costs[2:].mean()))
+        else:
+            assert decision.turn.predicted is None
+        controller.tell(decision.id, None)
 
 
 def test_the_coin_is_fair_and_the_seeds_own():

@@ -610,7 +610,7 @@ def test_bodies_are_plain_json(tmp_path):
 # -- what a service adds ----------------------------------------------------------------------------------------------
 
 
-ASKED = AskDetails("act", True, 0, 0.0, 0.0, None, None, None, 1.0, 1.0, 0, 0)
+ASKED = AskDetails("act", True, 0, 0.0, 0.0, None, None, None, 1.0, 1.0, 0, 0, 0)
 TOLD = TellDetails(0, 0.0, 0, "answer", 1.0, 0.0, None, None, 1.0, 0.0, None, ())
 
 

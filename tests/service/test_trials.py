@@ -80,3 +80,20 @@ def test_what_is_no_trial_is_refused(client, name, terms, words):
 def test_a_block_is_as_long_as_a_time(client, name):
     client.create(id=name, limits={"round_length": "30 min"}, trial={"block": "2 h"})
     assert client.see(name, "config")["trial"]["block"] == 4
+
+
+def test_the_answer_is_read_from_the_record(client, name):
+    client.create(id=name, start_index=0)
+    assert client.see(name, "trial") == {"trial": None}
+    client.change(name, trial={"block": 1, "baseline_index": 0}, limits={"round_length": "1 h"})
+    turns(client, name, 40)
+    client.change(name, limits={"min_dwell": 2})  # a new epoch, in which the trial goes on
+    turns(client, name, 20)
+    found = client.see(name, "trial")["trial"]
+    assert (found["pairs"], found["rounds"], found["against"]) == (30, 1, "fixed at 0")
+    assert found["verdict"] in ("it pays", "it does not pay", "undecided")
+    assert "the reference" in found["adjusted_by"]
+    assert "the cycle" in found["adjusted_by"]
+    assert len(found["looks"]["always_low"]) == len(found["net"]) == len(found["began"]) == 30
+    client.change(name, trial=None)
+    assert client.see(name, "trial") == {"trial": None}

@@ -1,4 +1,4 @@
-"""The command `holdcourse trial`: trials of a policy against a baseline, planned before anything is switched."""
+"""The command `holdcourse trial`: trials of a policy against a baseline, planned beforehand, and what they measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.experiments.style import save
 from holdcourse.experiments.trial_plots import plot_plan
 from holdcourse.running.database import refuse_record
+from holdcourse.trials.answer import answer
 from holdcourse.trials.plan import GAINS, HOURS_PER_WEEK, Paths, TrialPlan, plan_of, run_both
+from holdcourse.trials.record import read_trial
+from holdcourse.trials.report import summary, write_report
 from holdcourse.wind.backtest.paths import policy_paths, trial_paths
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.files.load import bundled
@@ -99,7 +102,7 @@ def plan_command(
     Example: [bold]holdcourse trial plan site.policy --wind lidar.csv[/]
 
     Example:
-    [bold]holdcourse trial plan --log plant.csv --context load --action valve --cost kwh[/]
+    [bold]holdcourse trial plan --log mill.csv --action speed --cost kwh --context load[/]
     """
     lengths = _lengths(blocks)
     check_out(out)
@@ -129,6 +132,39 @@ def plan_command(
     _show(found)
     for path in drawn[:1]:
         typer.echo(f"picture: {path}")
+
+
+@app.command("report")
+def report(
+    records: Annotated[list[Path], typer.Argument(help="The controller's record; of several epochs, oldest first.")],
+    cycle: Annotated[
+        int | None, typer.Option(help="Rounds of a day, where the limits do not say how long a round is.", min=2)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for report.html, rounds.csv and pairs.csv.")] = None,
+    trust: Trusted = None,
+    as_json: Json = False,
+) -> None:
+    """What a trial has measured so far.
+
+    The record may be in use, and it may be looked at as often as you like: the interval in the headline is right at
+    every look.
+
+    Example: [bold]holdcourse trial report turbine.log[/]
+
+    Example: [bold]holdcourse trial report turbine.log --cycle 24 --out trial[/]
+    """
+    found = read_trial(*records, trust=trust or ())
+    measured = answer(found.blocks, cycle=cycle or found.day)
+    if as_json:
+        typer.echo(json.dumps(measured.to_data() | {"policy": found.policy, "against": found.against}))
+    else:
+        console = Console()
+        for line in summary(found, measured):
+            console.print(line)
+    if out is not None:
+        written = write_report(found, measured, out)
+        if not as_json:
+            typer.echo(f"written: {', '.join(str(path) for path in written)}")
 
 
 def _plant_paths(

@@ -299,6 +299,51 @@ class Service:
         given = {**settings, "id": controller, "policy_file": base64.b64encode(content).decode()}
         return self.create(given)
 
+    def create_from_readings(
+        self,
+        path: str | Path,
+        controller: str,
+        /,
+        *,
+        action: str,
+        cost: str,
+        context: str,
+        reading: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> RemoteController:
+        """Set up a controller that starts from a plant's own table: CSV, Excel or Parquet.
+
+        Parameters
+        ----------
+        path
+            The table. Which settings there are, their units and the names of contexts come from it.
+        controller
+            Its id.
+        action, cost, context
+            Columns of the setting, of what was measured, and of what was known before, as in `read_readings`.
+        reading
+            How the table is written, where that is open: time, timezone, decimal, missing and so on.
+        settings
+            What else the service shall know, as in `create`: scale, fixed_cost, limits, policy, mode.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> service = hc.connect("http://127.0.0.1:8000")
+        >>> try:
+        ...     service.create_from_readings("no/such.csv", "mill", action="setting", cost="kWh", context="load")
+        ... except hc.errors.InvalidInput as error:
+        ...     print(error)
+        cannot read no/such.csv: No such file or directory
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        table = {"file": base64.b64encode(content).decode(), "file_name": Path(path).name}
+        columns = {"action": action, "cost": cost, "context": context}
+        return self.create({**settings, "id": controller, "readings": {**(reading or {}), **columns, **table}})
+
     def controller(self, name: str) -> RemoteController:
         """One of the controllers, by its id."""
         return RemoteController(self, name)

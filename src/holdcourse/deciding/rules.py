@@ -130,8 +130,8 @@ class Turn:
     place
         Where the arm was before the round, as if it had decided throughout; the index of an action.
     predicted
-        What the baseline's action and the policy's were expected to cost a round when the block began; in its first
-        round only, and where that is known.
+        What the baseline's action was expected to cost a round in the first and the second block of the pair, when the
+        pair began; in its first round only, and where a forecast of contexts reached its end.
     """
 
     block: int

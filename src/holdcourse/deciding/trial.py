@@ -244,8 +244,9 @@ class Trial:
             self.rules[POLICY].step(states[POLICY], views[POLICY]),
         )
         chosen, first = choices[arm], int(state.arrays["first"][0])
-        begins_now = (state.round - first) % self.block == 0
-        predicted = self._predicted(view, choices) if begins_now else None
+        predicted = None
+        if (state.round - first) % (2 * self.block) == 0:
+            predicted = self._predicted(view, choices[BASELINE].action)
         turn = None if number is None else Turn(number, arm, states[arm].action, predicted)
         arrays = self._arrays([choice.state for choice in choices], first)
         words = "" if turn is None else self._in_words(turn, state.round - first)
@@ -269,13 +270,15 @@ class Trial:
         assert can(view.model, ExpertCosts)  # as the maker's `asks` says
         return expert_view(view, 1), replace(view, model=view.model.of_expert(0))
 
-    def _predicted(self, view: View, choices: tuple[Choice, Choice]) -> tuple[float, float] | None:
-        """What the arms' actions are expected to cost in this context, by what is known before the block."""
-        costs = view.costs
-        if can(view.model, OptimisticCosts):
-            costs = view.model.costs_at_optimism([() if view.context is None else np.atleast_1d(view.context)], 0.0)[0]
-        found = costs[[choice.action for choice in choices]]
-        return (float(found[0]), float(found[1])) if np.isfinite(found).all() else None
+    def _predicted(self, view: View, action: int) -> tuple[float, float] | None:
+        """What an action is expected to cost a round in the two blocks of a pair, where a forecast reaches its end."""
+        ahead = np.asarray(() if view.forecast is None else view.forecast, dtype=np.float64)
+        if view.context is None or len(ahead) < 2 * self.block - 1 or not can(view.model, OptimisticCosts):
+            return None
+        now = np.atleast_1d(view.context)
+        rows = np.vstack([now, ahead.reshape(len(ahead), -1)[: 2 * self.block - 1, : len(now)]])
+        costs = view.model.costs_at_optimism(rows, 0.0)[:, action].reshape(2, self.block).mean(axis=1)
+        return (float(costs[0]), float(costs[1])) if np.isfinite(costs).all() else None
 
     def _in_words(self, turn: Turn, rounds: int) -> str:
         left = self.block - rounds % self.block

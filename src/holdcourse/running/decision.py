@@ -422,12 +422,13 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
 
     there = f"Expected {what} there: {amount(decision.expected_cost)}"
     other = _best_other(entry, movement)
+    lead, costs = _who_decides(entry, name)
     if decision.action != before:
-        way = f"a move that costs {price(decision.movement)}"
-        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {way}."]
+        way = f"a move that {costs} {price(decision.movement)}"
+        sentences = [f"Round {decision.round}: {lead}go from {name(before)} to {name(decision.action)}, {way}."]
         sentences.append(f"{there}, at {name(before)}: {amount(entry.expected[before])}.")
     else:
-        sentences = [f"Round {decision.round}: stay at {name(before)}."]
+        sentences = [f"Round {decision.round}: {lead}stay at {name(before)}."]
         if other is None:
             sentences.append(f"{there}.")
         else:
@@ -437,10 +438,10 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
         sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
     elif decision.limited_by is not None:
         sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
-    if entry.order is not None and entry.order.wanted is not None:
-        sentences.append(_ordered("The machine was told to go to", entry.order, name))
     if entry.redirected is not None:
         sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
+    if entry.taken != entry.meant:
+        sentences.append(f"What ran was {name(entry.taken)}, as somebody told.")
     likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
     shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
     if len(shares) > 1:
@@ -486,6 +487,17 @@ def _reading_in_words(entry: Entry, measurement: float) -> list[str]:
 def written(value: float, digits: int = 6) -> str:
     """A measurement as people write it: 1,000,000 and not 1e+06."""
     return f"{value:,.0f}" if 10.0**digits <= abs(value) < 1e12 else f"{value:,.{digits}g}"
+
+
+def _who_decides(entry: Entry, name: Callable[[int], str]) -> tuple[str, str]:
+    """The words before what the policy decided, true of who is in charge; and whether moving costs or would cost."""
+    order = entry.order
+    if order is None:
+        return "", "costs"
+    if order.wanted is None:
+        return f"nobody follows the policy, and the machine is left at {name(entry.before)}. It would ", "would cost"
+    told = _ordered("the machine is told to be at", order, name)
+    return f"{told} By itself the policy would ", "would cost"
 
 
 def _ordered(begin: str, order: Order, name: Callable[[int], str]) -> str:

@@ -30,7 +30,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
-from holdcourse.learning.costs import Profiled
+from holdcourse.learning.costs import Profiled, can
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
@@ -406,9 +406,12 @@ class Operation:
 
     def measured(self, measurement: float | None, profile: Any, taken: int) -> tuple[float | None, Also]:
         """Return what was measured at `taken`, and at the other actions; a profile tells both."""
+        model = self.session.pilot.model
+        if measurement is not None and can(model, Profiled):
+            at = self.session.policy.problem.actions[taken]
+            model.readings_of(at, [check_measurement(measurement)])  # refuses what no profile can hold
         if profile is None:
             return measurement, ()
-        model = self.session.pilot.model
         if not isinstance(model, Profiled):
             raise InvalidInput(f"{self.session.policy.name} learns from one measurement a round, not from profiles")
         heights, values = profile_parts(profile)

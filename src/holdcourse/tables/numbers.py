@@ -254,6 +254,9 @@ def _remedy(number: str, shown: str) -> str:
         return ""
     if "decimal" in number or "thousands" in number:
         return "; write all numbers in one way"
+    negative = re.fullmatch(r"\((\d[\d.,' ]*)\)|(\d[\d.,' ]*)-", shown)  # as accountants and old programs write it
+    if negative:
+        return f"; write -{negative[1] or negative[2]}"
     # A unit: a sign such as % or a euro's, letters after a blank, or two letters and more; one letter is a slip (1O).
     beside = re.fullmatch(r"(\W?)\s*([+-]?\d[\d.,' ]*?)(\W|\s+[^\d\s]{1,6}|[^\W\d]{2}[^\d\s]{0,4})?", shown)
     if beside and (beside[1] or beside[3]) and shape_of(beside[2]) is not None:

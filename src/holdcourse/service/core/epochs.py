@@ -31,7 +31,9 @@ from holdcourse.mistakes import all_in_words
 from holdcourse.movement.grid import Grid, grid, said
 from holdcourse.movement.problem import Prices, Problem
 from holdcourse.movement.settings import chosen, index_of
+from holdcourse.running.estimates import alternative, history_off
 from holdcourse.running.events import (
+    AlarmWindow,
     Ask,
     Author,
     Carried,
@@ -81,7 +83,7 @@ def settings_of(config: requests.Config) -> Settings:
     """Return the settings as the record holds them: actions by their index, and of the history a fingerprint."""
     if config.policy_file is not None:
         return _settings_of_file(config)
-    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file"})
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "readings"})
 
     @cache
     def problem() -> Problem:
@@ -135,7 +137,7 @@ def _settings_of_file(config: requests.Config) -> Settings:
     except (KeyError, TypeError, ValueError) as error:
         words = all_in_words(error.errors(include_url=False)) if isinstance(error, ValidationError) else repr(error)
         raise InvalidInput(f"the service cannot take the policy's file: {words}") from None
-    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "options"})
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "readings", "options"})
     plainly |= requests.plain(checked, include=set(said))
     with computing():
         given = with_indices(with_numbers(plainly, plainly, lambda: file.problem), lambda: file.problem)
@@ -319,6 +321,7 @@ def begin(
         home=settings.start,
         fixed=None if past is None else best_measured(past, problem, maximise=settings.maximise),
         explanation=policy.explanation,
+        history_off=None if past is None else history_off(policy.costs, past),
         extra=_cause(author),
     )
     _write(store, settings, policy, [note], Origin(), settings.start)
@@ -417,7 +420,14 @@ def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
         fallback=sent,
         pending={name: _moved(asked, places, problem) for name, asked in carried.pending.items()},
         fresh_episode=None if fresh is None else places[fresh],
+        proposed_place=places[carried.proposed_place],
+        watched=_moved_suspect(carried.watched, places),
     )
+
+
+def _moved_suspect(watched: AlarmWindow, places: list[int]) -> AlarmWindow:
+    suspect = watched.suspect
+    return watched if suspect is None else replace(watched, suspect=replace(suspect, action=places[suspect.action]))
 
 
 def _write(
@@ -712,8 +722,20 @@ def _without_alternatives(ledger: Ledger, body: Tell | Learn, gone: Collection[s
     assert body.extra is not None  # the service writes it with every tell
     service = None if body.measurement is None else body.extra.service
     reweighed = tuple(each for each in body.extra.reweighed if each.decision not in gone)
-    staying, fixed = (service if body.extra.taken == action else None for action in (ledger.home, ledger.fixed))
-    return replace(body, extra=replace(body.extra, service=service, staying=staying, fixed=fixed, reweighed=reweighed))
+    proposed = ledger.pending[body.id].proposed
+    staying, fixed, proposal = (
+        alternative(None, service, body.extra.taken, action) if body.extra.taken == action else None
+        for action in (ledger.home, ledger.fixed, proposed)
+    )
+    booked = replace(
+        body.extra,
+        service=service,
+        estimated_staying=staying,
+        estimated_fixed=fixed,
+        estimated_proposal=proposal,
+        reweighed=reweighed,
+    )
+    return replace(body, extra=booked)
 
 
 def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:
@@ -737,6 +759,7 @@ def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> Pendi
         asked,
         action=here,
         before=places[asked.before],
+        proposed_before=places[asked.proposed_before],
         proposed=places[asked.proposed],
         value=problem.value(here),
         earlier=True,

@@ -25,12 +25,14 @@ from holdcourse.service.http.admission import (
     MAY_READ,
     MAY_TELL,
     SMALL,
+    TABLES,
     TheCaller,
     TheFleet,
     TokenGiven,
     config_body,
     json_body,
     require_scope,
+    table_body,
 )
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.stream import stream
@@ -91,7 +93,7 @@ def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handle
     response_model=responses.State,
     responses={200: {"model": responses.State, "description": "It exists already."}, **refusal_responses("create")},
     dependencies=[MAY_CREATE],  # before the body is read; which controller it is for, the body says
-    openapi_extra=body_schema(requests.Config, *FILES),
+    openapi_extra=body_schema(requests.Config, *FILES, *TABLES),
 )
 async def create(
     fleet: TheFleet,
@@ -102,11 +104,28 @@ async def create(
     """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
 
     A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
-    query: `POST /controllers?id=kite-1&start=180&mode=shadow`.
+    query: `POST /controllers?id=kite-1&start=180&mode=shadow`. So can a plant's own table to start from, as `text/csv`,
+    with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
     """
     require_scope(request, "admin", body.id)
     state, is_new = await fleet.create(body, by)
     return reply(responses.State, state, 201 if is_new else 200)
+
+
+@router.post(
+    "/readings",
+    response_model=responses.ReadingsAnswer,
+    responses=refusal_responses("readings"),
+    dependencies=[MAY_CREATE],
+    openapi_extra=body_schema(None, *TABLES),
+)
+async def look_at_readings(found: Annotated[dict[str, Any], Depends(table_body)]) -> Response:
+    """What a plant's table holds, as `holdcourse data info` says it; nothing is kept.
+
+    The query may say how it is written (`timezone`, `decimal`, `missing` and so on) and which column is which
+    (`action`, `cost`, `context`): then `read` says what a controller would start from.
+    """
+    return reply(responses.ReadingsAnswer, found)
 
 
 @router.patch(
@@ -388,6 +407,14 @@ async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """What operators changed lately, and who: settings, mode, override; newest last."""
     hosted = await fleet.opened(name)
     return reply(responses.ChangeList, {"changes": await fleet.look(hosted.records.changes, by)})
+
+
+@read_route("trial", responses.TrialAnswer)
+async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """What its trial has measured so far: as often as somebody looks, the interval is right."""
+    fleet.slot(name)
+    found = await fleet.read(partial(inspection.trial, fleet.store.epochs(name)), by)
+    return reply(responses.TrialAnswer, {"trial": found})
 
 
 @read_route("verify", responses.Verification)

@@ -63,9 +63,14 @@ async function carrying(method, path, body) {
 }
 
 export const post = (path, body) => carrying("POST", path, body);
+export const patch = (path, body) => carrying("PATCH", path, body);
 
 /** Send a file as it is. */
 export const postFile = async (path, file) =>
   (await send(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file })).json();
+
+/** Send a table of readings; its first bytes say what it is, so one kind does for all. */
+export const postTable = async (path, file) =>
+  (await send(path, { method: "POST", headers: { "Content-Type": "text/csv" }, body: file })).json();
 
 export const pathOf = (id, ...rest) => ["controllers", encodeURIComponent(id), ...rest].join("/");
