@@ -211,6 +211,7 @@ class TrialPlan:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import holdcourse as hc
     >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
     >>> paths = hc.trials.Paths(9.5 + noise[0], 10 + noise[1], np.zeros(2000), np.zeros(2000))
@@ -342,7 +343,7 @@ def plan_trial(
     >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
     >>> contexts = world.context_sequence("iid", rounds=600)
     >>> arms = hc.gp_md(world.problem), hc.stationary(world.problem)
-    >>> plan = plan_trial(*arms, world, contexts, gain=5, rehearsals=0)
+    >>> plan = hc.plan_trial(*arms, world, contexts, gain=5, rehearsals=0)
     >>> plan.best.weeks(5) > plan.best.weeks(10)
     True
     """

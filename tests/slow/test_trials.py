@@ -1,0 +1,65 @@
+"""How right the answers of trials are: the tables of docs/trials.md, held to their bounds."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "trial_table.py"
+
+
+@pytest.fixture(scope="module")
+def tables():
+    spec = importlib.util.spec_from_file_location("trial_table", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def wind(tables):
+    return tables.half_year()
+
+
+@pytest.fixture(scope="module")
+def rows(tables, wind):
+    """Of every kind of trial and block length, what they came to."""
+    every = [*tables.synthetic_rows(), *tables.plant_rows(), *tables.wind_rows(wind)]
+    return {(name, block): found for name, block, found in every}
+
+
+def test_every_kind_is_unbiased_and_holds_at_every_look(rows):
+    for kind, found in rows.items():
+        assert abs(found["bias"]) < 0.1 * found["width"], kind
+        assert found["held"] >= 93.0, kind
+        assert found["always"] >= 95.0, kind
+        if "no effect" in kind[0]:
+            assert found["pays"] <= 5.0, kind
+            assert found["held"] <= 97.0, kind
+
+
+def test_all_together_hold_as_often_as_they_say(rows):
+    """Single kinds may hold more often: where the gain differs between pairs the variance is taken for the worse."""
+    trials = [found["trials"] for found in rows.values()]
+    assert sum(trials) >= 1000
+    assert 93.0 <= np.average([found["held"] for found in rows.values()], weights=trials) <= 97.0
+
+
+def test_the_half_year_of_wind(rows):
+    found = {name: row for (name, _), row in rows.items()}
+    assert found["wind"]["deviation"] <= 1.2
+    assert abs(found["wind"]["bias"]) <= 0.4
+    assert found["wind, a mast of 100 m as reference"]["deviation"] <= 0.6
+
+
+def test_the_rule_itself_over_the_half_year(tables, wind):
+    """Its scatter is that of the paths dealt out; what the arms learn from each other is said on the page."""
+    lines = list(tables.rule_rows(wind, seeds=6))
+    assert lines[2].startswith("| 2 h | +5.59 |")
+    measured = float(lines[2].split("|")[3].split("±")[1])
+    assert measured <= 1.6  # of six trials; the deviation is 1.0
