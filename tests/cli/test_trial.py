@@ -47,7 +47,7 @@ def test_a_plan_from_readings(run, readings, tmp_path):
 def test_a_plan_on_the_screen(run, monkeypatch):
     rng = np.random.default_rng(1)
     paths = Paths(10 + rng.normal(size=400), 10.5 + rng.normal(size=400), np.zeros(400), np.zeros(400))
-    monkeypatch.setattr(trial, "_wind_paths", lambda *given: (paths, 1.0))
+    monkeypatch.setattr(trial, "_wind_paths", lambda *given: (paths, None, 1.0))
     shown = " ".join(run("trial", "plan", "--wind", "demo").stdout.split())
     assert "Use blocks of" in shown
     assert json.loads(run("trial", "plan", "--wind", "demo", "--json").stdout)["rounds"] == 400

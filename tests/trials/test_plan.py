@@ -105,13 +105,27 @@ def test_a_plan_from_readings_keeps_the_order_of_what_they_leave_unexplained():
     rest = paths.baseline - paths.reference
     assert np.corrcoef(rest[1:], rest[:-1])[0, 1] > 0.5
     assert told
-    plan = plan_trial(policy, hc.fixed_at(problem, 1.0), world, start=1)
+    plan = plan_trial(policy, hc.fixed_at(problem, 1.0), world, start=1, rehearsals=0)
+    assert math.isnan(plan.learning)
     assert {design.block for design in plan.designs} <= set(LENGTHS)
     assert plan.expected == pytest.approx(paths.gain)
     with pytest.raises(InvalidInput, match="give the contexts"):
         plan_trial(policy, policy, hc.SyntheticWorld.sample(seed=1, grid=3, contexts=2))
     with pytest.raises(InvalidInput, match="noise must be 0 or more"):
         plan_trial(policy, policy, world, noise=-1.0)
+
+
+def test_a_rehearsal_shows_what_learning_changes():
+    """A policy that learns nothing is in the trial what it is alone."""
+    world = hc.SyntheticWorld.sample(seed=3, grid=5, contexts=4)
+    contexts = world.context_sequence("iid", rounds=240)
+    arms = hc.fixed_at(world.problem, setting_index=4), hc.fixed_at(world.problem, setting_index=2)
+    still = plan_trial(*arms, world, contexts, start=2, gain=5, blocks=[2], rehearsals=2)
+    assert still.learning == pytest.approx(0, abs=1e-9)
+    learner = hc.gp_md(world.problem, kernel=world.kernel, noise_std=world.noise_std)
+    learned = plan_trial(learner, arms[1], world, contexts, start=2, gain=5, blocks=[2])
+    assert abs(learned.learning) > 1
+    assert "than alone" in " ".join(learned.words)
 
 
 def test_the_rule_of_a_trial_books_what_each_arm_would_pay_alone():

@@ -22,10 +22,11 @@ from holdcourse.experiments.style import save
 from holdcourse.experiments.trial_plots import plot_plan
 from holdcourse.running.database import refuse_record
 from holdcourse.trials.answer import answer
-from holdcourse.trials.plan import GAINS, HOURS_PER_WEEK, Paths, TrialPlan, plan_of, run_both
+from holdcourse.trials.plan import GAINS, HOURS_PER_WEEK, Paths, Rehearse, TrialPlan, plan_of, rehearsal_of, run_both
 from holdcourse.trials.record import read_trial
 from holdcourse.trials.report import summary, write_report
-from holdcourse.wind.backtest.paths import policy_paths, trial_paths
+from holdcourse.wind.backtest.handover import site_policy
+from holdcourse.wind.backtest.paths import policy_paths, rehearsal, trial_paths
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.files.load import bundled
 from holdcourse.worlds.logged import LoggedWorld
@@ -83,6 +84,9 @@ def plan_command(
         str | None, typer.Option(metavar="NUMBERS", help="Block lengths to judge, in rounds: 2,4,8.")
     ] = None,
     hours: Annotated[float | None, typer.Option(help="Length of a round; default from the data's times.")] = None,
+    rehearsals: Annotated[
+        int, typer.Option(help="Run the trial itself so often, to see what learning changes.", min=0)
+    ] = 1,
     trust: Trusted = None,
     seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the picture, PNG and SVG.")] = None,
@@ -118,13 +122,22 @@ def plan_command(
                 raise InvalidInput("--log needs --action, --cost and --context: the names of its columns")
             reading = {"action": action, "cost": cost, "context": context, "time": time, "bins": bins}
             reading |= {"timezone": timezone, "time_format": time_format}
-            paths, step = _plant_paths(log, reading, loaded, baseline, move_cost, seed, working)
+            paths, rehearse, step = _plant_paths(log, reading, loaded, baseline, move_cost, seed, working)
         else:
-            paths, step = _wind_paths(wind or [], history, movement, loaded, baseline, seed, working)
+            paths, rehearse, step = _wind_paths(wind or [], history, movement, loaded, baseline, seed, working)
         long = hours if hours is not None else step
         if long is None:
             raise InvalidInput("the data have no times, so say how long a round lasts: --hours 1")
-        found = plan_of(paths, gain=gain, hours=long, blocks=lengths, seed=seed, progress=working.tell)
+        found = plan_of(
+            paths,
+            gain=gain,
+            hours=long,
+            blocks=lengths,
+            rehearse=rehearse,
+            rehearsals=rehearsals,
+            seed=seed,
+            progress=working.tell,
+        )
     drawn = [] if out is None else _draw(found, out)
     if as_json:
         typer.echo(json.dumps(found.to_data() | ({"pictures": [str(path) for path in drawn]} if drawn else {})))
@@ -175,8 +188,8 @@ def _plant_paths(
     move_cost: float,
     seed: int,
     working: Working,
-) -> tuple[Paths, float | None]:
-    """Both arms in a world fitted to a plant's readings, and how long a round lasts."""
+) -> tuple[Paths, Rehearse, float | None]:
+    """Both arms in a world fitted to a plant's readings, the trial's rehearsal, and how long a round lasts."""
     refuse_record(log, "--log reads a CSV, an Excel sheet or a Parquet file")
     readings = read_readings(log, **reading)
     problem = readings.problem(scale=move_cost) if policy is None else policy.problem
@@ -192,7 +205,8 @@ def _plant_paths(
     most = int(np.bincount(readings.history.actions).argmax())
     theirs = hc.fixed_at(problem, setting_index=most) if baseline is None else hc.fixed_at(problem, _value(baseline))
     start = most if baseline is None else problem.index(_value(baseline))
-    return run_both(ours, theirs, world, start=start, seed=seed, progress=working.tell), readings.step
+    paths = run_both(ours, theirs, world, start=start, seed=seed, progress=working.tell)
+    return paths, rehearsal_of(ours, theirs, world, world.contexts, start=start, seed=seed), readings.step
 
 
 def _wind_paths(
@@ -203,8 +217,8 @@ def _wind_paths(
     baseline: str | None,
     seed: int,
     working: Working,
-) -> tuple[Paths, float]:
-    """Both arms over a site's wind, and how long a round lasts."""
+) -> tuple[Paths, Rehearse, float]:
+    """Both arms over a site's wind, the trial's rehearsal, and how long a round lasts."""
     demo = wind == ["demo"]
     data: Any = bundled("test") if demo else wind
     if policy is not None:
@@ -215,7 +229,10 @@ def _wind_paths(
     plan = Plan(movement=_value(movement), policies=("fixed", OURS), what_if=(), seed=seed)
     past: Any = bundled("history") if demo and history is None else history
     result = run_backtest(data, past, plan, progress=working.tell)
-    return trial_paths(result.backtest, OURS), result.backtest.world.step_hours
+    flown = result.backtest
+    held = int(flown.flights["fixed"].actions[-1])
+    flies = site_policy(result, OURS, as_judged=True)
+    return trial_paths(flown, OURS), rehearsal(flies, held, flown.world, flown.start), flown.world.step_hours
 
 
 def _value(text: str) -> Any:

@@ -1,8 +1,9 @@
 """Planning a trial: how long blocks should be, and how long it takes until a gain can be told from none.
 
 Both arms are run throughout in a world of ours. Their paths, cut into blocks and dealt out by many coins, are as many
-trials; what differs between these is what a real one will not know. This leaves out that an arm learns less while the
-other has the machine.
+trials; what differs between these is what a real one will not know. This leaves out that the arms learn from each
+other's blocks. So the trial with the best length is rehearsed: the very rule is run, and the policy's blocks are held
+against the same rounds of the policy alone.
 
 | symbol | meaning |
 |---|---|
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -25,21 +26,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import checked_seed, float_array, require_finite, whole_number
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.trial import trial
 from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import check_contexts
 from holdcourse.trials.adjustment import Known, cycle_features
 from holdcourse.trials.answer import adjusted_pairs
+from holdcourse.trials.blocks import POLICY, Blocks
 from holdcourse.trials.intervals import critical_values, pairs_needed
+from holdcourse.trials.simulated import simulate_trial
 from holdcourse.worlds.logged import LoggedWorld
-from holdcourse.worlds.simulation import Run, World, measurement_noise, simulate
+from holdcourse.worlds.simulation import Run, World, measurement_noise, simulate, true_costs
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
+Rehearse: TypeAlias = Callable[[int, int, Callable[[int, int], None]], Blocks]
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 LENGTHS = (2, 3, 4, 6, 8, 12, 24, 48, 84, 168)  # rounds of a block; one round alone could not be checked for carry-over
 DRAWS = 48  # coins for every length
 FEWEST_PAIRS = 20  # a length that leaves fewer in the world's rounds is not judged
 LUCK = 0.5  # deviations; found by simulation: the sequence has then excluded zero in four of five trials
+NOTABLE = 0.1  # of the gain to be seen: what learning from each other's blocks may change without a word
 GAINS = (1.0, 2.0, 3.0, 5.0, 10.0)  # % shown in tables
 HOURS_PER_WEEK = 168.0
 
@@ -198,6 +205,18 @@ class TrialPlan:
         The baseline's net cost (or reward) per round there.
     rounds
         How many rounds were simulated.
+    learning
+        By how many % of the bill the policy is better in the trial's own blocks than alone in the same rounds, because
+        it learns from the baseline's blocks too; a trial measures that with it. NaN where none was rehearsed.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
+    >>> paths = hc.trials.Paths(9.5 + noise[0], 10 + noise[1], np.zeros(2000), np.zeros(2000))
+    >>> plan = hc.trials.plan_of(paths, gain=5, blocks=[2, 6, 12])
+    >>> isinstance(plan, hc.TrialPlan), round(plan.best.weeks(5), 1), plan.best.weeks(2) > 5
+    (True, 1.2, True)
     """
 
     designs: tuple[Design, ...]
@@ -205,7 +224,7 @@ class TrialPlan:
     expected: float
     bill: float
     rounds: int
-    notes: tuple[str, ...] = field(default=())
+    learning: float = math.nan
 
     @property
     def best(self) -> Design:
@@ -230,7 +249,13 @@ class TrialPlan:
             f"In the simulation the policy gained {self.expected:+.1f} %. That is the estimate that the trial is to "
             "replace."
         )
-        return [*said, *self.notes]
+        if abs(self.learning) > NOTABLE * self.target:
+            less = "more" if self.learning > 0 else "less"
+            said.append(
+                f"In the trial it would gain {abs(self.learning):.1f} points {less} than alone, because it also learns "
+                "from the baseline's blocks: the trial's answer is off by that. Longer blocks make it smaller."
+            )
+        return said
 
     def table(self) -> list[dict[str, float]]:
         """A row for each block length: weeks until gains are seen, and what the changes cost."""
@@ -260,6 +285,7 @@ class TrialPlan:
             "expected_percent": self.expected,
             "bill": self.bill,
             "rounds": self.rounds,
+            "learning_percent": self.learning if math.isfinite(self.learning) else None,
             "designs": rows,
             "words": self.words,
         }
@@ -276,6 +302,7 @@ def plan_trial(
     hours: float = 1.0,
     blocks: Sequence[int] | None = None,
     noise: float | ArrayLike | None = None,
+    rehearsals: int = 1,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TrialPlan:
@@ -301,6 +328,9 @@ def plan_trial(
     noise
         Of a measured cost: its deviation, or one number per round. Default for a world fitted to readings: what the
         model leaves unexplained of them, in their order; for others their own deviation, where they have one.
+    rehearsals
+        How often the trial itself is run in the world, with other coins, to see what learning from each other's blocks
+        does. Each takes as long as running the policy.
     seed
         Of the simulation.
     progress
@@ -311,12 +341,25 @@ def plan_trial(
     >>> import holdcourse as hc
     >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
     >>> contexts = world.context_sequence("iid", rounds=600)
-    >>> plan = plan_trial(hc.minc_known(world.problem), hc.stationary(world.problem), world, contexts, gain=5)
+    >>> arms = hc.gp_md(world.problem), hc.stationary(world.problem)
+    >>> plan = plan_trial(*arms, world, contexts, gain=5, rehearsals=0)
     >>> plan.best.weeks(5) > plan.best.weeks(10)
     True
     """
-    paths = run_both(policy, baseline, world, contexts, start=start, noise=noise, seed=seed, progress=progress)
-    return plan_of(paths, gain=gain, hours=hours, blocks=blocks, seed=seed, progress=progress)
+    rows = _contexts(world, contexts)
+    paths = run_both(policy, baseline, world, rows, start=start, noise=noise, seed=seed, progress=progress)
+    return plan_of(
+        paths,
+        gain=gain,
+        hours=hours,
+        blocks=blocks,
+        rehearse=rehearsal_of(policy, baseline, world, rows, start=start, noise=noise, seed=seed)
+        if rehearsals
+        else None,
+        rehearsals=rehearsals,
+        seed=seed,
+        progress=progress,
+    )
 
 
 def plan_of(
@@ -325,10 +368,16 @@ def plan_of(
     gain: float | None = None,
     hours: float = 1.0,
     blocks: Sequence[int] | None = None,
+    rehearse: Rehearse | None = None,
+    rehearsals: int = 1,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TrialPlan:
-    """Plan a trial from both arms' paths; parameters as in `plan_trial`."""
+    """Plan a trial from both arms' paths; parameters as in `plan_trial`.
+
+    `rehearse` runs the trial itself, from a block length, a seed of its coin and what to tell progress to, and returns
+    its table.
+    """
     if not (hours > 0 and math.isfinite(hours)):
         raise InvalidInput(f"hours must be above 0, got {hours!r}")
     if gain is not None and not (gain > 0 and math.isfinite(gain)):
@@ -356,7 +405,47 @@ def plan_of(
         percent = 100 / abs(paths.bill)
         designs.append(Design(block, percent * plain, percent * helped, percent * paths.switching(block), hours))
     target = gain if gain is not None else (round(paths.gain, 1) if paths.gain >= 0.1 else 5.0)
-    return TrialPlan(tuple(designs), float(target), paths.gain, paths.bill, paths.rounds)
+    plan = TrialPlan(tuple(designs), float(target), paths.gain, paths.bill, paths.rounds)
+    if rehearse is None or whole_number(rehearsals, "rehearsals", 0) == 0:
+        return plan
+    found = []
+    for coin in range(rehearsals):
+
+        def tell(done: int, total: int, coin: int = coin) -> None:
+            if progress is not None:
+                progress("rehearsing the trial", coin * total + done, rehearsals * total)
+
+        found.append(_learning(paths, rehearse(plan.best.block, seed + coin, tell)))
+    return replace(plan, learning=float(np.mean(found)))
+
+
+def rehearsal_of(
+    policy: Policy,
+    baseline: Policy,
+    world: World,
+    contexts: Array,
+    *,
+    start: int = 0,
+    noise: float | ArrayLike | None = None,
+    seed: int = 0,
+) -> Rehearse:
+    """What runs the trial itself in a world, for `plan_of`; parameters as in `plan_trial`."""
+
+    def run(block: int, coin: int, tell: Callable[[int, int], None]) -> Blocks:
+        costs = np.array([true_costs(world, t, context) for t, context in enumerate(contexts)])
+        measured = costs + _noise(world, len(contexts), noise, seed)[:, None]
+        on_trial = trial(policy, baseline, block=block)
+        return simulate_trial(on_trial, world, contexts, start=start, seed=coin, measured=measured, progress=tell)
+
+    return run
+
+
+def _learning(paths: Paths, table: Blocks) -> float:
+    """How much better the policy was in its blocks than alone in the same rounds, in % of the baseline's bill."""
+    sign = -1.0 if table.maximise else 1.0
+    there = (table.arm == POLICY) & np.isfinite(table.cost)
+    net = sign * table.cost + table.movement
+    return 100 * float((paths.nets[1] - net)[there].mean()) / abs(paths.bill)
 
 
 def day_of(hours: float) -> int | None:
@@ -381,10 +470,7 @@ def run_both(
     progress: Progress | None = None,
 ) -> Paths:
     """Run both arms throughout in a world; parameters as in `plan_trial`."""
-    if contexts is None:
-        if not isinstance(world, LoggedWorld):
-            raise InvalidInput("give the contexts of the rounds; only a world that was fitted to readings has its own")
-        contexts = world.contexts
+    contexts = _contexts(world, contexts)
     runs: list[Run] = []
     for arm, name in ((policy, "the policy"), (baseline, "the baseline")):
 
@@ -406,6 +492,14 @@ def run_both(
         to_baseline=move(before[0], theirs.actions) - theirs.movement_costs,
         reference=theirs.service_costs,
     )
+
+
+def _contexts(world: World, given: ArrayLike | None) -> Array:
+    if given is not None:
+        return check_contexts(given, None)
+    if not isinstance(world, LoggedWorld):
+        raise InvalidInput("give the contexts of the rounds; only a world that was fitted to readings has its own")
+    return world.contexts
 
 
 def _noise(world: World, rounds: int, given: float | ArrayLike | None, seed: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from holdcourse.wind.policy.policies import best_altitude
 MAX_GAP = 3.0  # hours that are filled in
 
 
+Rehearse: TypeAlias = Callable[[int, int, Callable[[int, int], None]], hc.trials.Blocks]
+
+
 def trial_paths(flown: Backtest, policy: str, baseline: str = "fixed") -> hc.trials.Paths:
     """Return what two policies of a backtest made, and what changing between them would cost, for `plan_of`.
 
@@ -27,6 +30,25 @@ def trial_paths(flown: Backtest, policy: str, baseline: str = "fixed") -> hc.tri
     """
     ours, theirs = flown.flights[policy], flown.flights[baseline]
     return _paths(flown.world, (ours.actions, ours.before), (theirs.actions, theirs.before))
+
+
+def rehearsal(policy: hc.Policy, altitude: int, world: WindWorld, start: int) -> Rehearse:
+    """Return what runs a trial of a policy against an altitude (index) over the wind, for `plan_of`."""
+    still = hc.fixed_at(policy.problem, setting_index=altitude)
+
+    def run(block: int, coin: int, tell: Callable[[int, int], None]) -> hc.trials.Blocks:
+        on_trial = hc.trial(policy, still, block=block)
+        contexts, energy = _contexts(policy, world), world.energy
+        return hc.trials.simulate_trial(
+            on_trial, world, contexts, start=start, seed=coin, measured=energy, maximise=True, progress=tell
+        )
+
+    return run
+
+
+def _contexts(policy: hc.Policy, world: WindWorld) -> Any:
+    """What the policy is asked with: the hour of the day, or the time."""
+    return world.hours if policy.units.get("context", "").startswith("hour of the day") else world.moments
 
 
 def policy_paths(
@@ -37,8 +59,8 @@ def policy_paths(
     curve: PowerCurve | None = None,
     seed: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
-) -> tuple[hc.trials.Paths, float]:
-    """Return the same for a saved wind policy over wind data, and the hours of a round.
+) -> tuple[hc.trials.Paths, Rehearse, float]:
+    """Return the same for a saved wind policy over wind data, its rehearsal, and the hours of a round.
 
     Parameters
     ----------
@@ -63,19 +85,19 @@ def policy_paths(
         movement=(up / metre, down / metre),
     )
     held = best_altitude(world, world.speed) if altitude is None else problem.index(altitude)
-    contexts = world.hours if policy.units.get("context", "").startswith("hour of the day") else world.moments
     lengths = [len(piece) for piece in pieces]
 
     def tell(done: int, total: int) -> None:
         if progress is not None:
             progress(f"flying {policy.name}", done, total)
 
-    run = hc.simulate(policy, world, contexts, start=held, seed=seed, episodes=lengths, progress=tell)
+    run = hc.simulate(policy, world, _contexts(policy, world), start=held, seed=seed, episodes=lengths, progress=tell)
     still = np.full(len(world.time), held)
     first = np.cumsum(lengths) - lengths
     before = np.append(held, run.actions[:-1])
     before[first] = held
-    return _paths(world, (run.actions, before), (still, still)), world.step_hours
+    paths = _paths(world, (run.actions, before), (still, still))
+    return paths, rehearsal(policy, held, world, held), world.step_hours
 
 
 def _paths(world: WindWorld, ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> hc.trials.Paths:
