@@ -81,10 +81,16 @@ def main() -> None:
             print(f"hour {hour + 1:5d}: at {decision.value:g} m, made {made[hour, decision.action]:.0f} kWh")
     state = controller.state()
     stayed = made[: state["round"], ALTITUDES == START].sum()
-    print(f"{state['rounds_told']} hours: {state['measured']:.0f} kWh made, {state['movement']:.0f} kWh for moving")
-    true = state["measured"] - state["movement"] - stayed
+    made_so_far = state["measurements_sum"]
+    print(f"{state['rounds_told']} hours: {made_so_far:.0f} kWh made, {state['movement']:.0f} kWh for moving")
+    true = made_so_far - state["movement"] - stayed
     print(f"against staying at {START:g} m:")
-    print(f"{state['against_staying']:+.0f} kWh by the controller's own estimate")
+    estimate = state["estimate"]["against_staying"]
+    if estimate["withheld"]:
+        print(f"the controller's own estimate is withheld: {estimate['withheld']}")
+    else:
+        between = f"{estimate['low']:+.0f} to {estimate['high']:+.0f}"
+        print(f"{estimate['gain']:+.0f} kWh by the controller's own estimate, 95 % interval {between}")
     print(f"{true:+.0f} kWh in truth, which only a simulation knows")
 
 

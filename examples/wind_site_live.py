@@ -125,7 +125,11 @@ def main() -> None:
             net, stayed = fly(kite, policy, bundled("test"), given.hours)
             state = kite.state()
             print(f"{given.hours} hours: {net:,.0f} kWh made, less what moving cost; staying: {stayed:,.0f} kWh")
-            print(f"by its own account against staying: {state['against_staying']:+,.0f} {state['units']['cost']}")
+            estimate = state["estimate"]["against_staying"]
+            words = (
+                estimate["withheld"] or f"{estimate['low']:+,.0f} to {estimate['high']:+,.0f} {state['units']['cost']}"
+            )
+            print(f"by its own estimate against staying: {words}")
             print("proved" if kite.verify()["ok"] else "NOT the same when decided again")
 
 

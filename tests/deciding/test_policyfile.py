@@ -88,6 +88,8 @@ POLICIES = {
     "wind wind-planner, no history": lambda: policy_of("wind-planner")(setting(0)),
     "wind wind-planner, short history": lambda: policy_of("wind-planner")(setting(48)),
     "wind gp-md fitted": lambda: policy_of("gp-md")(setting().fitted()),
+    "trial": lambda: hc.trial(hc.gp_md(LINE, history=PAST), hc.planner(LINE, history=PAST), block=3),
+    "trial of wind": lambda: hc.trial(policy_of("wind-planner")(setting()), block=2, blocks=4),
     "hedged wind": lambda: hc.hedged([policy_of("wind-planner")(setting()), policy_of("stationary")(setting())]),
 }
 

@@ -315,7 +315,7 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
     change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 6"):
+    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 7"):
         logged(tmp_path / "record")
 
 
@@ -610,7 +610,7 @@ def test_bodies_are_plain_json(tmp_path):
 # -- what a service adds ----------------------------------------------------------------------------------------------
 
 
-ASKED = AskDetails("act", True, 0, 0.0, 0.0, None, None, None, 1.0, 1.0, 0, 0)
+ASKED = AskDetails("act", True, 0, 0.0, 0.0, None, None, None, 1.0, 1.0, 0, 0, 0)
 TOLD = TellDetails(0, 0.0, 0, "answer", 1.0, 0.0, None, None, 1.0, 0.0, None, ())
 
 

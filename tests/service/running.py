@@ -8,14 +8,20 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
 
 import httpx
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
+from holdcourse.running.log import Log
+from holdcourse.service.core.ledger import Ledger
 from holdcourse.service.http.app import create_app
 from holdcourse.service.http.server import Bounds, Server
 
@@ -50,6 +56,22 @@ class Client(httpx.Client):
     def change(self, controller, status=200, key=None, **settings):
         headers = {} if key is None else {"Idempotency-Key": key}
         return self._checked(self.patch(f"/controllers/{controller}", json=settings, headers=headers), status)
+
+    def ledger(self, name):
+        """What its newest record books, whatever is shown of it."""
+        with tempfile.TemporaryDirectory() as folder:
+            with ZipFile(BytesIO(self.get(f"/controllers/{name}/backup").content)) as copy:
+                copy.extractall(folder)
+            log, ledger = Log.read(max(Path(folder).rglob("epoch-*.db"))), Ledger()
+            for event in log.events():
+                ledger.take_in(event)
+            log.close()
+        return ledger
+
+    def saved(self, name):
+        """What it believes to have saved, against staying and against fixed; None where it cannot say."""
+        sums = self.ledger(name).sums
+        return tuple(None if found is None else found.saved for found in (sums.estimated_staying, sums.estimated_fixed))
 
     def round(self, name, context, measurement, **body):
         """Ask and tell; returns the decision."""

@@ -51,8 +51,7 @@ class World:
     def run(self, *applied):
         for k, shock in enumerate(self.shocks):
             self.round(shock, applied[k % len(applied)] if applied else None)
-        state = self.client.see(self.name, "state")
-        return state["against_staying"], state["against_fixed"]
+        return self.client.saved(self.name)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0], ids=["costs", "gains"])
@@ -83,22 +82,21 @@ def test_rounds_that_nobody_can_compare_count_on_neither_side(client, name):
     client.create(id=name, start_index=HOME, scale=SCALE, history_index=PAST, **with_prior(SURE, COSTS.tolist()))
     world = World(client, name, [])
     world.round(4.0, applied=1)
-    booked = client.see(name, "state")
+    booked, saved = client.see(name, "state"), client.saved(name)
     decision = client.do(name, "ask", context=0.5)["decision"]
     client.change(name, limits={"min_dwell": 2})  # the new epoch's model did not decide this round
     client.do(name, "tell", decision=decision, measurement=-50.0, applied_index=2)
-    state = client.see(name, "state")
-    assert state["service"] == booked["service"] - 50.0
-    assert state["against_staying"] == pytest.approx(booked["against_staying"])
-    assert state["against_fixed"] == pytest.approx(booked["against_fixed"] - 0.1)  # it ran: no estimate is needed
+    assert client.see(name, "state")["service"] == booked["service"] - 50.0
+    staying, fixed = client.saved(name)
+    assert staying == pytest.approx(saved[0])
+    assert fixed == pytest.approx(saved[1] - 0.1)  # it ran: no estimate is needed
 
 
 def test_a_round_without_a_measurement_compares_movement_only(client, name):
     client.create(id=name, start_index=HOME, scale=SCALE, history_index=PAST, **with_prior(SURE, COSTS.tolist()))
     client.do(name, "ask", context=0.5)
     client.do(name, "skip", decision="r0", applied_index=3)
-    state = client.see(name, "state")
-    assert (state["against_staying"], state["against_fixed"]) == pytest.approx((-0.3, -0.3))
+    assert client.saved(name) == pytest.approx((-0.3, -0.3))
 
 
 def test_gains_are_said_beside_the_costs_that_they_are_inside(client, name):
@@ -109,11 +107,11 @@ def test_gains_are_said_beside_the_costs_that_they_are_inside(client, name):
     assert decision["expected_measurement"] == pytest.approx(-COSTS[decision["action"]])
     client.do(name, "tell", decision="r0", measurement=7.0)
     state = client.see(name, "state")
-    assert (state["maximise"], state["measured"], state["service"]) == (True, 7.0, -7.0)
+    assert (state["maximise"], state["measurements_sum"], state["service"]) == (True, 7.0, -7.0)
     row = client.see(name, "decisions")["decisions"][0]
     assert row["expected_measurement"] == decision["expected_measurement"]
     (listed,) = (row for row in client.get("/controllers").json()["controllers"] if row["id"] == name)
-    assert (listed["maximise"], listed["measured"]) == (True, 7.0)
+    assert (listed["maximise"], listed["measurements_sum"]) == (True, 7.0)
     words = client.see(name, "explain/r0")["words"]
     assert "Expected gain there" in words
     assert "cost there" not in words

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import shutil
 from zipfile import ZipFile
 
 import pytest
 from service.browsing import COLOURS, FAINT_TEXT, HEIGHTS, Machine, Server, page_of
+from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 
@@ -267,14 +269,80 @@ def test_the_mode_is_switched(server, browser):
         expect(page.get_by_role("button", name="advise", pressed=True)).to_be_visible()
 
 
-def test_the_fleet_shows_gains_with_their_unit_and_who_is_silent(server, browser):
+CERTAIN = {  # a model that no reading moves: the start costs 1000, all else 1
+    "policy": "proximal-lcb",
+    "actions": [0.0, 1.0, 2.0, 3.0],
+    "scale": 0.1,
+    "start_index": 0,
+    "units": {"action": "m", "measurement": "kWh"},
+    "options": {
+        "kernel": hc.Kernel(RBF(1.0), RBF(0.5), variance=1e-12).to_json(),
+        "noise_std": 0.1,
+        "prior_mean": [1000.0, 1.0, 1.0, 1.0],
+        "context_bounds": [[0.0, 1.0]],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "more", "told", "reason"),
+    [
+        ("unmeasured", {}, 1.0, "0 m has been measured never"),
+        ("wrong", {}, 5.0, "A reading is under suspicion"),
+        ("contradicted", {"history_index": [[0, 0.5, 1.0], [1, 0.5, 1.0]] * 12}, 1.0, "about the history"),
+        ("believed", {"history_index": [[0, 0.5, 1000.0], [1, 0.5, 1.0]] * 12}, 1.0, None),
+        ("watching", {"history_index": [[0, 0.5, 1000.0], [1, 0.5, 1.0]] * 12, "mode": "shadow"}, 1000.0, None),
+    ],
+)
+def test_what_a_wildly_overconfident_model_believes_is_no_headline(server, browser, case, more, told, reason):
+    """In truth, all settings cost the same, and nothing was gained."""
+    name = f"certain-{case}"
+    server.client.create(**(CERTAIN | {"id": name} | more))
+    for k in range(44):
+        server.client.round(name, 0.5, told + 0.1 * math.sin(k))
+    state = server.client.see(name, "state")
+    assert server.client.see(name, "trial") == {"trial": None}
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, name)
+        headline = page.locator(".tile.headline")
+        expect(headline).to_have_count(1)
+        expect(headline).to_contain_text("Measured gain")
+        expect(headline).to_contain_text("no trial has measured it yet")
+        assert not re.search(r"\d", headline.inner_text())
+        estimates = page.locator(".tile.estimate")
+        shown = [tile.inner_text() for tile in estimates.all()]
+        assert shown
+        assert all(text.startswith("Estimate: ") for text in shown)
+        assert page.locator(".tile.good, .tile.bad, .good, .bad").count() == 0
+        soft = estimates.first.locator("dt").evaluate("e => getComputedStyle(e).color")
+        values = estimates.locator("dd:not(.small)")
+        assert {value.evaluate("e => getComputedStyle(e).color") for value in values.all()} == {soft}
+        believed = re.compile(r"\+4\d,\d\d\d")  # 44 rounds of 999
+        if reason is not None:
+            assert state["estimate"]["against_staying"]["gain"] is None
+            assert any("withheld" in text and reason in text for text in shown)
+            assert not any(believed.search(text) for text in shown)
+            assert f'holdcourse_estimated_gain_against_staying{{controller="{name}"}}' not in (
+                server.client.get("/metrics").text
+            )
+        else:
+            label = "had its proposals been followed" if case == "watching" else "what was done, against staying"
+            (text,) = (text for text in shown if label in text)
+            assert believed.search(text)
+            assert "the model's estimate, 95" in text
+        page.goto(server.url)
+        row = page.get_by_role("row").filter(has_text=name)
+        expect(row).to_contain_text("no trial has measured it yet")
+
+
+def test_the_fleet_shows_what_is_known_of_gains_and_who_is_silent(server, browser):
     Machine(server, "quiet", deadline_s=0.5).run(2)
     with page_of(browser, server.token) as page:
         page.goto(server.url)
         row = page.get_by_role("row").filter(has_text="quiet")
         expect(row).to_contain_text("silent")
         expect(row).to_contain_text("1 alarm")
-        expect(row).to_contain_text("kWh")
+        expect(row).to_contain_text("withheld")
         page.get_by_role("link", name="quiet").click()
         expect(page.get_by_text("Nobody has asked within the deadline after the last round.")).to_be_visible()
         expect(page.get_by_role("alert").filter(has_text="nobody asked within 0.5 s")).to_be_visible()
@@ -533,3 +601,29 @@ def test_a_file_that_is_no_policy_is_refused_on_the_page(server, browser, tmp_pa
         dialog.get_by_label("Id").fill("wrong")
         dialog.get_by_role("button", name="Create").click()
         expect(dialog.get_by_role("alert")).to_contain_text("damaged or no saved state of holdcourse")
+
+
+def test_a_trial_is_begun_watched_and_ended(server, browser):
+    server.client.create(**(CERTAIN | {"id": "tried"}))
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "tried")
+        page.get_by_role("button", name="Begin a trial").click()
+        dialog = page.get_by_role("dialog", name="Begin a trial?")
+        dialog.get_by_label("Against").select_option(label="people run the machine")
+        dialog.get_by_label("Length of a block").fill("1")
+        dialog.get_by_role("button", name="Begin the trial").click()
+        expect(page.get_by_role("heading", name="Trial: did it pay?")).to_be_visible()
+        for k in range(40):
+            decision = server.client.do("tried", "ask", context=0.5)
+            # The model believes in huge gains. In truth the policy's rounds cost 3 and those of people 2.
+            cost = (3.0 if decision["turn"]["whose"] == "policy" else 2.0) + 0.1 * math.sin(k)
+            server.client.do("tried", "tell", decision=decision["decision"], measurement=cost)
+        headline = page.locator(".tile.headline")
+        expect(headline).to_contain_text("measured by a trial")
+        expect(headline).to_have_class(re.compile("bad"))
+        expect(page.get_by_text(re.compile("It does not pay"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("measured gain and its intervals"))).to_be_visible()
+        page.get_by_role("button", name="End the trial").click()
+        page.get_by_role("dialog", name="End the trial?").get_by_role("button", name="End the trial").click()
+        expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
+        expect(headline).to_contain_text("no trial has measured it yet")

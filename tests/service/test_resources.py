@@ -282,22 +282,22 @@ def test_gain_against_staying_and_against_the_best_of_the_history(client, name):
     client.create(id=name, history_index=history, policy="proximal-lcb")
     for _ in range(5):
         client.round(name, 0.5, 1.0)
-    state = client.see(name, "state")
-    assert state["against_staying"] == pytest.approx(5 * 5.0 - 5.0 - state["movement"], abs=1.0)
-    assert state["against_fixed"] == pytest.approx(-state["movement"], abs=1.0)
+    moved = client.see(name, "state")["movement"]
+    assert client.saved(name) == pytest.approx((5 * 5.0 - 5.0 - moved, -moved), abs=1.0)
 
 
 def test_gains_count_what_was_measured_and_only_rounds_that_can_be_compared(client, name):
     client.create(id=name, policy="fixed-at", options={"setting_index": 0})
-    assert client.see(name, "state")["against_staying"] is None
+    assert client.saved(name) == (None, None)
     client.round(name, 0.5, 7.0)  # it stayed: what it measured is what staying costs
-    assert client.see(name, "state")["against_staying"] == 0.0
+    known = {"gain": 0.0, "low": 0.0, "high": 0.0, "rounds": 1, "withheld": None}
+    assert client.see(name, "state")["estimate"]["against_staying"] == known
     client.round(name, 0.5, 1.0, applied_index=2)  # nobody knows what staying would have cost
-    state = client.see(name, "state")
-    assert (state["against_staying"], state["against_fixed"], state["service"]) == (0.0, None, 8.0)
+    assert client.saved(name) == (0.0, None)
+    assert client.see(name, "state")["service"] == 8.0
     client.change(name, policy="proximal-lcb", options=QUICK["options"])
     client.round(name, 0.5, 1.0, applied_index=2)
-    assert client.see(name, "state")["against_staying"] == pytest.approx(6.0, abs=1.0)
+    assert client.saved(name)[0] == pytest.approx(6.0, abs=1.0)
 
 
 def test_episodes(client, name):

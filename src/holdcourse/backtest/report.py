@@ -18,7 +18,7 @@ from holdcourse.backtest.plant import AS_RUN, BEST_FIXED, FIXED, PlantBacktest, 
 from holdcourse.backtest.readings import Readings
 from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.deciding import registry
-from holdcourse.spreadsheet import write_rows
+from holdcourse.tables.spreadsheet import write_rows
 
 Array: TypeAlias = NDArray[np.float64]
 

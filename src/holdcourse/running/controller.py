@@ -242,6 +242,7 @@ class Controller:
         *,
         applied_index: int | None = None,
         profile: Any = None,
+        reference: float | None = None,
     ) -> None:
         """Say what was measured; telling the same again is fine.
 
@@ -260,9 +261,12 @@ class Controller:
             What was measured at other settings at the same time, for policies that learn from it: heights and speeds,
             as a pair of lists. Where it reaches the setting that ran, it tells the measurement too; where nothing was
             measured, it may hold None or NaN.
+        reference
+            A signal that goes with what is measured and that no decision touches: a mast, a twin machine. It makes the
+            answer of a trial more exact, and nothing is learned from it.
         """
         action = chosen(self.policy.problem, applied, applied_index, "applied")
-        self._operation.tell(decision_id, measurement, action, profile=profile)
+        self._operation.tell(decision_id, measurement, action, profile=profile, reference=reference)
 
     def retract(self, decision_id: str, reason: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Take back what was measured: it no longer counts, and decisions from now on are as if it had not been told.

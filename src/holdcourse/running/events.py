@@ -22,11 +22,12 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeV
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.deciding.rules import Turn
 from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 6  # of a record
+FORMAT = 7  # of a record
 
 Made = TypeVar("Made")
 
@@ -130,6 +131,7 @@ class AskDetails(Cause):
     expected: float | None
     expected_measurement: float | None
     before: int
+    proposed_before: int
     episode: int
 
 
@@ -181,11 +183,23 @@ class Reweighed:
 
 
 @dataclass(frozen=True)
-class TellDetails(Cause):
-    """What the service booked for a round: the action that ran, costs, comparisons and alarms.
+class Alternative:
+    """What a round would have cost at another action, as the model estimates it, and what moving there would have.
 
-    `weight` is what the model made of the measurement, where that is not to believe it; where it is 0, `service` is
-    what the model expects in its place.
+    `std` is the model's own deviation of the difference to what ran; 0 where the other action is what ran.
+    """
+
+    cost: float
+    std: float
+    movement: float
+
+
+@dataclass(frozen=True)
+class TellDetails(Cause):
+    """What the service booked for a round: the action that ran, costs, estimates of alternatives and alarms.
+
+    `residual` is by how much the round cost more than was expected; `weight` is what the model made of the measurement,
+    where that is not to believe it; where it is 0, `service` is what the model expects in its place.
     """
 
     taken: int
@@ -194,8 +208,10 @@ class TellDetails(Cause):
     assumed: str | None
     service: float | None
     movement: float
-    staying: float | None
-    fixed: float | None
+    estimated_staying: Alternative | None
+    estimated_fixed: Alternative | None
+    estimated_proposal: Alternative | None
+    residual: float | None
     cumulative_service: float
     cumulative_movement: float
     deviations: float | None
@@ -238,6 +254,20 @@ class PolicyOrigin:
 
 
 @dataclass(frozen=True)
+class TrialTerms:
+    """A trial: the length of its blocks in rounds, how many there are, and what the policy is compared with.
+
+    That is people where `operators` says so, an action, another policy with default options, or staying.
+    """
+
+    block: int
+    blocks: int | None
+    operators: bool
+    baseline_index: int | None
+    baseline_policy: str | None
+
+
+@dataclass(frozen=True)
 class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
@@ -269,6 +299,7 @@ class Settings:
     history_sha256: str | None
     file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    trial: TrialTerms | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
@@ -318,8 +349,37 @@ class Override:
 
 
 @dataclass(frozen=True)
+class Surprises:
+    """How far measurements were from what the model expected.
+
+    Attributes
+    ----------
+    count
+        Measurements of which something was expected.
+    open, means
+        Deviations added up over 1, 2, 4, ... 64 of them: the sums that are not complete, and of those that are the mean
+        square, each divided by its length. All are 1 where the model is right and errors do not last.
+    square
+        Mean square of the errors, in units of cost.
+    """
+
+    count: int
+    open: tuple[float, ...]
+    means: tuple[float, ...]
+    square: float
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A measurement far from what was expected that the model has learned all the same; `action` is what ran."""
+
+    decision: str
+    action: int
+
+
+@dataclass(frozen=True)
 class AlarmWindow:
-    """What the alarms remember of the measurements.
+    """What the alarms, and the check of the model, remember of the measurements.
 
     Attributes
     ----------
@@ -327,25 +387,54 @@ class AlarmWindow:
         Whether each of the newest measurements was outside the predicted band, newest last.
     value, repeats
         The newest measurement, and how often it came in a row.
+    surprises, suspect
+        How far measurements were from what was expected, and the one that is under suspicion; None: none.
+    history_off
+        How far off the model is about the history that it began with; see `ControllerCreated`.
     """
 
     beyond: tuple[bool, ...] = ()
     value: float | None = None
     repeats: int = 0
+    surprises: Surprises | None = None
+    suspect: Suspect | None = None
+    history_off: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was saved against an alternative, as the model estimates it, in the rounds in which it can say so.
+
+    Attributes
+    ----------
+    saved, doubt
+        The estimate, and the model's own deviations of it, added up.
+    rounds, estimated
+        Rounds compared, and of these the measured ones in which something else than the alternative ran.
+    readings
+        Measured rounds in which the alternative itself ran.
+    """
+
+    saved: float = 0.0
+    doubt: float = 0.0
+    rounds: int = 0
+    estimated: int = 0
+    readings: int = 0
 
 
 @dataclass(frozen=True)
 class Sums:
     """Costs so far, in units of what is measured.
 
-    `against_staying` and `against_fixed` are what was saved, in the rounds where it is known what the alternative would
-    have cost; None before the first of them. `told` counts the tells with a measurement.
+    Estimated are: what was done against staying and against the best fixed action, and what was proposed against what
+    was done; None before there is a round of which the model can say so. `told` counts the tells with a measurement.
     """
 
     service: float = 0.0
     movement: float = 0.0
-    against_staying: float | None = None
-    against_fixed: float | None = None
+    estimated_staying: Comparison | None = None
+    estimated_fixed: Comparison | None = None
+    estimated_proposals: Comparison | None = None
     told: int = 0
     asks: int = 0
     tells: int = 0
@@ -368,6 +457,8 @@ class Carried:
     override: Override | None
     is_obeyed: bool
     newest: str | None
+    proposed_place: int
+    history: tuple[int, ...]
     pending: dict[str, PendingDecision]
     stale: list[str]
     fallback: Order | None
@@ -384,7 +475,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Ask:
-    """A decision: the question, and enough of the answer to recognise it to the last bit."""
+    """A decision: the question, enough of the answer to recognise it to the last bit; in a trial, whose turn it is."""
 
     KIND: ClassVar[str] = "ask"
 
@@ -395,6 +486,7 @@ class Ask:
     limited_by: str | None
     expected_cost: float
     probabilities: str
+    turn: Turn | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     order: Order | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: AskDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
@@ -413,7 +505,8 @@ class Ask:
 class Tell:
     """What was measured in a round, if anything, and the action that ran if it was not the one meant.
 
-    `also` is what was measured at other actions in the same round: pairs of an action and a number.
+    `also` is what was measured at other actions in the same round: pairs of an action and a number; `reference` is a
+    signal that no decision touches.
     """
 
     KIND: ClassVar[str] = "tell"
@@ -422,6 +515,7 @@ class Tell:
     measurement: float | None
     applied: int | None
     also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    reference: float | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
@@ -528,7 +622,11 @@ class Caused:
 
 @dataclass(frozen=True)
 class ControllerCreated(Caused):
-    """The first note of a controller: its settings, and the measurements that it starts from."""
+    """The first note of a controller: its settings, and the measurements that it starts from.
+
+    `history_off` is how far off the model, which has learned these, is about them: in deviations, root of the mean
+    square; None where there are none, or where it cannot say.
+    """
 
     NOTE: ClassVar[str] = "created"
 
@@ -538,6 +636,7 @@ class ControllerCreated(Caused):
     home: int
     fixed: int | None
     explanation: str
+    history_off: float | None
 
 
 @dataclass(frozen=True)

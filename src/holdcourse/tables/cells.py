@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.spreadsheet import original
+from holdcourse.tables.spreadsheet import original
 
 Cell: TypeAlias = str | float | datetime  # text as written; other types only from sources that have them
 

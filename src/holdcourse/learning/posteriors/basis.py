@@ -78,14 +78,17 @@ class PartBasis:
         """The same to the last bit as `features` of one context after the other; the kernel is asked once."""
         if not len(self.Z):
             return np.zeros((len(contexts), 0))
-        covariance, found = self.kernel.context_covariance(contexts, self.Z), np.empty((len(contexts), len(self.Q)))
-        for k in range(len(contexts)):
-            found[k] = (covariance[k : k + 1] @ self.Q.T)[0]
-        return found
+        covariance = self.kernel.context_covariance(contexts, self.Z)
+        features: Array = np.matmul(covariance[:, None, :], self.Q.T)[:, 0, :]  # a product for each row
+        return features
 
     def uncovered(self, contexts: Array, features: Array) -> Array:
         """Part of the context variance that the features miss, relative; (k,)."""
-        own = self.kernel.context_variances(contexts)
+        return self.missing(self.kernel.context_variances(contexts), features)
+
+    @staticmethod
+    def missing(own: Array, features: Array) -> Array:
+        """The same for context variances `own` (k,)."""
         safe = np.where(own > 0, own, 1.0)
         share: Array = np.maximum(own - np.einsum("kj,kj->k", features, features), 0.0) / safe
         return share
@@ -314,7 +317,8 @@ class Layout:
         missed: list[Array | None] = [None] * len(contexts)
         for part in self._parts:
             psi = part.features_each(contexts)
-            shares, own = part.uncovered(contexts, psi), part.kernel.context_variances(contexts)
+            own = part.kernel.context_variances(contexts)
+            shares = part.missing(own, psi)
             for k in np.flatnonzero(shares > self._threshold):
                 more, before = float(shares[k]) * float(own[k]) * part.variance, missed[k]
                 missed[k] = more if before is None else before + more

@@ -23,6 +23,7 @@ from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence, PolicyFile
+from holdcourse.deciding.trial import OPERATORS, trial, without_trial
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, computing
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
@@ -30,7 +31,9 @@ from holdcourse.mistakes import all_in_words
 from holdcourse.movement.grid import Grid, grid, said
 from holdcourse.movement.problem import Prices, Problem
 from holdcourse.movement.settings import chosen, index_of
+from holdcourse.running.estimates import alternative, history_off
 from holdcourse.running.events import (
+    AlarmWindow,
     Ask,
     Author,
     Carried,
@@ -72,6 +75,7 @@ EPOCH_SETTINGS = (  # a change of these begins a new epoch
     "limits",
     "guard",
     "max_pending",
+    "trial",
 )
 
 
@@ -211,6 +215,8 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
         if _holds_text(limits.max_step) or isinstance(limits.max_step, Mapping):
             limits = limits.on(problem())
         result["limits"] = {name: plain(getattr(limits, name)) for name in given["limits"]}
+    if isinstance(given.get("trial"), Mapping):
+        result["trial"] = {**given["trial"], "block": rounds(given["trial"]["block"], length, "block")}
     if isinstance(given.get("guard"), Mapping) and isinstance(given["guard"].get("cool_down"), str):
         result["guard"] = {**given["guard"], "cool_down": rounds(given["guard"]["cool_down"], length, "cool_down")}
     return result
@@ -232,6 +238,10 @@ def with_indices(given: Mapping[str, Any], problem: Callable[[], Problem]) -> di
     if isinstance(result.get("guard"), Mapping):
         result["guard"] = dict(result["guard"])
         _by_index(result["guard"], "revert_to", "revert_to_index", problem)
+    if isinstance(result.get("trial"), Mapping):
+        absent = {"blocks": None, "operators": False, "baseline": None, "baseline_policy": None}
+        result["trial"] = absent | dict(result["trial"])
+        _by_index(result["trial"], "baseline", "baseline_index", problem)
     if isinstance(result.get("options"), Mapping):
         options = result["options"] = dict(result["options"])
         _by_index(options, "setting", "setting_index", problem)
@@ -275,6 +285,8 @@ def in_words(settings: Settings, problem: Problem) -> dict[str, Any]:
     found["actions"] = axes_of(settings.actions) or settings.actions
     if settings.guard is not None:
         found["guard"]["revert_to"] = name(found["guard"].pop("revert_to_index"))
+    if settings.trial is not None:
+        found["trial"]["baseline"] = name(found["trial"].pop("baseline_index"))
     options = found["options"]
     for option in ("setting", "baseline"):
         action = options.pop(f"{option}_index", None)
@@ -301,6 +313,7 @@ def begin(
     else:
         require_room(settings)
         policy = file.policy()
+    policy = on_trial(policy, settings, past)
     note = ControllerCreated(
         config=settings,
         history=history,
@@ -308,6 +321,7 @@ def begin(
         home=settings.start,
         fixed=None if past is None else best_measured(past, problem, maximise=settings.maximise),
         explanation=policy.explanation,
+        history_off=None if past is None else history_off(policy.costs, past),
         extra=_cause(author),
     )
     _write(store, settings, policy, [note], Origin(), settings.start)
@@ -340,9 +354,12 @@ def begin_next(
         again = _folded(store, settings.id, taken_back)
         carried = replace(carried, sums=again.sums, watched=again.watched)
     if settings.file is None:
-        policy = policy_of(settings, new, _past(told_so_far(store, settings.id, new, taken_back)))
+        past = _past(told_so_far(store, settings.id, new, taken_back))
+        policy = policy_of(settings, new, past)
     else:
+        past = None
         policy = replace(_learned_again(store, settings.id, taken_back), explanation=ledger.explanation)
+    policy = on_trial(policy, settings, past)
     note = EpochBegun(
         config=settings,
         start=start,
@@ -381,6 +398,7 @@ def _learned_again(store: DataFolder, controller: str, taken_back: Collection[st
                 _, arrays = archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {path.name}")
                 policy = recorded_policy(log)
                 policy.costs.restore(archive.under("pilot.model.", arrays))
+                policy = without_trial(policy)
             for action, context, y in _told(log, gone):
                 policy.costs.learn(action, context, y)
         finally:
@@ -402,7 +420,14 @@ def _carried(carried: Carried, places: list[int], problem: Problem) -> Carried:
         fallback=sent,
         pending={name: _moved(asked, places, problem) for name, asked in carried.pending.items()},
         fresh_episode=None if fresh is None else places[fresh],
+        proposed_place=places[carried.proposed_place],
+        watched=_moved_suspect(carried.watched, places),
     )
+
+
+def _moved_suspect(watched: AlarmWindow, places: list[int]) -> AlarmWindow:
+    suspect = watched.suspect
+    return watched if suspect is None else replace(watched, suspect=replace(suspect, action=places[suspect.action]))
 
 
 def _write(
@@ -471,6 +496,9 @@ def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) 
         settings = settings.with_kept_action(places[action])
     if settings.baseline is not None and "baseline_index" not in changes.get("options", {}):
         settings = settings.with_baseline(places[settings.baseline])
+    terms = settings.trial
+    if terms is not None and terms.baseline_index is not None and "trial" not in changes:
+        settings = replace(settings, trial=replace(terms, baseline_index=places[terms.baseline_index]))
     return replace(settings, guard=guard, fallback=fallback)
 
 
@@ -582,6 +610,19 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
         raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
 
 
+def on_trial(policy: Policy, settings: Settings, past: History | None) -> Policy:
+    """Return the policy taking turns with a baseline, where a trial is made; else the policy."""
+    terms = settings.trial
+    if terms is None:
+        return policy
+    baseline: Any = OPERATORS if terms.operators else None
+    if terms.baseline_policy is not None:
+        other = replace(settings, policy=terms.baseline_policy, options=settings.options_for_another_policy())
+        baseline = policy_of(other, policy.problem, past)
+    made = trial(policy, baseline, block=terms.block, blocks=terms.blocks, baseline_index=terms.baseline_index)
+    return replace(made, explanation=policy.explanation)
+
+
 def _past(measured: list[Measured]) -> History | None:
     return History.from_triples(measured) if measured else None
 
@@ -681,8 +722,20 @@ def _without_alternatives(ledger: Ledger, body: Tell | Learn, gone: Collection[s
     assert body.extra is not None  # the service writes it with every tell
     service = None if body.measurement is None else body.extra.service
     reweighed = tuple(each for each in body.extra.reweighed if each.decision not in gone)
-    staying, fixed = (service if body.extra.taken == action else None for action in (ledger.home, ledger.fixed))
-    return replace(body, extra=replace(body.extra, service=service, staying=staying, fixed=fixed, reweighed=reweighed))
+    proposed = ledger.pending[body.id].proposed
+    staying, fixed, proposal = (
+        alternative(None, service, body.extra.taken, action) if body.extra.taken == action else None
+        for action in (ledger.home, ledger.fixed, proposed)
+    )
+    booked = replace(
+        body.extra,
+        service=service,
+        estimated_staying=staying,
+        estimated_fixed=fixed,
+        estimated_proposal=proposal,
+        reweighed=reweighed,
+    )
+    return replace(body, extra=booked)
 
 
 def _told(log: Log, taken_back: Collection[str]) -> Iterator[Measured]:
@@ -706,6 +759,7 @@ def _moved(asked: PendingDecision, places: list[int], problem: Problem) -> Pendi
         asked,
         action=here,
         before=places[asked.before],
+        proposed_before=places[asked.proposed_before],
         proposed=places[asked.proposed],
         value=problem.value(here),
         earlier=True,

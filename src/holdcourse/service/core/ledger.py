@@ -16,27 +16,31 @@ the sums are corrected then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from holdcourse.deciding.trial import BASELINE
 from holdcourse.learning.costs import CostModel, noise_variance_of, price_of
 from holdcourse.movement.problem import Problem
+from holdcourse.running import estimates
 from holdcourse.running.decision import Entry, Order, written
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
     AlarmText,
     AlarmWindow,
+    Alternative,
     Ask,
     AskDetails,
     Author,
     Body,
     Carried,
     Cause,
+    Comparison,
     ControllerCreated,
     DecisionLate,
     DecisionRecovered,
@@ -63,7 +67,7 @@ from holdcourse.running.events import (
     plain,
 )
 from holdcourse.running.log import Log
-from holdcourse.running.session import Learned, Session, Wish
+from holdcourse.running.session import Learned, Session, Wish, recorded_also
 
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided
 WINDOW = 100  # tells that calibration looks back on; what lasts, as weather does, is then mostly over
@@ -87,8 +91,10 @@ class Ledger:
         The settings in force, once the first event was seen.
     home, fixed
         The action before the first round, and the best one in the history if there is one: what gains are counted from.
-    place
-        Where the machine is, as far as anybody said.
+    place, proposed_place
+        Where the machine is, as far as anybody said, and where it would be if it had done what was proposed.
+    history
+        How often home, and the best fixed action, were measured before the first round.
     newest
         The newest decision.
     is_obeyed
@@ -122,6 +128,8 @@ class Ledger:
     home: int = 0
     fixed: int | None = None
     place: int = 0
+    proposed_place: int = 0
+    history: tuple[int, ...] = (0, 0)
     newest: str | None = None
     pending: dict[str, PendingDecision] = field(default_factory=dict)
     stale: list[str] = field(default_factory=list)
@@ -154,7 +162,7 @@ class Ledger:
             case Retract():
                 self._taken_back(event.body)
             case Episode():
-                self.place = self.fresh_episode = event.body.start
+                self.place = self.proposed_place = self.fresh_episode = event.body.start
                 self.forced_start = event.body.force
             case Redirect():
                 self.fallback, self.place = event.body.order, event.body.order.action
@@ -184,6 +192,7 @@ class Ledger:
             **vars(body.extra), round=body.round, proposed=body.action, at=at, context=body.request.context
         )
         self.place, self.newest, self.fresh_episode = body.extra.action, body.id, None
+        self.proposed_place = body.action
         self.fallback = self.forced_start = None
         self.is_obeyed = self.override is not None
         self.sums = replace(self.sums, asks=self.sums.asks + 1)
@@ -191,21 +200,29 @@ class Ledger:
     def _told(self, number: int, body: Tell | Learn) -> None:
         booked = body.extra
         assert booked is not None  # the service writes it with every tell
-        self.pending.pop(body.id)
+        proposed = self.pending.pop(body.id).proposed
         self.stale = [other for other in self.stale if other != body.id]
         if body.id == self.newest:
             self.place, self.fallback = booked.taken, None
+        actions = {action for action, _ in recorded_also(body)}
+        actions.add(booked.taken)
+
+        def compared(before: Comparison | None, estimate: Alternative | None, action: int | None) -> Comparison | None:
+            ran, read = booked.taken == action, action in actions
+            return estimates.compared(before, estimate, booked.service, booked.movement, ran=ran, read=read)
+
         self.sums = replace(
             self.sums,
             service=self.sums.service + (booked.service or 0.0) + sum(each.change for each in booked.reweighed),
             movement=self.sums.movement + booked.movement,
-            against_staying=_saved(self.sums.against_staying, booked.staying, booked),
-            against_fixed=_saved(self.sums.against_fixed, booked.fixed, booked),
+            estimated_staying=compared(self.sums.estimated_staying, booked.estimated_staying, self.home),
+            estimated_fixed=compared(self.sums.estimated_fixed, booked.estimated_fixed, self.fixed),
+            estimated_proposals=compared(self.sums.estimated_proposals, booked.estimated_proposal, proposed),
             told=self.sums.told + (body.measurement is not None),
             tells=self.sums.tells + 1,
         )
         if body.measurement is not None:
-            self.watched = window_after(self.watched, body.measurement, booked.deviations)
+            self.watched = self._watched_after(body.id, body.measurement, booked)
         found = [each.decision for each in booked.reweighed if each.weight == 0]
         found += [body.id] * (booked.weight == 0)
         if found:
@@ -216,6 +233,14 @@ class Ledger:
                 self.doubted = None
         more = tuple((number, each) for each in booked.reweighed)
         self.corrections = (*self.corrections, *more)[-CORRECTIONS:]
+
+    def _watched_after(self, decision: str, measurement: float, booked: TellDetails) -> AlarmWindow:
+        window, off = window_after(self.watched, measurement, booked.deviations), booked.deviations
+        suspect = estimates.suspected(window, decision, booked.taken, off, booked.weight)
+        surprises = window.surprises
+        if off is not None and booked.residual is not None and booked.weight != 0:
+            surprises = estimates.surprised(surprises, off, booked.residual)
+        return replace(window, suspect=suspect, surprises=surprises)
 
     def _taken_back(self, body: Retract) -> None:
         if body.extra is not None and body.extra.sums is not None and body.extra.watched is not None:
@@ -245,6 +270,11 @@ class Ledger:
     def _begin(self, body: ControllerCreated | EpochBegun) -> None:
         self._settings, self.home, self.fixed = body.config, body.home, body.fixed
         self.mode, self.place, self.explanation = body.config.mode, body.start, body.explanation
+        self.proposed_place = body.start
+        if isinstance(body, ControllerCreated):
+            measured = [action for action, *_ in body.history or ()]
+            self.watched = replace(self.watched, history_off=body.history_off)
+            self.history = measured.count(body.home), 0 if body.fixed is None else measured.count(body.fixed)
         if isinstance(body, EpochBegun):
             vars(self).update(vars(body.carried))
             self.pending, self.alarms, self.stale = dict(self.pending), dict(self.alarms), list(self.stale)
@@ -259,14 +289,6 @@ def is_by_machine(event: Event[Body]) -> bool:
     return isinstance(event.body, Ask | Tell | Learn | Episode)
 
 
-def _saved(before: float | None, alternative: float | None, booked: TellDetails) -> float | None:
-    """Return what was saved so far; of a round without a measurement, only its movement is known."""
-    if alternative is None:
-        return before
-    saved = (0.0 if booked.service is None else alternative - booked.service) - booked.movement
-    return (before or 0.0) + saved
-
-
 # -- what is written of a decision and a tell --------------------------------------------------------------------------
 
 
@@ -276,7 +298,9 @@ def finite(number: float | None) -> float | None:
 
 
 def plain_value(value: Any) -> Any:
-    """Return an action in the user's words, as JSON gives it back."""
+    """Return an action in the user's words, as JSON gives it back: the record sorts what has names."""
+    if isinstance(value, Mapping):
+        return dict(sorted(value.items()))
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -297,12 +321,14 @@ def wish_of(ledger: Ledger) -> Wish | None:
 def ask_details(ledger: Ledger, problem: Problem, entry: Entry, key: str | None, by: Author | None) -> AskDetails:
     """Return what the machine shall do with a decision, and what is needed to book its tell."""
     proposed, action, order = entry.decision.action, entry.meant, entry.order
-    reason = "observe" if ledger.mode == "observe" else None
+    turn, terms = entry.decision.turn, ledger.settings.trial
+    people = turn is not None and turn.arm == BASELINE and terms is not None and terms.operators
+    reason = "observe" if ledger.mode == "observe" else "trial" if people else None
     if ledger.override is not None:
         reason = "override"
     return AskDetails(
         mode=ledger.mode,
-        act=ledger.override is not None or ledger.mode == "act",
+        act=ledger.override is not None or (ledger.mode == "act" and not people),
         action=action,
         value=plain_value(problem.value(action)),
         proposed_value=plain_value(problem.value(proposed)),
@@ -312,6 +338,7 @@ def ask_details(ledger: Ledger, problem: Problem, entry: Entry, key: str | None,
         expected=finite(entry.expected[action]),
         expected_measurement=None if entry.mean is None else finite(entry.mean[action]),
         before=ledger.place,
+        proposed_before=ledger.proposed_place,
         episode=entry.decision.episode,
         key=key,
         by=by,
@@ -337,6 +364,7 @@ def tell_details(
     question, meant = ledger.pending[decision], ledger.meant(decision)
     taken = meant if applied is None else applied
     movement = problem.distance(question.before, taken)
+    way = problem.distance(question.proposed_before, question.proposed)
     paid = price or (_gain if ledger.settings.maximise else _cost)
     service = None if measurement is None else _counted(measurement, learned.weight, learned.instead, paid)
     reweighed = tuple(_reweighed(before, now, paid) for before, now in learned.changed)
@@ -363,8 +391,12 @@ def tell_details(
         assumed=None if applied is not None else "fallback" if ledger.fallback_of(decision) else "answer",
         service=service,
         movement=movement,
-        staying=alternative(entry, service, taken, ledger.home),
-        fixed=None if ledger.fixed is None else alternative(entry, service, taken, ledger.fixed),
+        estimated_staying=estimates.alternative(entry, service, taken, ledger.home, price),
+        estimated_fixed=(
+            None if ledger.fixed is None else estimates.alternative(entry, service, taken, ledger.fixed, price)
+        ),
+        estimated_proposal=estimates.alternative(entry, service, taken, question.proposed, price, way),
+        residual=estimates.residual(entry, service, taken),
         cumulative_service=ledger.sums.service + (service or 0.0) + sum(each.change for each in reweighed),
         cumulative_movement=ledger.sums.movement + movement,
         deviations=off,
@@ -463,21 +495,6 @@ class Rebooking:
         return RetractDetails(key=self._cause.key, by=self._cause.by, sums=book.sums, watched=book.watched), [*notes]
 
 
-def alternative(entry: Entry | None, service: float | None, taken: int, other: int) -> float | None:
-    """Return what a round would have cost at another action than the one taken; None where nobody can say.
-
-    The model's expectation there and the round's surprise, measured less expected where the machine was: what made the
-    round dearer or cheaper than expected is taken to have done so everywhere. Of a round without a measurement there is
-    no surprise, and the ledger looks at its movement only.
-    """
-    if service is not None and other == taken:
-        return service
-    if entry is None or entry.mean is None:
-        return None
-    surprise = 0.0 if service is None else service - float(entry.expected[taken])
-    return finite(float(entry.expected[other]) + surprise)
-
-
 def deviations(entry: Entry | None, model: CostModel, taken: int, measurement: float | None) -> float | None:
     """Return how many deviations a measurement is from what was expected; None where nothing was."""
     noise = noise_variance_of(model)
@@ -495,7 +512,8 @@ def deviations(entry: Entry | None, model: CostModel, taken: int, measurement: f
 def window_after(window: AlarmWindow, measurement: float, off: float | None) -> AlarmWindow:
     """Return the window one measurement later; `off` in deviations from what was expected, None where nothing was."""
     beyond = window.beyond if off is None else (*window.beyond, abs(off) > BAND)[-WINDOW:]
-    return AlarmWindow(beyond, measurement, window.repeats + 1 if measurement == window.value else 1)
+    repeats = window.repeats + 1 if measurement == window.value else 1
+    return replace(window, beyond=beyond, value=measurement, repeats=repeats)
 
 
 def alarm_notes(window: AlarmWindow, open_kinds: Sequence[str]) -> list[AlarmRaised | AlarmCleared]:

@@ -180,6 +180,26 @@ class Options(Request):
     guard: OutlierGuardGiven | None = None
 
 
+class TrialGiven(Request):
+    """The policy and a baseline take turns in blocks, in an order that a coin decides. Nothing given: staying."""
+
+    block: Rounds | Amount = Field(description="Length of a block: rounds, or a time such as `6 h`.")
+    blocks: Annotated[int, Field(ge=2, le=10**6, multiple_of=2), AS_WHOLE] | None = Field(
+        None, description="How many blocks, in pairs; then the policy runs alone. Null: until the trial is ended."
+    )
+    baseline: Setting | None = Field(None, description="A setting for ever.")
+    baseline_index: Action | None = None
+    baseline_policy: PolicyName | None = Field(None, description="Another policy, with default options.")
+    operators: bool = Field(False, description="People run the machine in these blocks, and tell `applied`.")
+
+    @model_validator(mode="after")
+    def _check_baseline(self) -> TrialGiven:
+        given = [self.baseline, self.baseline_index, self.baseline_policy, self.operators or None]
+        if sum(each is not None for each in given) > 1:
+            raise ValueError("give one of baseline, baseline_index, baseline_policy and operators")
+        return self
+
+
 class SettingsGiven(Request):
     """What can be changed on a running controller."""
 
@@ -225,6 +245,7 @@ class SettingsGiven(Request):
     context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
         None, description="What the numbers of a context are called."
     )
+    trial: TrialGiven | None = Field(None, description="A trial that measures what the policy brings; null: none.")
 
 
 class ReadingsOptions(Request):
@@ -411,6 +432,9 @@ class TellGiven(Request):
     applied: Setting | None = None
     applied_index: Action | None = None
     epoch: Epoch = None
+    reference: Number | None = Field(
+        None, description="A signal that goes with what is measured and that no decision touches; for trials."
+    )
 
     @model_validator(mode="after")
     def _check_measured(self) -> TellGiven:

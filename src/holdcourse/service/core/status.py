@@ -29,6 +29,7 @@ from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
 from holdcourse.learning.costs import Profiled, calibration_of, price_of
 from holdcourse.movement.problem import Problem
+from holdcourse.running import estimates
 from holdcourse.running.events import (
     AlarmCleared,
     AlarmRaised,
@@ -36,6 +37,7 @@ from holdcourse.running.events import (
     AskDetails,
     Body,
     CausedNote,
+    Comparison,
     DecisionLate,
     Event,
     Override,
@@ -47,6 +49,7 @@ from holdcourse.running.events import (
 from holdcourse.running.operation import Operation
 from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value, shown_problem
 
+ENDS = {"": "gain", "_low": "low", "_high": "high"}  # of an estimate, in the names of the metrics
 STEP_S = 5.0  # by so much the wall clock goes another way than the monotonic one only if somebody sets it
 STEADY_S = 60.0  # after so long without a step, all is well again
 
@@ -194,7 +197,9 @@ def decision_answer(epoch: int, asked: Event[Ask], probabilities: list[float] | 
     """Return what the client was answered, from the event of its decision."""
     body = asked.body
     assert body.extra is not None  # the service writes it with every decision
-    return _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
+    answer = _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
+    turn = body.turn
+    return answer if turn is None else answer | {"turn": {"block": turn.block, "arm": turn.arm, "whose": turn.whose}}
 
 
 def carried_answer(epoch: int, asked: PendingDecision) -> dict[str, Any]:
@@ -223,6 +228,7 @@ def _answer(
         "reason": details.reason,
         "limited_by": details.limited_by,
         "forced": details.forced,
+        "turn": None,
         "at": at,
     }
 
@@ -306,21 +312,21 @@ class View:
             "limits": dict(vars(settings.limits)),
             "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
             "context_names": settings.context_names,
+            "trial": _trial(settings, problem),
             "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
             "maximise": settings.maximise,
-            "measured": -sums.service + 0.0 if settings.maximise or priced else sums.service,
+            "measurements_sum": -sums.service + 0.0 if settings.maximise or priced else sums.service,
             "times": isinstance(controller.session.pilot.model, Profiled),
             "made": -sums.service + 0.0 if priced else None,
             "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
             "service": sums.service,
             "movement": sums.movement,
-            "against_staying": sums.against_staying,
-            "against_fixed": sums.against_fixed,
+            "estimate": _estimate(ledger, problem),
             "rounds_told": sums.told,
-            "promise": _promise(controller, settings),
+            "promise": _promise(controller, ledger),
             "calibration": _calibration(controller),
         }
         counts = {"decisions": sums.asks, "tells": sums.tells, "alarms": sums.alarms}
@@ -393,12 +399,16 @@ class View:
     def model_figures(self) -> dict[str, Any]:
         """Return how the promise and the model stand, by the names of the metrics; none where there are none."""
         promise, calibration = self.fixed_part["promise"] or {}, self.fixed_part["calibration"] or {}
-        figures = {f"promise_{name}": promise.get(name) for name in ("saved", "doubt", "allowed", "left")}
+        names = ("estimated_saved", "estimated_doubt", "allowed", "left")
+        figures = {f"promise_{name}": promise.get(name) for name in names}
+        for name, found in self.fixed_part["estimate"].items():
+            known = found or {}
+            figures |= {f"estimated_gain_{name}{end}": known.get(key) for end, key in ENDS.items()}
         return figures | {"readings_set_aside": calibration.get("set_aside"), "widening": calibration.get("widening")}
 
     def summary(self) -> dict[str, Any]:
         """Return the controller's line of the overview."""
-        figures = ("units", "maximise", "measured", "service", "movement", "against_staying", "against_fixed")
+        figures = ("units", "maximise", "trial", "measurements_sum", "service", "movement", "estimate")
         names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
         kept = {name: self.fixed_part[name] for name in names}
         return kept | {
@@ -445,19 +455,61 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
     return Instruction(order.action, order.limited_by)
 
 
+def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:
+    """How the policy and a baseline take turns, where they do."""
+    terms = settings.trial
+    if terms is None:
+        return None
+    against = "the operators" if terms.operators else terms.baseline_policy or "staying"
+    if terms.baseline_index is not None:
+        against = shown_problem(problem, settings).named(terms.baseline_index)
+    return {"block": terms.block, "blocks": terms.blocks, "against": against}
+
+
 def _override(held: Override, problem: Problem) -> dict[str, Any]:
     return {**plain(held), "setting": plain_value(problem.value(held.action))}
 
 
-def _promise(controller: Operation, settings: Settings) -> dict[str, Any] | None:
+def _promise(controller: Operation, ledger: Ledger) -> dict[str, Any] | None:
     """How the promise against the baseline stands."""
     stands, rule = controller.promise, controller.session.pilot.rule
     if stands is None or not isinstance(rule, Promised):
         return None
-    figures = {name: finite(number) or 0.0 for name, number in {**vars(stands), "left": stands.left}.items()}
-    index = settings.baseline
-    baseline = None if index is None else plain_value(controller.session.policy.problem.value(index))
-    return {"at_most": rule.at_most, "budget": rule.budget, "baseline": baseline, "baseline_index": index, **figures}
+    index = ledger.settings.baseline
+    withheld = estimates.trouble(ledger.watched, ledger.alarms) is not None
+    return {
+        "at_most": rule.at_most,
+        "budget": rule.budget,
+        "baseline": None if index is None else plain_value(controller.session.policy.problem.value(index)),
+        "baseline_index": index,
+        "estimated_saved": None if withheld else finite(stands.saved) or 0.0,
+        "estimated_doubt": None if withheld else finite(stands.doubt) or 0.0,
+        "allowed": finite(stands.allowed) or 0.0,
+        "left": finite(stands.left) or 0.0,
+        "estimated_baseline_bill": finite(stands.baseline_bill) or 0.0,
+    }
+
+
+def _estimate(ledger: Ledger, problem: Problem) -> dict[str, Any]:
+    """What the model believes that was gained, as far as it can be shown."""
+    sums, watched, shown = ledger.sums, ledger.watched, shown_problem(problem, ledger.settings)
+    why_not = estimates.trouble(watched, ledger.alarms)
+
+    def against(found: Comparison | None, action: int | None, before: int) -> dict[str, Any] | None:
+        if action is None:
+            return None
+        known = estimates.shown(estimates.with_readings(found, before), watched, why_not, shown.named(action))
+        return None if known is None else dict(vars(known))
+
+    home, fixed = ledger.history
+    proposals = None
+    if ledger.mode not in FOLLOWED:
+        proposals = estimates.shown_proposals(sums.estimated_proposals, watched, why_not, ledger.settings.history_count)
+    return {
+        "against_staying": against(sums.estimated_staying, ledger.home, home),
+        "against_fixed": against(sums.estimated_fixed, ledger.fixed, fixed),
+        "had_it_acted": None if proposals is None else dict(vars(proposals)),
+    }
 
 
 def _known(file: PolicyOrigin) -> list[str]:

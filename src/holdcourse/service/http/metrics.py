@@ -8,6 +8,11 @@ from typing import Any
 from holdcourse.service.core.clients import BUCKETS_S, Latency
 from holdcourse.service.core.fleet import Fleet
 
+ESTIMATES = {
+    "against_staying": "Gain of what was done against staying",
+    "against_fixed": "Gain of what was done against the best fixed setting",
+    "had_it_acted": "What its proposals would have gained against what was done",
+}
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -63,8 +68,14 @@ def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str
     )
     family("movement_cost", "gauge", "Movement cost so far, in units of what is measured.", "movement")
     unit = "in units of what is measured"
-    family("promise_saved", "gauge", f"Saved against the baseline, as the model estimates it, {unit}.", "promise_saved")
-    family("promise_doubt", "gauge", f"By how much that may be wrong, {unit}.", "promise_doubt")
+    for name, about in ESTIMATES.items():
+        words = f"{about}, as the model estimates it, {unit}; absent while that is withheld."
+        family(f"estimated_gain_{name}", "gauge", words, f"estimated_gain_{name}")
+        family(f"estimated_gain_{name}_low", "gauge", "Lower end of its 95 % interval.", f"estimated_gain_{name}_low")
+        family(f"estimated_gain_{name}_high", "gauge", "Upper end of its 95 % interval.", f"estimated_gain_{name}_high")
+    saved = f"Saved against the baseline, as the model estimates it, {unit}; absent while that is withheld."
+    family("promise_estimated_saved", "gauge", saved, "promise_estimated_saved")
+    family("promise_estimated_doubt", "gauge", f"By how much that may be wrong, {unit}.", "promise_estimated_doubt")
     family("promise_allowed", "gauge", f"What may be spent more than the baseline would, {unit}.", "promise_allowed")
     family("promise_left", "gauge", f"What of it, and of what was saved, is left to be risked, {unit}.", "promise_left")
     family("readings_set_aside", "gauge", "Readings that the model keeps and does not believe.", "readings_set_aside")

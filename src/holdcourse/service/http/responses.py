@@ -15,21 +15,13 @@ from holdcourse.service.core.requests import Config, Context, Mode
 Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
 Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
 Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
-Reason: TypeAlias = Literal["override", "observe"]
+Reason: TypeAlias = Literal["override", "observe", "trial"]
 Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
 Limited = Annotated[
     Limit | None, Field(description="The limit that kept `action` from being what was wanted; null where none did.")
 ]
 Forced = Annotated[str | None, Field(description="The reason given for going there whatever the limits say.")]
 At = Annotated[str, Field(examples=["2026-03-01T12:00:00.000+00:00"])]
-Estimated = Annotated[
-    float | None,
-    Field(
-        description="What was saved or made more than by the alternative, with movement. Where the alternative ran, "
-        "it is what was measured; else the measurement and the difference that the model expected in that round. Over "
-        "the rounds where this is known, null if there are none."
-    ),
-]
 
 
 class Answer(BaseModel):
@@ -52,6 +44,83 @@ class Readiness(Answer):
     message: str
     controllers: int
     broken: int = Field(description="How many records could not be opened.")
+
+
+class TurnAnswer(Answer):
+    """Whose turn it is in a trial: blocks are counted from 0, two of them are a pair."""
+
+    block: int
+    arm: int = Field(description="0: the baseline's, 1: the policy's.")
+    whose: Literal["baseline", "policy"]
+
+
+class MeasuredGain(Answer):
+    """A gain that was measured, with its 95 % intervals; null where there is none yet."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    always_low: float | None = Field(description="Of the interval that is right however often somebody looks.")
+    always_high: float | None
+
+
+class GainLooks(Answer):
+    """The same after every pair of blocks."""
+
+    value: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    always_low: list[float | None]
+    always_high: list[float | None]
+
+
+class CarryOver(Answer):
+    """How much the gain changes where the first rounds of each block are left out."""
+
+    rounds: int
+    change: float | None
+    low: float | None
+    high: float | None
+
+
+class MeasuredTrial(Answer):
+    """What a trial has measured; costs are net of movement, and a gain above zero pays."""
+
+    policy: str
+    against: str
+    unit: str
+    verdict: Literal["it pays", "it does not pay", "undecided", "too early"]
+    words: list[str]
+    pairs: int
+    rounds: int = Field(description="Rounds of a block.")
+    gain: MeasuredGain = Field(description="Per round, in the unit of costs.")
+    percent: MeasuredGain = Field(description="In % of the baseline's bill.")
+    looks: GainLooks
+    looks_in_percent: GainLooks
+    bill: float | None = Field(description="Net cost of the baseline per round.")
+    carry_over: CarryOver | None
+    further_pairs: float | None = Field(description="How many more pairs would decide; null: no end can be seen.")
+    lost: list[int] = Field(description="Rounds without a measurement: of the baseline, of the policy.")
+    redirected: list[int] = Field(description="Rounds that were overridden: of the baseline, of the policy.")
+    switching: float | None = Field(description="What moving between the arms costs per round; on neither bill.")
+    adjusted_by: list[str]
+    began: list[str] = Field(description="When each pair of blocks began.")
+    net: list[list[float]] = Field(description="Net cost per round of both blocks of every pair.")
+    policy_first: list[bool]
+
+
+class TrialInProgress(Answer):
+    """How the policy and a baseline take turns."""
+
+    block: int = Field(description="Rounds of a block.")
+    blocks: int | None = Field(description="How many there are; null: until the trial is ended.")
+    against: str
+
+
+class TrialAnswer(Answer):
+    """What the newest trial has measured; null where none is made."""
+
+    trial: MeasuredTrial | None
 
 
 class DecisionAnswer(Answer):
@@ -77,6 +146,7 @@ class DecisionAnswer(Answer):
     reason: Reason | None
     limited_by: Limited
     forced: Forced
+    turn: TurnAnswer | None = Field(description="Whose turn it is in a trial; null where none is made.")
     at: At
 
 
@@ -180,11 +250,38 @@ class Promise(Answer):
         description="The setting that the baseline keeps to; null: where it began, or a rule."
     )
     baseline_index: int | None
-    saved: float = Field(description="Against the baseline, movement included; negative where more was spent.")
-    doubt: float = Field(description="By how much that may be wrong.")
+    estimated_saved: float | None = Field(
+        description="Against the baseline, movement included, as the model estimates it; negative where more was "
+        "spent. Null while estimates are withheld."
+    )
+    estimated_doubt: float | None = Field(description="By how much that may be wrong.")
     allowed: float = Field(description="What may be spent more than the baseline would.")
     left: float = Field(description="What is left to be risked: saved, less the doubt, and allowed.")
-    baseline_bill: float = Field(description="What the baseline would have cost so far.")
+    estimated_baseline_bill: float = Field(description="What the baseline would have cost so far, by the model.")
+
+
+class GainEstimate(Answer):
+    """A gain as the model believes it, movement included; null, with the reason, while there is cause to doubt it."""
+
+    gain: float | None
+    low: float | None = Field(description="95 % interval, the model's own calibration error included.")
+    high: float | None
+    rounds: int = Field(description="Rounds in which the two could be compared.")
+    withheld: str | None = Field(description="Why nothing is shown; null: it is shown.")
+
+
+class Estimate(Answer):
+    """What the model believes that was gained. Nobody measured it: `measured` is where that stands."""
+
+    against_staying: GainEstimate | None = Field(
+        description="What was done, against staying at the start for ever; null: no round can be compared."
+    )
+    against_fixed: GainEstimate | None = Field(
+        description="What was done, against the best single setting of the history; null: there is none."
+    )
+    had_it_acted: GainEstimate | None = Field(
+        description="In modes observe and shadow, what its proposals would have gained against what was done."
+    )
 
 
 class Calibration(Answer):
@@ -218,6 +315,7 @@ class State(Answer):
     instruction: Instruction
     limits: dict[str, Any]
     limits_in_words: dict[str, str] = Field(description="Each limit in the user's units, by its name.")
+    trial: TrialInProgress | None = Field(description="The trial that is made; null: none.")
     context_names: list[str] | None
     alarms: list[Alarm]
     last_at: At | None
@@ -226,7 +324,7 @@ class State(Answer):
     actions: list[Value]
     units: UnitsAnswer
     maximise: Maximise
-    measured: float = Field(description="Sum of what was measured.")
+    measurements_sum: float = Field(description="Sum of what was measured.")
     times: bool = Field(description="Whether contexts are times, in hours since 1970, UTC.")
     made: float | None = Field(
         description="Sum of what was made, where something else is measured: energy, where it is wind; else null."
@@ -234,8 +332,7 @@ class State(Answer):
     file: KnownPolicy | None = Field(description="Where the policy came from; null: it was made here.")
     service: float = Field(description="Sum of the service costs; where gains are measured, of the gains with a minus.")
     movement: float
-    against_staying: Estimated
-    against_fixed: Estimated
+    estimate: Estimate
     rounds_told: int
     promise: Promise | None = Field(description="Null: the policy has made none.")
     calibration: Calibration | None = Field(description="Null: the policy believes all it is told, or learns nothing.")
@@ -256,11 +353,11 @@ class Summary(Answer):
     seconds_since: float | None
     units: UnitsAnswer | None
     maximise: Maximise | None
-    measured: float | None
+    trial: TrialInProgress | None
+    measurements_sum: float | None
     service: float | None
     movement: float | None
-    against_staying: Estimated
-    against_fixed: Estimated
+    estimate: Estimate | None
     alarms: int
 
 
@@ -304,6 +401,7 @@ class Row(Answer):
     expected_measurement: float | None
     limited_by: Limited
     forced: Forced
+    turn: TurnAnswer | None
     service: float | None = Field(
         description="Of a measurement that is set aside, what the model expects in its place."
     )

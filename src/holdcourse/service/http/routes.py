@@ -186,7 +186,7 @@ async def tell(
 
     def told(hosted: Hosted) -> Done:
         ran = SettingGiven(body.applied, body.applied_index)
-        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile)
+        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile, body.reference)
 
     return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
 
@@ -407,6 +407,14 @@ async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """What operators changed lately, and who: settings, mode, override; newest last."""
     hosted = await fleet.opened(name)
     return reply(responses.ChangeList, {"changes": await fleet.look(hosted.records.changes, by)})
+
+
+@read_route("trial", responses.TrialAnswer)
+async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """What its trial has measured so far: as often as somebody looks, the interval is right."""
+    fleet.slot(name)
+    found = await fleet.read(partial(inspection.trial, fleet.store.epochs(name)), by)
+    return reply(responses.TrialAnswer, {"trial": found})
 
 
 @read_route("verify", responses.Verification)

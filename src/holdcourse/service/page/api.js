@@ -63,6 +63,7 @@ async function carrying(method, path, body) {
 }
 
 export const post = (path, body) => carrying("POST", path, body);
+export const patch = (path, body) => carrying("PATCH", path, body);
 
 /** Send a file as it is. */
 export const postFile = async (path, file) =>

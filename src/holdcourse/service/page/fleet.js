@@ -6,19 +6,29 @@ import { connect } from "./connection.js";
 import { createController } from "./create.js";
 import { drawn, fill, h } from "./dom.js";
 import { calmly } from "./feed.js";
-import { ABOUT_GAINS, tone } from "./panels.js";
+import { ABOUT_GAINS, NOT_MEASURED, between } from "./panels.js";
 import { costUnit, decimalsFor, plural, setting, signed, withUnit } from "./words.js";
 
 const REFRESH = 700; // milliseconds
 const FIRST = ["broken", "stale", "silent", "held"]; // what needs somebody; the others keep their places from round to round
-const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Gain against staying", "Gain against fixed", "Alarms"];
+const COLUMNS = ["Controller", "State", "Mode", "Setting", "Last decision", "Measured gain", "Estimate against staying", "Alarms"];
 
 const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRST.length);
 
 const address = (id) => `#/c/${encodeURIComponent(id)}`;
 
-function gain(value, unit) {
-  return h("span", { class: tone(value) }, withUnit(signed(value, decimalsFor([value])), unit));
+/** Whether a trial measures it; what it has measured stands on the controller's own page. */
+const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is on` : NOT_MEASURED);
+
+/** What the model believes, in grey: had it acted, where it only watches. */
+function estimated({ estimate, mode }, unit) {
+  const watching = ["observe", "shadow"].includes(mode);
+  const found = (watching && estimate?.had_it_acted) || estimate?.against_staying;
+  if (!found) return h("span", { class: "small" }, "–");
+  if (found.withheld) return h("span", { class: "small", title: found.withheld }, "withheld");
+  const what = watching && estimate.had_it_acted ? "had it acted, " : "";
+  const value = withUnit(signed(found.gain, decimalsFor([found.gain])), unit);
+  return h("span", { class: "estimated" }, value, h("span", { class: "small" }, `${what}95\u00a0%: ${between(found.low, found.high, unit)}`));
 }
 
 function cells(one) {
@@ -34,8 +44,8 @@ function cells(one) {
     cell(2, one.mode ? modeBadge(one.mode) : "–"),
     cell(3, h("b", {}, setting(one.value, one.units?.action))),
     cell(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
-    cell(5, gain(one.against_staying, costUnit(one))),
-    cell(6, gain(one.against_fixed, costUnit(one))),
+    cell(5, measuring(one)),
+    cell(6, estimated(one, costUnit(one))),
     cell(7, one.alarms ? h("span", { class: "bad with-symbol" }, symbol("stale"), plural(one.alarms, "alarm")) : "none"),
   ];
 }
@@ -78,7 +88,7 @@ export function fleetView(main) {
       const entry = made.get(one.id) ?? { node: h("tr", { role: "row" }) };
       entry.draw ??= drawn(entry.node, cells);
       entry.node.className = `is-${one.status}`;
-      const { seconds_since, service, measured, movement, ...rest } = one; // what is not shown must not redraw the row
+      const { seconds_since, service, measurements_sum, movement, ...rest } = one; // what is not shown must not redraw the row
       entry.draw(rest);
       made.set(one.id, entry);
       return entry.node;

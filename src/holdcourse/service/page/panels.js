@@ -2,6 +2,7 @@
 
 import { agoOf, symbol, timeOf } from "./badges.js";
 import { drawn, h, s } from "./dom.js";
+import { headline } from "./trial.js";
 import { costUnit, decimalsFor, lasting, number, plural, setting, signed, withUnit, worth } from "./words.js";
 
 const MOST_ALARMS = 20; // newest
@@ -9,13 +10,36 @@ const MOST_ALARMS = 20; // newest
 const tile = (label, value, note, tone = "") =>
   h("div", { class: `tile ${tone}` }, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "small" }, note));
 
-/** A gain is good or bad only when it is more than nothing. */
-export const tone = (gain) => (gain > 0 ? "good" : gain < 0 ? "bad" : "");
+export const NOT_MEASURED = "no trial has measured it yet";
 
 export const ABOUT_GAINS =
-  "Gains against staying (at the start for ever) and against fixed (at the best single setting of the history) are estimated: " +
-  "what was measured, and the difference that the learned model expected between the two settings in that round. " +
-  "They are as good as the model, and not a measurement. What the promise counts as saved is estimated anew as the model learns, so the two differ.";
+  "What was gained can only be measured by a trial, in which the policy and the alternative take turns. Until then there is the model's estimate, in grey: " +
+  "in each round what was measured, and the difference that the model expected between the two settings. It is as good as the model, and not a measurement. " +
+  "Its interval holds the model's own calibration error, and it is withheld while the model fails its check or a reading is under suspicion.";
+
+/** A number between two others, with the unit. */
+export function between(low, high, unit) {
+  const digits = decimalsFor([low, high]);
+  return `${signed(low, digits)} to ${withUnit(signed(high, digits), unit)}`;
+}
+
+/** What a trial has measured: the only gain that may stand in front. */
+function measuredTile({ trial, trial_found }) {
+  const found = headline(trial_found);
+  if (!found) return tile("Measured gain", "not known", trial ? "the trial has just begun" : NOT_MEASURED, "headline");
+  return tile("Measured gain", found.words, found.note, `headline ${found.tone}`);
+}
+
+/** A gain as the model believes it: grey, with its interval, or the reason why it is withheld. */
+function estimateTile(label, found, unit, none) {
+  const name = `Estimate: ${label}`;
+  if (!found) return none && tile(name, "–", none, "estimate");
+  if (found.withheld) return tile(name, "withheld", found.withheld, "estimate");
+  const { gain, low, high, rounds } = found;
+  const exact = low === high;
+  const sure = exact ? "nothing else ran: no estimate is needed" : `the model's estimate, 95\u00a0%: ${between(low, high, unit)}; ${plural(rounds, "round")}`;
+  return tile(name, withUnit(signed(gain, decimalsFor([gain])), unit), sure, "estimate");
+}
 
 export function tiles() {
   const node = h("dl", { class: "tiles" });
@@ -23,18 +47,21 @@ export function tiles() {
     const unit = costUnit(state);
     const made = typeof state.made === "number" ? state.made : state.maximise ? worth(state.service, state) : null;
     const of = (v, write = number) => withUnit(write(v, decimalsFor([v])), unit);
-    const fixed = state.against_fixed === null ? "needs a history to choose it on" : "the best single setting of the history";
+    const { against_staying, against_fixed, had_it_acted } = state.estimate;
+    const watching = ["observe", "shadow"].includes(state.mode);
     return [
-      tile("Gain against staying", of(state.against_staying, signed), "estimated; the foot of the page says how", tone(state.against_staying)),
-      tile("Gain against fixed", of(state.against_fixed, signed), fixed, tone(state.against_fixed)),
+      measuredTile(state),
       tile(made === null ? "Service cost" : "Made so far", of(made ?? state.service), plural(state.rounds_told, "measured round")),
       tile("Movement cost", of(state.movement), "spent on changing the setting"),
+      watching && estimateTile("had its proposals been followed", had_it_acted, unit, "nothing else than what was done was proposed yet"),
+      estimateTile("what was done, against staying", against_staying, unit, "no round can be compared yet"),
+      estimateTile("what was done, against fixed", against_fixed, unit, watching ? null : "needs a history to choose it on"),
     ];
   });
   return {
     node,
-    update: ({ units, maximise, made, against_staying, against_fixed, service, movement, rounds_told }) =>
-      draw({ units, maximise, made, against_staying, against_fixed, service, movement, rounds_told }),
+    update: ({ units, maximise, mode, made, trial, trial_found, estimate, service, movement, rounds_told }) =>
+      draw({ units, maximise, mode, made, trial, trial_found, estimate, service, movement, rounds_told }),
   };
 }
 
@@ -56,10 +83,10 @@ export function promise() {
     if (stands) {
       const staying = stands.baseline === null ? "staying" : `${setting(stands.baseline, units?.action)} for ever`;
       const advance = stands.budget === null ? "" : `, and ${of(stands.budget)} in advance`;
-      const { saved, doubt } = stands;
+      const { estimated_saved: saved, estimated_doubt: doubt } = stands;
       const digits = decimalsFor([saved, doubt]);
-      const about = withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, costUnit({ units }));
-      const so = `${saved < 0 ? "Spent" : "Saved"} ${about} ${saved < 0 ? "more" : "so far"}; `;
+      const about = saved === null ? "" : withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, costUnit({ units }));
+      const so = saved === null ? "" : `By the model's estimate ${saved < 0 ? `it spent ${about} more` : `it saved ${about} so far`}; `;
       const rest = allowance(stands, of);
       const share = stands.allowed > 0 ? Math.min(Math.max(stands.left / stands.allowed, 0), 1) : 0;
       const gauge = s(
@@ -68,7 +95,7 @@ export function promise() {
         s("rect", { class: "whole", width: 100, height: 10 }),
         s("rect", { class: share > 0.1 ? "left" : "low", width: 100 * share, height: 10 }),
       );
-      lines.push(h("p", {}, h("b", {}, "Promise:"), ` at most ${percent(stands.at_most)} above ${staying}${advance}. `, so, rest[0].toLowerCase() + rest.slice(1)), gauge);
+      lines.push(h("p", {}, h("b", {}, "Promise:"), ` at most ${percent(stands.at_most)} above ${staying}${advance}. `, so, so ? rest[0].toLowerCase() + rest.slice(1) : rest), gauge);
     }
     if (calibration?.widening > 1.05) {
       lines.push(h("p", { class: "small" }, `The model's bands are widened by ${calibration.widening.toFixed(1)}, because readings fell outside more often than they should.`));
