@@ -295,6 +295,29 @@ def test_excel_itself(tmp_path):
     assert str(found.times[4]) == "2024-06-01T04:00:00"
 
 
+def test_a_damaged_sheet_is_one_sentence(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["load", "setting", "kW"], *([k, 6 + k % 2, 10.0 * k] for k in range(200))):
+        book.active.append(row)
+    book.save(tmp_path / "plant.xlsx")
+    content, random = (tmp_path / "plant.xlsx").read_bytes(), np.random.default_rng(1)
+    with zipfile.ZipFile(tmp_path / "plant.xlsx") as archive:
+        begin = archive.getinfo("xl/worksheets/sheet1.xml").header_offset + 60
+    refused = 0
+    for place in random.integers(begin, begin + 800, 25).tolist():
+        damaged = bytearray(content)
+        damaged[place : place + 3] = b"\xff\x00\xff"
+        (tmp_path / "damaged.xlsx").write_bytes(damaged)
+        try:
+            hc.read_readings(tmp_path / "damaged.xlsx", **NAMES)
+        except HoldcourseError as error:
+            refused += "damaged.xlsx" in str(error)
+    assert refused > 20
+    with pytest.raises(HoldcourseError, match="holds no rows"):
+        hc.read_readings(plant(tmp_path, '""\n""\n'), **NAMES)
+
+
 def test_parquet_itself(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install 'holdcourse[tables]'")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -212,7 +212,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
         (("west.csv", "--low", "5"), "use --low 50, or another altitude in between"),
         (("west.csv", "--high", "301"), "use --high 300, or another altitude in between"),
         (("west.csv", "--timezone", "Oslo"), "timezone 'Oslo' is not known"),  # also where times carry their zone
-        (("west.csv", "--max-gap", "-1"), "max_gap"),
+        (("west.csv", "--max-gap", "-1"), "--max-gap must be a number of hours"),
     ],
 )
 def test_mistakes_are_one_line_with_the_remedy(run, wind, options, message):

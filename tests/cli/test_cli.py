@@ -169,9 +169,14 @@ def test_verify(run, tmp_path):
 @pytest.mark.usefixtures("record")
 def test_replay(run):
     shown = run("replay", "plant.log", "--policy", "stationary").stdout
-    assert all(word in shown for word in ("as recorded", "stationary", "perfect foresight", "model-based", "Estimates"))
+    assert all(
+        word in shown
+        for word in ("as recorded", "stationary", "perfect foresight", "rounds, model-based", "Movement is exact")
+    )
     found = json.loads(run("replay", "plant.log", "--policy", "gp-md", "--json").stdout)
     assert found["rounds"] == 6
+    assert "only 6 rounds were drawn" in found["doubly_robust"]["refusal"]
+    assert found["doubly_robust"]["mean"] is None
     assert "did you mean gp-md?" in run("replay", "plant.log", "--policy", "gp_md", code=1).stderr  # one spelling
     for name in ("magic", "ma_gic"):
         error = run("replay", "plant.log", "--policy", name, code=1).stderr

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdcourse as hc
-from holdcourse.deciding import recipe, trial
+from holdcourse.deciding import promise, recipe, trial
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.rules import Greedy
 from holdcourse.errors import InvalidInput
@@ -197,3 +197,18 @@ def test_a_reference_is_one_number_and_told_once(tmp_path):
     controller.tell(decision.id, 1.0, reference=7.5)
     with pytest.raises(hc.errors.Conflict, match=r"was told reference=7\.5, now reference=8\.0"):
         controller.tell(decision.id, 1.0, reference=8.0)
+
+
+def test_what_an_arm_only_wished_was_not_played():
+    """The promise steps out from what was really played, and a plan counts what was really tried."""
+    line = hc.Problem(np.linspace(0.0, 10.0, 21), scale=0.02)
+    policy = hc.trial(hc.recommended(line), block=2)
+    pilot, played = Pilot(policy, 0, 3), {0}
+    for t in range(40):
+        choice = pilot.decide(pilot.look([0.1 * (t % 7)])[1])
+        pilot.accept(choice)
+        pilot.learn(choice.action, [0.1 * (t % 7)], 5.0 - 0.2 * choice.action)
+        reach = choice.state.arrays["1.reach"]
+        assert set(np.flatnonzero(reach == promise.PLAYED)) == played
+        played.add(choice.action)
+    assert len(played) > 2

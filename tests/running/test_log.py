@@ -611,7 +611,7 @@ def test_bodies_are_plain_json(tmp_path):
 
 
 ASKED = AskDetails("act", True, 0, 0.0, 0.0, None, None, None, 1.0, 1.0, 0, 0, 0)
-TOLD = TellDetails(0, 0.0, 0, "answer", 1.0, 0.0, None, None, 1.0, 0.0, None, ())
+TOLD = TellDetails(0, 0.0, 0, "answer", 1.0, 0.0, None, None, None, None, 1.0, 0.0, None, ())
 
 
 def with_extras(path, rounds=12):

@@ -13,6 +13,7 @@ from service.browsing import COLOURS, FAINT_TEXT, HEIGHTS, Machine, Server, page
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
+from holdcourse.service.core import tokens
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
@@ -627,3 +628,23 @@ def test_a_trial_is_begun_watched_and_ended(server, browser):
         page.get_by_role("dialog", name="End the trial?").get_by_role("button", name="End the trial").click()
         expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
         expect(headline).to_contain_text("no trial has measured it yet")
+
+
+def test_who_may_only_look_sees_no_button_that_would_be_refused(server, browser):
+    server.client.create(**(CERTAIN | {"id": "looked-at"}))
+    server.client.round("looked-at", 0.5, 1.0)
+    visitor = tokens.make(server.token_file, "visitor", [], [tokens.EVERYTHING])[1]
+    me = server.client.get("/me", headers={"Authorization": f"Bearer {visitor}"}).json()
+    assert me == {"name": "visitor", "scopes": ["read"], "controllers": ["*"], "expires": None}
+    with page_of(browser, visitor) as page:
+        page.goto(server.url)
+        expect(page.get_by_role("link", name="looked-at")).to_be_visible()
+        expect(page.get_by_role("button", name="New controller")).to_be_hidden()
+        controller_page(page, server, "looked-at")
+        expect(page.get_by_text("Your token is for looking")).to_be_visible()
+        for name in ("act", "Take over", "Begin a trial", "take back"):
+            expect(page.get_by_role("button", name=name)).to_have_count(0)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "looked-at")
+        expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
+        expect(page.get_by_role("button", name="Take back the measurement of round 0")).to_be_visible()

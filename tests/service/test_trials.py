@@ -93,7 +93,7 @@ def test_the_answer_is_read_from_the_record(client, name):
     assert (found["pairs"], found["rounds"], found["against"]) == (30, 1, "fixed at 0")
     assert found["verdict"] in ("it pays", "it does not pay", "undecided")
     assert "the reference" in found["adjusted_by"]
-    assert "the cycle" in found["adjusted_by"]
+    assert "the time of the cycle" in found["adjusted_by"]
     assert len(found["looks"]["always_low"]) == len(found["net"]) == len(found["began"]) == 30
     client.change(name, trial=None)
     assert client.see(name, "trial") == {"trial": None}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -117,7 +118,8 @@ def replay(
 ) -> None:
     """What another policy would have done in a recorded run.
 
-    In the same contexts, by the record's own model.
+    Two kinds of number, told apart: bills by the record's own model, and, where decisions were drawn at random, a
+    doubly robust estimate of the service cost, which holds however wrong that model is.
 
     Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
@@ -125,9 +127,29 @@ def replay(
         found = audit.replay(log, policy, trust=trust or ())
     bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
-    note = f"Estimates: every cost is the recorded model's, learned from {count} measurements (sum {total:.6g})."
+    note = (
+        f"Model-based: every service cost is the recorded model's opinion, learned from {count} measurements (sum "
+        f"{total:.6g}). Movement is exact for these paths."
+    )
+    robust = found.doubly_robust
     if as_json:
-        typer.echo(json.dumps({"rounds": found.rounds, "bills": bill_rows(bills), "note": note}))
+        values = {name: _number(value) for name, value in vars(robust).items()} | {"saved": _number(robust.saved)}
+        rows = {"rounds": found.rounds, "bills": bill_rows(bills), "note": note, "doubly_robust": values}
+        typer.echo(json.dumps(rows))
         return
     Console().print(bill_table(bills, found.optimum.total, f"{found.rounds} rounds, model-based"))
     typer.echo(note)
+    if robust.refusal is not None:
+        typer.echo(f"Doubly robust: cannot be said. {robust.refusal[0].upper()}{robust.refusal[1:]}.")
+        return
+    typer.echo(
+        f"Doubly robust, from {robust.rounds} rounds as drawn, which count like {robust.visits:.0f} visits: {policy} "
+        f"would have cost {robust.mean:.4g} a round in service (95 % interval {robust.low:.4g} to {robust.high:.4g}); "
+        f"measured was {robust.recorded:.4g}, so it would have saved {robust.saved:.3g} "
+        f"({robust.recorded - robust.high:.3g} to {robust.recorded - robust.low:.3g})."
+    )
+
+
+def _number(value: Any) -> Any:
+    """A value as JSON holds it: what is no number is null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

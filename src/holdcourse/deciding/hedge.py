@@ -143,7 +143,7 @@ class Hedged:
     def step(self, state: RuleState, view: View) -> Choice:
         """Let every expert decide, charge them, and follow."""
         states = self._states(state)
-        view = replace(view, at=state.action)
+        view = replace(view, at=state.action if view.at is None else view.at)
         choices = [rule.step(states[j], expert_view(view, j)) for j, rule in enumerate(self.experts)]
         expected = self._expected(view)
         moves = [

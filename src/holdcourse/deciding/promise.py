@@ -226,6 +226,8 @@ class Promised:
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let both rules decide, and follow the first as far as the account allows."""
+        played = state.action if view.at is None else view.at  # in a trial the machine may have been elsewhere
+        state = replace(state, arrays=state.arrays | {"reach": self._reached(state.arrays["reach"], played)})
         followed, base = self._states(state)
         wish = self.followed.step(followed, expert_view(view, 0))
         other = self.baseline.step(base, expert_view(view, 1))
@@ -297,7 +299,7 @@ class Promised:
             after = replace(resumed(self.followed, wish.state, action), round=wish.state.round)
             probabilities = np.zeros(self.problem.n)
             probabilities[action] = 1.0
-        arrays = self._arrays((after, other.state), account, self._reached(state.arrays["reach"], action))
+        arrays = self._arrays((after, other.state), account, state.arrays["reach"])
         said = " ".join(part for part in (words, wish.words) if part)
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, said)
 

@@ -166,6 +166,9 @@ def _split(lines: list[tuple[int, str]], separator: str, label: str, comments: t
             records = list(_records([(n, mended.sub('"', line)) for n, line in lines], separator))
         except csv.Error as second:
             return Rows(separator, [], lines[0][0], [], [], comments, _unreadable(label, lines, second))
+    if not records:  # cells that hold nothing
+        nothing = DamagedFile(f"{label} holds no rows; download or export it again")
+        return Rows(separator, [], lines[0][0], [], [], comments, nothing)
     header_line, header = records[0]
     whole = len(header)
     rows = [row for _, row in records[1:]]

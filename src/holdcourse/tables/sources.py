@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra, TooLarge
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, MissingExtra, TooLarge
 from holdcourse.tables.cells import Cell, Table, read_table
 from holdcourse.tables.text import MOST_CELLS, FileContent, allowed_of, read_text, stream_of
 
@@ -135,30 +135,40 @@ def cell_of(value: Any) -> Cell | None:
 def _excel(
     path: Path | FileContent, label: str, sheet: str | None, header_line: int | None, most_cells: int
 ) -> tuple[Table, str]:
-    most, refusal = allowed_of(path, label)
     try:
-        with zipfile.ZipFile(_given(path)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > most:
-                raise TooLarge(refusal)
-            if {"manifest.json", "state.json"} <= set(archive.namelist()):
-                raise InvalidInput(
-                    f"{label} is a policy or a state that holdcourse saved, and holds no table of readings"
-                )
-            if "xl/workbook.xml" not in archive.namelist():
-                raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
-        import openpyxl
-
-        book = openpyxl.load_workbook(_given(path), read_only=True, data_only=True)
+        return _sheet(path, label, sheet, header_line, most_cells)
+    except HoldcourseError:
+        raise
     except ImportError as error:
         raise MissingExtra(
             f"{label} is an Excel file, which needs openpyxl ({error}); install it with: {INSTALL}, or save it as CSV"
         ) from None
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise DamagedFile(f"{label} cannot be read as Excel ({error}); save it again, or as CSV") from None
+    except Exception as error:  # what zipfile and openpyxl raise on damaged bytes is not documented
+        raise DamagedFile(f"{label} cannot be read as Excel ({_first_line(error)}); save it again, or as CSV") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _sheet(
+    path: Path | FileContent, label: str, sheet: str | None, header_line: int | None, most_cells: int
+) -> tuple[Table, str]:
+    most, refusal = allowed_of(path, label)
+    with zipfile.ZipFile(_given(path)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > most:
+            raise TooLarge(refusal)
+        if {"manifest.json", "state.json"} <= set(archive.namelist()):
+            raise InvalidInput(f"{label} is a policy or a state that holdcourse saved, and no table of readings")
+        if "xl/workbook.xml" not in archive.namelist():
+            raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
+    import openpyxl
+
+    book = openpyxl.load_workbook(_given(path), read_only=True, data_only=True)
     try:
         names = [page.title for page in book.worksheets]
+        if not names:
+            raise DamagedFile(f"{label} holds no sheet; save it again, or as CSV")
         if sheet is None and len(names) > 1:
             raise InvalidInput(f"{label} holds the sheets {', '.join(map(repr, names[:8]))}; say which with sheet=")
         if sheet is not None and sheet not in names:
@@ -213,7 +223,6 @@ def _sheet_table(rows: list[tuple[int, list[Cell]]], label: str) -> Table:
 
 def _parquet(path: Path | FileContent, label: str, most_cells: int) -> tuple[Table, str]:
     try:
-        import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtra(
@@ -224,7 +233,8 @@ def _parquet(path: Path | FileContent, label: str, most_cells: int) -> tuple[Tab
         if meta.num_rows * meta.num_columns > most_cells:
             raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
         table = parquet.read_table(_given(path))
-    except (pyarrow.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DamagedFile(f"{label} cannot be read as Parquet ({first}); write it again") from None
+    except HoldcourseError:
+        raise
+    except Exception as error:  # what pyarrow raises on damaged bytes is not documented
+        raise DamagedFile(f"{label} cannot be read as Parquet ({_first_line(error)}); write it again") from None
     return frame_table(table, label), "Parquet"

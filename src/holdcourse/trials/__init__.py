@@ -13,6 +13,7 @@ Examples
 from holdcourse.trials.answer import Answer, CarryOver, Looks, Measured, answer
 from holdcourse.trials.blocks import Blocks
 from holdcourse.trials.plan import Design, Paths, TrialPlan, plan_of, plan_trial, run_both
+from holdcourse.trials.record import RecordedTrial, read_trial
 from holdcourse.trials.simulated import simulate_trial
 
 __all__ = [
@@ -23,10 +24,12 @@ __all__ = [
     "Looks",
     "Measured",
     "Paths",
+    "RecordedTrial",
     "TrialPlan",
     "answer",
     "plan_of",
     "plan_trial",
+    "read_trial",
     "run_both",
     "simulate_trial",
 ]

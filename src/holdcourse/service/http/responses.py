@@ -37,6 +37,15 @@ class Health(Answer):
     version: str
 
 
+class TokenAnswer(Answer):
+    """A token: its name, what it allows, and on which controllers (`*`: on all)."""
+
+    name: str
+    scopes: list[str]
+    controllers: list[str]
+    expires: At | None
+
+
 class Readiness(Answer):
     """Whether every controller has been opened; `/controllers` names those that could not be, with a token."""
 

@@ -330,6 +330,13 @@ async def events(name: Id, fleet: TheFleet, by: TheCaller, request: Request) -> 
     return stream(fleet, by, request, lambda other: other == name)
 
 
+@router.get("/me", response_model=responses.TokenAnswer, responses=refusal_responses("list"))
+async def me(token: TokenGiven) -> Response:
+    """Whose token it is, and what it allows; the page shows the buttons that it may press."""
+    said = {"name": token.name, "scopes": ["read", *token.scopes], "controllers": list(token.controllers)}
+    return reply(responses.TokenAnswer, said | {"expires": token.expires or None})
+
+
 @router.get("/controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
 async def controllers(fleet: TheFleet, token: TokenGiven) -> Response:
     """All controllers that the token may see."""

@@ -110,7 +110,7 @@ export function controllerView(main, id) {
     drawTitle({ status: state.status, last_at: state.last_at });
     parts.strip.update(state.alarms);
     parts.instruction.update({ state, rows });
-    parts.controls.update(state);
+    parts.controls.update(state, feed.may);
     parts.trial.update(state);
     parts.tiles.update({ ...state, trial_found: trial });
     parts.promise.update(state);
@@ -120,7 +120,7 @@ export function controllerView(main, id) {
     parts.pending.update(state);
     parts.alarms.update(feed.alarms);
     parts.facts.update(state);
-    parts.table.update({ rows, state, more: feed.more });
+    parts.table.update({ rows, state, more: feed.more, may: feed.may });
     drawPicked();
     const { verb, value } = instruct(state, rows);
     const trouble = ["stale", "silent", "broken"].includes(state.status) ? ` It is ${statusOf(state.status).word}.` : "";

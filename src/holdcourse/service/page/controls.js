@@ -109,6 +109,13 @@ export function takeBack(state, row) {
   });
 }
 
+/** What stands in their place for those who may only look. */
+const looking = (mode) => [
+  h("p", {}, "Mode: ", h("b", {}, modeOf(mode).word)),
+  h("p", { class: "small" }, modeOf(mode).long),
+  h("p", { class: "small" }, "Your token is for looking: mode, override and trials need one with admin."),
+];
+
 /** The controls; `done` is called after each change. */
 export function controls(done) {
   const node = h("div", { class: "controls" });
@@ -120,7 +127,7 @@ export function controls(done) {
     // The button that was pressed may be gone: the focus must not be lost to the top of the page.
     if (document.activeElement === document.body) node.querySelector("button")?.focus();
   };
-  const draw = drawn(node, (mode, override, trial) => [
+  const draw = drawn(node, (mode, override, trial, admin) => !admin ? looking(mode) : [
     h(
       "div",
       { class: "segments", role: "group", "aria-label": "Mode" },
@@ -150,9 +157,9 @@ export function controls(done) {
   ]);
   return {
     node,
-    update(state) {
+    update(state, { admin }) {
       now = state;
-      draw(state.mode, state.override !== null, Boolean(state.trial));
+      draw(state.mode, state.override !== null, Boolean(state.trial), admin);
     },
   };
 }

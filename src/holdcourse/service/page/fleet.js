@@ -1,6 +1,6 @@
 // The fleet: every controller in one table; on a narrow screen each row is a card.
 
-import { get } from "./api.js";
+import { get, may } from "./api.js";
 import { agoOf, modeBadge, statusBadge, symbol } from "./badges.js";
 import { connect } from "./connection.js";
 import { createController } from "./create.js";
@@ -99,7 +99,10 @@ export function fleetView(main) {
     if (focused !== document.activeElement && focused?.isConnected) focused.focus(); // moving an element takes its focus
   }
 
-  const load = async () => draw((await get("controllers")).controllers);
+  const load = async () => {
+    draw((await get("controllers")).controllers);
+    adds.hidden = !(await may()).admin;
+  };
   const refreshing = calmly(load, REFRESH);
   const create = async (file = null) => {
     const made = await createController(file);
@@ -114,6 +117,7 @@ export function fleetView(main) {
     event.preventDefault();
     if (!document.querySelector("dialog[open]")) create(file);
   };
+  const adds = h("button", { type: "button", class: "primary", hidden: true, onclick: () => create() }, "New controller …");
   document.addEventListener("dragover", over);
   document.addEventListener("drop", drop);
   fill(
@@ -122,7 +126,7 @@ export function fleetView(main) {
       "div",
       { class: "row top" },
       h("div", {}, title, lead),
-      h("button", { type: "button", class: "primary", onclick: () => create() }, "New controller …"),
+      adds,
     ),
     table,
     empty,

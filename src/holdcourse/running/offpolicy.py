@@ -1,0 +1,181 @@
+"""What another policy's service would have cost in a recorded run, from decisions that were drawn at random.
+
+=========  ==========================================================================================================
+symbol     meaning
+=========  ==========================================================================================================
+y, x       what a round cost, and the action that ran, of T rounds
+p          how probable each action was before x was drawn, (T, n); the record's own
+e          how probable each action would have been under the other policy, (T, n)
+m          what a model expects each action to cost, learned from rounds far from this one, (T, n)
+w          e(x) / p(x): how much more often the other policy would have done what was done
+=========  ==========================================================================================================
+
+The *doubly robust* estimate of the other policy's mean cost is mean(sum e m) + sum(w (y - m(x))) / sum(w): the model's
+opinion, corrected by how wrong it was wherever the draw happened to do what the other policy would have done. It is
+right when the probabilities are, however wrong the model is; a good model makes it precise.
+
+**How sure.** A machine that pays for moving stays where it is, so rounds in a row tell the same thing. The interval
+comes from sums over batches of rounds, and Student's distribution.
+
+**When it cannot be said.** Where decisions were not drawn at random, nothing was ever tried that the policy did not
+believe in, and no formula makes up for that. Where they were, but hardly ever did what the other policy would have
+done, there are too few visits to learn from: counted as if all weighed the same (Kish), they must be `FEWEST`.
+
+What is assumed: a round's service cost does not depend on where the machine came from, as everywhere in holdcourse.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+FEWEST = 20.0  # visits, counted as if all weighed the same
+FEWEST_ROUNDS = 100
+BATCHES = 20
+DEGREES = 13  # of freedom of differences of neighbours: about two thirds of the batches
+CERTAIN = 0.999  # a decision more probable than that was not drawn
+MOST_CERTAIN = 0.9  # share of such rounds above which the policy is called deterministic
+MOST_UNSEEN = 0.05  # share of the other policy's choices that the record's could not have drawn
+LEAST_PROBABLE = 1e-4
+WEIGHED = (0.5, 2.0)  # mean weight; it is 1 where probabilities and overlap are right
+
+
+@dataclass(frozen=True)
+class DoublyRobust:
+    """The service cost of another policy, per round, as far as a record can tell.
+
+    Attributes
+    ----------
+    mean, low, high
+        The estimate and its 95 % interval; NaN where it is refused.
+    recorded
+        What was measured, per round, in the same rounds.
+    rounds
+        That count: drawn by the policy, done as drawn, and measured.
+    visits
+        How many independent visits the estimate rests on: with weights, counted as if all weighed the same.
+    refusal
+        Why nothing is said, and what to do; None: something is.
+    """
+
+    mean: float
+    low: float
+    high: float
+    recorded: float
+    rounds: int
+    visits: float
+    refusal: str | None = None
+
+    @property
+    def saved(self) -> float:
+        """What it would have saved per round of what was measured, which is a fact; its error is that of `mean`."""
+        return self.recorded - self.mean
+
+
+def doubly_robust(measured: Array, taken: Indices, probable: Array, other: Array, expected: Array) -> DoublyRobust:
+    """Estimate what another policy's service would have cost; see the module's docstring.
+
+    Parameters
+    ----------
+    measured, taken
+        What each round cost and the action that ran, (T,).
+    probable, other
+        Probabilities of all actions in each round, of the record's policy and of the other one, (T, n).
+    expected
+        What a model that has not learned from the round expects each action to cost, (T, n).
+
+    Examples
+    --------
+    Two actions drawn with a coin; the other policy always takes the second, which costs 1 and not 3:
+
+    >>> rng = np.random.default_rng(0)
+    >>> taken = rng.integers(2, size=400)
+    >>> coin, second = np.full((400, 2), 0.5), np.tile([0.0, 1.0], (400, 1))
+    >>> costs = np.array([3.0, 1.0])[taken] + rng.normal(0.0, 0.1, 400)
+    >>> found = doubly_robust(costs, taken, coin, second, expected=np.full((400, 2), 50.0))  # a model that is wrong
+    >>> round(found.mean, 1), found.refusal
+    (1.0, None)
+    """
+    why = too_little_overlap(taken, probable, other)
+    if why is not None:
+        return refused(measured, why)
+    rounds, mean_measured = np.arange(len(measured)), float(measured.mean())
+    weights = other[rounds, taken] / probable[rounds, taken]
+    opinion = (other * np.where(other > 0, expected, 0.0)).sum(axis=1)
+    off = measured - expected[rounds, taken]
+    correction = float((weights * off).sum() / weights.sum())
+    mean = float(opinion.mean()) + correction
+    # What chance adds in each round; the opinion is no chance, as it is about these very rounds.
+    parts = weights / weights.mean() * (off - correction)
+    half = _half_width(parts)
+    return DoublyRobust(mean, mean - half, mean + half, mean_measured, len(measured), visits_of(weights, taken))
+
+
+def refused(measured: Array, why: str) -> DoublyRobust:
+    """Return what is said where nothing can be: what was measured, and why there is no more."""
+    mean = float(measured.mean()) if len(measured) else math.nan
+    nan = math.nan
+    return DoublyRobust(nan, nan, nan, mean, len(measured), 0.0, why)
+
+
+def visits_of(weights: Array, taken: Indices) -> float:
+    """How many stays at an action count, as if all weighed the same (Kish): rounds in a row are one visit."""
+    starts = np.flatnonzero(np.append(True, taken[1:] != taken[:-1]))
+    sums = np.add.reduceat(weights, starts)
+    return float(sums.sum() ** 2 / (sums**2).sum()) if sums.any() else 0.0
+
+
+def too_little_overlap(taken: Indices, probable: Array, other: Array) -> str | None:
+    """Say why draws cannot tell what another policy would have cost, and what to do; None where they can.
+
+    The arguments are as in `doubly_robust`.
+    """
+    t = len(taken)
+    trial = "To find out what it would cost, run a trial of the two"
+    if t < FEWEST_ROUNDS:
+        return (
+            f"only {t} rounds were drawn, done as drawn and measured; {FEWEST_ROUNDS} are needed. Record more of them"
+        )
+    certain = float((probable.max(axis=1) > CERTAIN).mean())
+    if certain > MOST_CERTAIN:
+        return (
+            f"the record's decisions were not drawn at random (in {certain:.0%} of the rounds there was only one), so "
+            f"nothing in it tells what something else would have cost. {trial}, or record with a policy that draws"
+        )
+    unseen = float((other * (probable < LEAST_PROBABLE)).sum(axis=1).mean())
+    if unseen > MOST_UNSEEN:
+        return (
+            f"in {unseen:.0%} of the rounds the other policy would have done what the recorded one could hardly have "
+            f"drawn, so nothing tells what that costs. {trial}"
+        )
+    rounds = np.arange(t)
+    weights = other[rounds, taken] / probable[rounds, taken]
+    visits = visits_of(weights, taken)
+    if visits < FEWEST:
+        return (
+            f"what was drawn agrees too rarely with what the other policy would have done: the record counts like "
+            f"{visits:.0f} separate visits to its choices, and {FEWEST:.0f} are needed. Record for longer, or run a "
+            "trial of the two"
+        )
+    if not WEIGHED[0] <= weights.mean() <= WEIGHED[1]:
+        return (
+            f"what was drawn agrees with the other policy {weights.mean():.1f} times as often as the probabilities "
+            "say, so that chance would decide the answer. Record for longer, or run a trial of the two"
+        )
+    return None
+
+
+def _half_width(parts: Array) -> float:
+    """Half of a 95 % interval of a mean, by batches of rounds; neighbours are compared, as costs drift."""
+    from scipy.stats import t as student
+
+    means = np.array([batch.mean() for batch in np.array_split(parts, BATCHES)])
+    error = math.sqrt(float((np.diff(means) ** 2).mean()) / 2 / BATCHES)
+    return float(student.ppf(0.975, DEGREES)) * error
