@@ -175,3 +175,29 @@ def test_bounds_do_not_lose_digits_to_a_large_level():
     values = np.random.default_rng(4).normal(size=50)
     near, far = bounds_of_mean(values, "sequence"), bounds_of_mean(values + 1e9, "sequence")
     np.testing.assert_allclose(far.high - running_means(values + 1e9), near.high - running_means(values), rtol=1e-4)
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 5, 13, 20])
+@pytest.mark.parametrize("kind", ["nothing", "equal", "mostly lost", "negative", "huge", "a reference with holes"])
+def test_an_answer_whatever_was_measured(pairs, kind):
+    table = sample(pairs, pairs=pairs, length=2)
+    cost = table["cost"]
+    rng = np.random.default_rng(pairs)
+    changed = {
+        "nothing": {"cost": 0 * cost, "movement": None},
+        "equal": {"cost": 10.0 - table["arm"], "movement": None},
+        "mostly lost": {"cost": np.where(rng.random(len(cost)) < 0.5, np.nan, cost)},
+        "negative": {"cost": -cost},
+        "huge": {"cost": 1e150 * cost},
+        "a reference with holes": {"reference": np.where(rng.random(len(cost)) < 0.3, np.nan, cost)},
+    }[kind]
+    for maximise in (False, True):
+        found = answer(Blocks(**{**table, **changed, "maximise": maximise}), cycle=24)
+        assert found.words(unit="kWh", hours=1.0)
+        json.dumps(found.to_data(), allow_nan=False)
+        if kind == "equal" and pairs == 20:
+            assert found.verdict == ("it does not pay" if maximise else "it pays")
+            assert found.percent.value == pytest.approx(-10 if maximise else 10)
+        if kind == "nothing":
+            assert found.verdict in ("too early", "undecided")
+            assert math.isnan(found.percent.value)

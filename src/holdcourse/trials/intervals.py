@@ -106,6 +106,8 @@ def bounds_of_percentage(gains: Array, bills: Array, kind: Kind) -> Bounds:
 
     A ratio ρ is within them where the mean of gain - ρ bill may be zero. NaN where the bill itself may be zero.
     """
+    unit = float(np.abs(bills).max(initial=0.0)) or 1.0  # fourth powers are taken below
+    gains, bills = gains / unit, bills / unit
     gain, bill = running_means(gains), running_means(bills)
     critical = critical_values(gains.shape[-1], kind)
     with np.errstate(invalid="ignore", divide="ignore"):

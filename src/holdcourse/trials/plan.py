@@ -43,7 +43,9 @@ Rehearse: TypeAlias = Callable[[int, int, Callable[[int, int], None]], Blocks]
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 LENGTHS = (2, 3, 4, 6, 8, 12, 24, 48, 84, 168)  # rounds of a block; one round alone could not be checked for carry-over
-DRAWS = 48  # coins for every length
+DEALT_PAIRS = (
+    60_000  # coins that are thrown for every length, in 6 to 48 trials: enough for a deviation, light on memory
+)
 FEWEST_PAIRS = 20  # a length that leaves fewer in the world's rounds is not judged
 LUCK = 0.5  # deviations; found by simulation: the sequence has then excluded zero in four of five trials
 NOTABLE = 0.1  # of the gain to be seen: what learning from each other's blocks may change without a word
@@ -399,8 +401,9 @@ def plan_of(
     for done, block in enumerate(lengths):
         if progress is not None:
             progress(f"trials with blocks of {block}", done, len(lengths))
+        draws = min(48, max(6, DEALT_PAIRS // (paths.rounds // (2 * block))))
         plain, helped = (
-            _deviation(dealt(paths, block, DRAWS, seed, reference=reference, cycle=cycle)[0])
+            _deviation(dealt(paths, block, draws, seed, reference=reference, cycle=cycle)[0])
             for reference in (False, True)
         )
         percent = 100 / abs(paths.bill)
