@@ -79,7 +79,7 @@ BESIDES_EXPORTS = {
     "holdcourse.tables.text": "the same",
     "holdcourse.tables.times": "the same",
     "holdcourse.units": "prices and powers with their units",
-    "holdcourse.spreadsheet": "cells that a spreadsheet does not take for formulas",
+    "holdcourse.tables.spreadsheet": "cells that a spreadsheet does not take for formulas",
     "holdcourse._numeric.wind_replay": "all of numba lives in one place, also what only wind needs",
 }
 

@@ -116,9 +116,18 @@ def test_times():
     for far in ("1e30 h", "1e400 h", "1e300 h"):
         with pytest.raises(InvalidInput, match="min_dwell"):
             rounds(far, 1e-300, "min_dwell")
+    for wrong in ("0 min", "-5 min"):
+        with pytest.raises(InvalidInput, match=f"min_dwell='{wrong}' must be more than 0"):
+            rounds(wrong, 900.0, "min_dwell")
     for wrong in (0, -5, "0 s"):
         with pytest.raises(InvalidInput, match="round_length must be more than 0"):
             seconds(wrong, "round_length")
+
+
+def test_an_energy_is_no_power():
+    with pytest.raises(InvalidInput, match="divide by the hours of a round and write it in kW"):
+        price("2 kWh/K").in_units("kW", "K", "scale")
+    assert price("2 eur per change").unit == "EUR"
 
 
 def test_a_number_beside_its_unit():

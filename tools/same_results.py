@@ -398,9 +398,9 @@ class Drive:
         if not self.people:
             return {}
         if t % 13 == 6:
-            return {"instructed": (3 * t) % n}
+            return {"instructed_index": (3 * t) % n}
         if t % 13 == 10:
-            return {"instructed": (5 * t) % n, "force": f"inspection {t}"}
+            return {"instructed_index": (5 * t) % n, "force": f"inspection {t}"}
         return {"watching": True} if t % 13 == 12 else {}
 
     def measurement(self, t: int, action: int) -> float:
@@ -484,7 +484,7 @@ def controlled(case: Case, *, limited: bool) -> Scenario:
 
     def scenario(folder: Path) -> Parts:
         path, saved, half = folder / "plant.log", folder / "plant.state", CONTROLLED_ROUNDS // 2
-        options: dict[str, Any] = {"start": 1, "seed": 4}
+        options: dict[str, Any] = {"start_index": 1, "seed": 4}
         if limited:
             reach = float(np.quantile(case.world.problem.distances, 0.7))
             options["limits"] = hc.Limits(min_dwell=2, max_step_cost=reach, max_moves=4, window=10)
@@ -916,7 +916,7 @@ HOSTED: dict[str, tuple[str, dict[str, Any]]] = {
     "best": ("recommended", {"options": {}, "rho": 2.0, "units": {"action": "m", "measurement": "kWh"}}),
     "gains": ("recommended", {"options": {"maximise": True, "kernel": KERNEL.to_json()}, "mode": "advise"}),
     "tide": ("recommended", {"options": {"time": True, "kernel": IN_TIME["kernel"].to_json(), "noise_std": 0.1}}),
-    "still": ("stationary", {"mode": "shadow", "start": 2}),
+    "still": ("stationary", {"mode": "shadow", "start_index": 2}),
     "one": ("fixed_at", {"options": {"setting": 3}, "guard": {"threshold": 3.0, "revert_to": 0, "cool_down": 2}}),
     "axes": (
         "gp_md",
@@ -1003,7 +1003,7 @@ class Session:
             if t % 7 == 5:
                 self.do(name, "skip", decision=asked["decision"])
             elif t % 7 == 6:
-                self.do(name, "tell", decision=asked["decision"], measurement=y, applied=1)
+                self.do(name, "tell", decision=asked["decision"], measurement=y, applied_index=1)
             else:
                 self.do(name, "tell", decision=asked["decision"], measurement=y)
 
@@ -1052,21 +1052,21 @@ def service(folder: Path) -> Parts:
 
 def operate(session: Session, name: str) -> None:
     """Rounds 10 to 13, with operators at work."""
-    session.do(name, "override", "hold", setting=1, reason="inspection")
+    session.do(name, "override", "hold", setting_index=1, reason="inspection")
     session.rounds(name, 10, 11)
-    session.do(name, "override", "force", setting=2, reason="storm", force=True)
+    session.do(name, "override", "force", setting_index=2, reason="storm", force=True)
     session.rounds(name, 11, 12, allowed=[k != 2 for k in range(6 if name == "axes" else 4)])
-    session.do(name, "override", "free", setting=None)
+    session.do(name, "override", "free", setting_index=None)
     session.do(name, "mode", "watch", mode="observe", reason="first week")
     session.rounds(name, 12, 13)
     session.do(name, "mode", "go", mode="act")
     session.do(name, "mode", "go", mode="act")
-    session.send("POST", f"/controllers/{name}/episode", {"start": 99})
-    session.do(name, "episode", "next", start=0, force=True, reason="brought there")
+    session.send("POST", f"/controllers/{name}/episode", {"start_index": 99})
+    session.do(name, "episode", "next", start_index=0, force=True, reason="brought there")
     asked = session.do(name, "ask", context=context_of(name, 13), round=13)
     session.send("POST", f"/controllers/{name}/ask", {"context": 99.0, "round": 13})
-    session.do(name, "override", "within", setting=1, reason="within a round")
-    session.do(name, "override", "back", setting=None)
+    session.do(name, "override", "within", setting_index=1, reason="within a round")
+    session.do(name, "override", "back", setting_index=None)
     session.do(name, "tell", decision=asked["decision"], measurement=1.5)
     session.do(name, "tell", decision=asked["decision"], measurement=1.5)
     session.send("POST", f"/controllers/{name}/tell", {"decision": asked["decision"], "measurement": 2.5})
@@ -1080,7 +1080,7 @@ def new_epochs(session: Session, name: str, policy: str) -> None:
     asked = session.do(name, "ask", context=context_of(name, 22), round=22)
     if name != "axes":
         session.change(name, actions=[0.0, 1.5, 2.0, 3.1])
-    session.do(name, "tell", decision=asked["decision"], measurement=0.9, applied=0)
+    session.do(name, "tell", decision=asked["decision"], measurement=0.9, applied_index=0)
     if policy == "gp_md":
         session.policy("PATCH", f"/controllers/{name}", "cgp_lcb", {"options": {"tau": None, "tree_seed": None}})
     session.rounds(name, 23, 24)

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import errors, testing, wind, worlds
+    from . import errors, testing, trials, wind, worlds
     from .backtest.readings import Readings, read_readings
     from .client import RemoteController, RemoteDecision, Service, connect
     from .deciding import registry, rules
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .deciding.policyfile import Evidence, load_policy
     from .deciding.recommended import recommended
+    from .deciding.trial import trial
     from .learning import costs
     from .learning.checking import ModelCheck, check_model
     from .learning.confidence import OutlierGuard, TheoryWidth
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .running.decision import Decision, Explanation
     from .running.limits import Guard, Limits
     from .running.witness import Witness
+    from .trials.plan import TrialPlan, plan_trial
     from .worlds import SyntheticWorld
     from .worlds.regret import TheoremQuantities, approximate_regret, ratio_to_optimum, theorem_quantities
     from .worlds.simulation import Run, World, measurement_noise, simulate
@@ -70,6 +72,7 @@ __all__ = [
     "TheoremQuantities",
     "TheoryWidth",
     "Tree",
+    "TrialPlan",
     "Witness",
     "World",
     "__version__",
@@ -96,6 +99,7 @@ __all__ = [
     "minc_known",
     "mirror",
     "optimal_path",
+    "plan_trial",
     "planner",
     "planner_known",
     "posterior",
@@ -110,6 +114,8 @@ __all__ = [
     "stationary",
     "testing",
     "theorem_quantities",
+    "trial",
+    "trials",
     "wind",
     "work_function",
     "worlds",
@@ -125,6 +131,7 @@ _MODULES = {
     "registry": "deciding.registry",
     "rules": "deciding.rules",
     "testing": "testing",
+    "trials": "trials",
     "wind": "wind",
     "worlds": "worlds",
 }
@@ -158,6 +165,7 @@ _HOME = {
     "TheoremQuantities": "worlds.regret",
     "TheoryWidth": "learning.confidence",
     "Tree": "movement.tree",
+    "TrialPlan": "trials.plan",
     "Witness": "running.witness",
     "World": "worlds.simulation",
     "approximate_regret": "worlds.regret",
@@ -178,6 +186,7 @@ _HOME = {
     "metric_closure": "movement.metric",
     "minc_known": "deciding.policy",
     "optimal_path": "movement.offline",
+    "plan_trial": "trials.plan",
     "planner": "deciding.planning",
     "planner_known": "deciding.planning",
     "posterior": "learning.posteriors",
@@ -189,6 +198,7 @@ _HOME = {
     "simulate": "worlds.simulation",
     "stationary": "deciding.policy",
     "theorem_quantities": "worlds.regret",
+    "trial": "deciding.trial",
     "work_function": "movement.offline",
     "zscore": "learning.kernels",
 }

@@ -36,7 +36,8 @@ def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
 
 def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """The arrays named under a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    cut = len(prefix)
+    return {name[cut:]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def require_arrays(arrays: Mapping[str, NDArray[Any]], names: Iterable[str], whose: str) -> None:

@@ -27,7 +27,7 @@ QUANTITIES: dict[str, dict[str, float]] = {
     ),
     "power": {"kW": 1.0, "W": 1e-3, "mW": 1e-6, "MW": 1e3, "GW": 1e6},
     "length": {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3, "ft": 0.3048},
-    "time": {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0, "d": 86400.0},
+    "time": {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0, "d": 86400.0, "week": 604800.0},
     "temperature difference": {"K": 1.0, "°C": 1.0, "°F": 5 / 9},
     "angle": {"°": 1.0, "rad": 180 / math.pi},
     "speed": {"m/s": 1.0, "km/h": 1 / 3.6, "kn": 1852 / 3600},
@@ -48,15 +48,18 @@ OTHER_NAMES: dict[str, str] = {
         "min": "minute minutes mins",
         "h": "hour hours hr hrs",
         "d": "day days",
+        "week": "weeks",
         "%": "percent",
         "m/s": "ms-1",
         "kn": "knots",
-        "EUR": "€ euro euros",
-        "USD": "$",
-        "GBP": "£",
+        "EUR": "€ euro euros EUR",
+        "USD": "$ USD",
+        "GBP": "£ GBP",
+        **{each: each for each in ("NOK", "SEK", "DKK", "CHF", "PLN")},
     }.items()
     for name in names.split()
 }
+MONEY = ("EUR", "USD", "GBP", "NOK", "SEK", "DKK", "CHF", "PLN")
 MOST_ROUNDS = 1_000_000
 MOVES = ("change", "move", "switch", "start")  # what a price may be paid for each time
 NUMBER = re.compile(r"\s*([+-]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
@@ -122,6 +125,11 @@ def factor(unit: str, into: str, what: str) -> float:
         return 1.0
     if one in _FACTORS and other in _FACTORS and _FACTORS[one][0] == _FACTORS[other][0]:
         return _FACTORS[one][1] / _FACTORS[other][1]
+    if (_FACTORS.get(one, ("",))[0], _FACTORS.get(other, ("",))[0]) == ("energy", "power"):
+        raise InvalidInput(
+            f"{what} is in {one}, and what is measured, {other}, is a power: it becomes an energy only by how long a "
+            f"round is; divide by the hours of a round and write it in {other}"
+        )
     near = difflib.get_close_matches(one, [each for each in _FACTORS if each], 1) if one not in _FACTORS else []
     hint = f"; did you mean {near[0]}?" if near else ""
     raise InvalidInput(f"{what} is in {one}, which cannot be converted to {other or 'a number without a unit'}{hint}")
@@ -183,6 +191,8 @@ def rounds(value: Any, round_s: float | None, what: str) -> int | Any:
     if not unit or known(unit) in ("round", "rounds"):
         return int(number) if number.is_integer() else number
     seconds = number * factor(unit, "s", what)
+    if seconds <= 0:
+        raise InvalidInput(f"{what}={value!r} must be more than 0")
     if round_s is None:
         raise InvalidInput(f"{what}={value!r} is a time; say how long a round is, such as round_length='15 min'")
     count = seconds / round_s

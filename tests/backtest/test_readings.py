@@ -65,6 +65,53 @@ def test_rows_are_sorted_and_repeated_ones_said(tmp_path):
         hc.read_readings(other, **NAMES, time="time", duplicates="mean")
 
 
+def test_of_several_rows_of_one_time_one_stays(tmp_path):
+    one, other = "2024-06-01T00:00,1,6,10", "2024-06-01T00:00,1,7,20"
+    for rows, how, expected in (
+        ((one, one, other), "last", [20]),
+        ((one, other, other), "first", [10]),
+        ((one, other, one), "last", [10]),
+        ((one, other, one), "keep", [10, 20]),
+    ):
+        text = "\n".join(["time,load,setting,kW", *rows, "2024-06-01T01:00,2,6,30"])
+        found = hc.read_readings(plant(tmp_path, text), **NAMES, time="time", duplicates=how)
+        assert found.history.measurements.tolist() == [*expected, 30]
+
+
+def test_midnight_may_end_a_day(tmp_path):
+    text = "time;load;setting;kW\n13.01.2024 23:00;1;6;1\n13.01.2024 24:00;2;7;2\n14.01.2024 01:00;3;6;3\n"
+    found = hc.read_readings(plant(tmp_path, text), **NAMES, time="time")
+    assert found.times.astype(str).tolist() == ["2024-01-13T23:00:00", "2024-01-14T00:00:00", "2024-01-14T01:00:00"]
+
+
+def test_what_is_written_so_that_it_may_be_read_wrong(tmp_path):
+    text = "load;setting;kW\n{};6;10\n20,5;7;11\n"
+    for cell in ("(12)", "12-"):
+        with pytest.raises(InvalidInput, match=r"is not a number; write -12$"):
+            hc.read_readings(plant(tmp_path, text.format(cell)), **NAMES)
+    with pytest.raises(
+        InvalidInput, match=r"one number with a decimal comma or two numbers; write -999\.0, or '-999, 0'"
+    ):
+        hc.read_readings(plant(tmp_path, text.format("-999,0")), **NAMES, missing="-999,0")
+    day = "time,load,setting,kW\n13-01,1,6,10\n14-01,2,7,11\n"
+    with pytest.raises(InvalidInput, match="has no year"):
+        hc.read_readings(plant(tmp_path, day), **NAMES, time="time", time_format="%d-%m")
+
+
+def test_settings_that_differ_by_rounding_are_one():
+    table = {"load": [1, 2, 3], "setting": [0.1 + 0.2, 0.3, 0.4], "kW": [1, 2, 3]}
+    found = hc.read_readings(table, **NAMES)
+    assert len(found.values) == 2
+    assert found.history.actions.tolist() == [0, 0, 1]
+
+
+def test_a_problem_has_the_units_of_the_headers():
+    table = {"load [%]": [1, 2, 3], "setting [°C]": [6, 7, 8], "power [kW]": [1, 2, 3]}
+    problem = hc.read_readings(table, action="setting", cost="power", context="load, load@-1").problem()
+    assert (problem.units, problem.cost_unit) == (("°C",), "kW")
+    assert (problem.context_names, problem.context_units) == (("load", "load@-1"), ("%", "%"))
+
+
 def test_derived_contexts(tmp_path):
     path = plant(tmp_path, hourly(8, gap=(4,)))
     names = NAMES | {"context": "load, load@-1, load - load@-2, load@-3h"}
@@ -105,6 +152,7 @@ def test_a_column_comes_before_a_derived_context(tmp_path):
         ("load, load", "given twice"),
         ("load@1", "write a reading before as load@-1"),
         ("load@-0", "0 readings ago"),
+        ("load@-30min", "reaches back 30 min, and readings stand 60 min apart"),
         ("load - kW - load", "more than one difference"),
         ("kW", "context 'kW' is what is measured after the decision, .* take the reading before: kW@-1"),
         ("setting", "is the setting that is decided"),
@@ -245,6 +293,29 @@ def test_excel_itself(tmp_path):
     found = hc.read_readings(tmp_path / "plant.xlsx", **NAMES, time="time")
     assert found.history.contexts[:, 0].tolist() == [0, 0.125, 0.25, 0.375, 0.5]
     assert str(found.times[4]) == "2024-06-01T04:00:00"
+
+
+def test_a_damaged_sheet_is_one_sentence(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["load", "setting", "kW"], *([k, 6 + k % 2, 10.0 * k] for k in range(200))):
+        book.active.append(row)
+    book.save(tmp_path / "plant.xlsx")
+    content, random = (tmp_path / "plant.xlsx").read_bytes(), np.random.default_rng(1)
+    with zipfile.ZipFile(tmp_path / "plant.xlsx") as archive:
+        begin = archive.getinfo("xl/worksheets/sheet1.xml").header_offset + 60
+    refused = 0
+    for place in random.integers(begin, begin + 800, 25).tolist():
+        damaged = bytearray(content)
+        damaged[place : place + 3] = b"\xff\x00\xff"
+        (tmp_path / "damaged.xlsx").write_bytes(damaged)
+        try:
+            hc.read_readings(tmp_path / "damaged.xlsx", **NAMES)
+        except HoldcourseError as error:
+            refused += "damaged.xlsx" in str(error)
+    assert refused > 20
+    with pytest.raises(HoldcourseError, match="holds no rows"):
+        hc.read_readings(plant(tmp_path, '""\n""\n'), **NAMES)
 
 
 def test_parquet_itself(tmp_path):

@@ -168,9 +168,16 @@ def test_a_plants_prices_with_units(run, tmp_path):
     plain = run("backtest", *options, *few, "--move-cost", "0.02", "--fixed-cost", "0.5")
     priced = run("backtest", *options, *few, *units, "--move-cost", "20 Wh/m", "--fixed-cost", "0,5 kWh per change")
     assert json.loads(priced.stdout)["policies"] == json.loads(plain.stdout)["policies"]
+    money = ("--move-cost", "0,004 EUR/m", "--fixed-cost", "0.1 EUR per change", "--price", "0.2")
+    paid = json.loads(run("backtest", *options, *few, *units, *money).stdout)
+    assert paid["policies"] == json.loads(plain.stdout)["policies"]
+    assert "--fixed-cost '0.1 EUR per change' is 0.5 kWh at 0.2 for a kWh" in paid["reading"]
     for price, words in (
         (("--move-cost", "20 Wh/m"), "say in which unit the settings are"),
-        ((*units, "--move-cost", "20 EUR/m"), "scale is in EUR, which cannot be converted to kWh"),
+        ((*units, "--move-cost", "20 EUR/m"), "is money, and what is measured is in kWh; say what a kWh costs"),
+        ((*units, "--move-cost", "20 s/m"), "--move-cost is in s, which cannot be converted to kWh"),
+        (("--dwell", "4 h"), "--dwell '4 h' is a time; name the column of the times with --time"),
+        (("--dwell", "4 K"), "--dwell is in K"),
         ((*units, "--move-cost", "cheap"), "must begin with a number"),
     ):
         with pytest.raises(HoldcourseError, match=words):
@@ -205,7 +212,7 @@ def test_a_plants_prices_with_units(run, tmp_path):
         (("west.csv", "--low", "5"), "use --low 50, or another altitude in between"),
         (("west.csv", "--high", "301"), "use --high 300, or another altitude in between"),
         (("west.csv", "--timezone", "Oslo"), "timezone 'Oslo' is not known"),  # also where times carry their zone
-        (("west.csv", "--max-gap", "-1"), "max_gap"),
+        (("west.csv", "--max-gap", "-1"), "--max-gap must be a number of hours"),
     ],
 )
 def test_mistakes_are_one_line_with_the_remedy(run, wind, options, message):

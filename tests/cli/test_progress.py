@@ -7,6 +7,7 @@ import time
 
 from rich.console import Console
 
+import holdcourse as hc
 from holdcourse.cli.progress import Working
 
 
@@ -34,3 +35,12 @@ def test_nothing_is_said_of_what_is_quick():
 
 def test_nothing_is_said_where_nobody_looks():
     assert shown(terminal=False, patience=0.0, seconds=0.2) == ""
+
+
+def test_a_verification_says_how_far_it_is(tmp_path):
+    path, told = tmp_path / "valve.log", []
+    with hc.Controller(hc.stationary(hc.Problem([0.0, 0.5, 1.0])), log=path) as controller:
+        for _ in range(20):
+            controller.tell(controller.ask().id, 1.0)
+    assert hc.audit.verify(path, progress=lambda done, total: told.append((done, total))).verified
+    assert told == [(16, 40), (32, 40)]

@@ -231,6 +231,21 @@ def test_close_contexts_share_a_representative_and_periodic_axes_wrap():
     np.testing.assert_allclose(mixed.distances(points[:1], points[1:], points), np.hypot(10 / 2, 20 / 36))
 
 
+@pytest.mark.kernel
+def test_distances_are_those_of_the_definition_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    points, others = 50 * rng.normal(size=(5, 3)), 50 * rng.normal(size=(7, 3))
+    spans = [np.ptp(points[:, 0]), 12.0, np.ptp(points[:, 2])]
+    total = np.zeros((5, 7))
+    for axis, (span, period) in enumerate(zip(spans, (None, 24.0, None), strict=True)):
+        way = points[:, axis, None] - others[None, :, axis]
+        if period is not None:
+            way = way - period * np.round(way / period)
+        total += (way / (0.2 * span)) ** 2
+    found = Closeness.of(period=[None, 24.0, None]).distances(points, others, points)
+    np.testing.assert_array_equal(found, np.sqrt(total))
+
+
 def test_a_new_context_takes_over_the_plan_of_the_nearest():
     rule = planner_known(hc.Problem([0.0, 1.0]), context_scale=0.2).rule
     _, state = played(rule, [fixed_view([1.0, 0.0], c) for c in (0.0, 1.0, 0.0, 1.0)])

@@ -88,6 +88,8 @@ POLICIES = {
     "wind wind-planner, no history": lambda: policy_of("wind-planner")(setting(0)),
     "wind wind-planner, short history": lambda: policy_of("wind-planner")(setting(48)),
     "wind gp-md fitted": lambda: policy_of("gp-md")(setting().fitted()),
+    "trial": lambda: hc.trial(hc.gp_md(LINE, history=PAST), hc.planner(LINE, history=PAST), block=3),
+    "trial of wind": lambda: hc.trial(policy_of("wind-planner")(setting()), block=2, blocks=4),
     "hedged wind": lambda: hc.hedged([policy_of("wind-planner")(setting()), policy_of("stationary")(setting())]),
 }
 
@@ -204,12 +206,42 @@ def test_another_format_is_refused(content):
         {"evidence": Evidence().to_data() | {"files": []}},
         {"other": 1},
         {"versions": None},
+        {"units": {"action": 3}},
+        {"units": {"magic": "m"}},
+        {"evidence": Evidence().to_data() | {"figures": {"saved": []}}},
     ],
     ids=str,
 )
 def test_parts_that_are_wrong_are_refused(content, parts):
     with pytest.raises(DamagedFile, match=r"mill\.policy"):
         PolicyFile.read(changed(content, **parts), "mill.policy")
+
+
+@pytest.mark.parametrize("method", ["exact", "flat", "capped"])
+def test_what_was_learned_must_fit_together(method, tmp_path):
+    """Arrays that somebody has changed, with a checksum of their own, are refused when the file is read."""
+    options = {"method": method if method != "capped" else "flat"}
+    if method == "flat":
+        options["context_bounds"] = [[0.0, 1.0]]
+    hc.gp_md(LINE, kernel=KERNEL, noise_std=0.1, history=PAST, **options).save(tmp_path / "mill.policy")
+    state, arrays = archive.unpack((tmp_path / "mill.policy").read_bytes(), "x")
+    large = [name for name, array in arrays.items() if array.size > 3 and name.startswith("posterior.")]
+    assert len(large) > 4
+    for name in large:
+        array = arrays[name]
+        for wrong in (
+            array[:-1],
+            array[None],
+            np.full_like(array, 10**9) if array.dtype.kind == "i" else array * np.nan,
+        ):
+            content = archive.pack(state, arrays | {name: wrong})
+            try:
+                policy = PolicyFile.read(content, "mill.policy").policy()
+            except HoldcourseError:
+                continue
+            controller = hc.Controller(policy)  # nothing that matters: it goes on
+            controller.tell(controller.ask(context=0.4).id, 2.0)
+            assert np.isfinite(controller.ask(context=0.9).expected_cost)
 
 
 @pytest.mark.parametrize(

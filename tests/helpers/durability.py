@@ -94,12 +94,12 @@ def check_resume_from_log(name, splits, seed, folder, rounds=24):
 # -- kill --------------------------------------------------------------------------------------------------------------
 
 
-def check_kills(kills, seed, path):
+def check_kills(kills, seed, path, policy=killed.NAME):
     """Kill a process at random moments; what it had said was done must be in the record, once, and as said.
 
     Returns how many rounds there were and how often a decision was pending when a process began.
     """
-    lines = [json.loads(line) for line in run_program("killed.py", path, kills, seed).splitlines()]
+    lines = [json.loads(line) for line in run_program("killed.py", path, kills, seed, policy).splitlines()]
     log = Log.read(path)
     events = list(log.events())
     log.close()
@@ -119,12 +119,13 @@ def check_kills(kills, seed, path):
         elif "tell" in line:
             recorded = tells[f"r{line['tell']}"]
             assert (line["measurement"], line["applied"]) == (recorded.measurement, recorded.applied)
-    undisturbed, expected = killed.made(), []
+    undisturbed, expected = killed.made(path.with_name("undisturbed"), policy), []
     while undisturbed.round < len(asks):
         killed.step(undisturbed, lambda what: expected.append(what) if "ask" in what else None)
     for line in expected:
         recorded = asks[line["ask"]]
         assert (line["action"], line["probabilities"]) == (recorded.action, recorded.probabilities)
+    undisturbed.close()
     return {
         "kills": kills,
         "rounds": len(asks),

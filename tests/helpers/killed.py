@@ -1,9 +1,9 @@
 """A process that asks and tells with a log, killed with SIGKILL at random moments and started again.
 
-Run as a program: ``killed.py RECORD KILLS SEED``. It forks one child after the other, so that nothing is imported or
-compiled anew, and prints as JSON lines what the children said was done, each line written the moment it was. Meanwhile
-another child reads the record, verifies it and copies it; it is killed now and then as well, and it and the controllers
-look at the record in the process that writes it.
+Run as a program: ``killed.py RECORD KILLS SEED POLICY``. It forks one child after the other, so that nothing is
+imported or compiled anew, and prints as JSON lines what the children said was done, each line written the moment it
+was. Meanwhile another child reads the record, verifies it and copies it; it is killed now and then as well, and it and
+the controllers look at the record in the process that writes it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ LONGEST_LIFE = 0.06  # seconds
 KILLS_OF_A_READER = 7  # kills between two of the one that reads
 
 
-def made(log=None):
+def made(log=None, policy=NAME):
     return hc.Controller(
-        POLICIES[NAME](), start_index=1, seed=3, log=log, limits=hc.Limits(2, 1.0, 3, 6)
+        POLICIES[policy](), start_index=1, seed=3, log=log, limits=hc.Limits(2, 1.0, 3, 6)
     )  # a step that always reaches
 
 
@@ -55,9 +55,9 @@ def say(what):
     os.write(1, (json.dumps(what) + "\n").encode())
 
 
-def live(path, born):
+def live(path, policy, born):
     """The life of a child, until it is killed; it writes to `born` once it has opened the record."""
-    controller = made(path)
+    controller = made(path, policy)
     say({"opened": controller.round})
     os.write(born, b"!")
     while True:
@@ -103,9 +103,9 @@ def kill(child):
         sys.exit("a child failed before it was killed")
 
 
-def main(path, kills, seed):
+def main(path, kills, seed, policy):
     operation.SNAPSHOT_EVERY = SNAPSHOT_EVERY
-    warm = made()
+    warm = made(policy=policy)
     for _ in range(3):
         step(warm, lambda what: None)
     random = np.random.default_rng(seed)
@@ -115,7 +115,7 @@ def main(path, kills, seed):
             kill(looking)
             looking = forked(look, path)
         reading, born = os.pipe()
-        child = forked(live, path, born)
+        child = forked(live, path, policy, born)
         os.close(born)
         if random.random() < 0.8:  # else it may be killed while it opens the record
             os.read(reading, 1)
@@ -126,4 +126,4 @@ def main(path, kills, seed):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

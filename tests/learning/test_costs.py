@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -404,6 +404,12 @@ every_model = pytest.mark.parametrize("kind", MODELS)
 
 
 def learned(kind, name, t=8):
+    """A model that has learned: a twin of one that is made once."""
+    return learned_once(kind, name, t).copy()
+
+
+@cache
+def learned_once(kind, name, t):
     model = MODELS[kind](POSTERIORS[name]())
     for triple in records()[: t - 2]:
         model.learn(*triple)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -274,6 +275,22 @@ def test_a_prior_mean_that_was_given_comes_back():
 WRONG = {"1e4 times": 1e4, "a ten-thousandth": 1e-4, "negative": -1e4, "zero": 0.0}
 
 
+def after(place):
+    return [measured(t) for t in range(place + 1, place + 12)]
+
+
+@cache
+def before(place):
+    """A posterior that was told the readings before this one; every wrong one is told to a twin of it."""
+    return told(measured(t) for t in range(place))
+
+
+@cache
+def without(place):
+    """And one that was told those after it too, but not the one in between."""
+    return told(after(place), before(place).copy())
+
+
 @pytest.mark.parametrize("factor", WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("place", [0, 1, 2, 5, 40, 200])
 def test_one_wrong_reading_changes_next_to_nothing(place, factor):
@@ -282,12 +299,10 @@ def test_one_wrong_reading_changes_next_to_nothing(place, factor):
     A zero, or next to it, among the first dozen readings of costs from 1 to 5 may be a cost like any other: there only
     what it does is bounded.
     """
-    readings = [measured(t) for t in range(place + 12)]
-    without = told(reading for t, reading in enumerate(readings) if t != place)
-    readings[place] = (*readings[place][:2], factor * readings[place][2])
-    post = told(readings[:place])
-    weight = post.weigh(*readings[place])
-    told(readings[place + 1 :], post)
+    action, context, right = measured(place)
+    post = before(place).copy()
+    weight = post.weigh(action, context, factor * right)
+    told(after(place), post)
     early = place < FEWEST_LEFT_OUT
     gross = abs(factor) > 1
     if place >= FIRST_FIT and (gross or not early):
@@ -295,7 +310,7 @@ def test_one_wrong_reading_changes_next_to_nothing(place, factor):
     if gross:
         assert post.state()["aside"][place]
     mean, std = post.predict_at(PLACES)
-    expected, spread = without.predict_at(PLACES)
+    expected, spread = without(place).predict_at(PLACES)
     assert np.median(np.abs(mean - expected) / spread) < (3.0 if early and not gross else 1.0)
     assert np.abs(mean - expected).max() < (4.0 if early and not gross else 1.5)  # of costs from 1 to 5
     assert np.median(std / spread) < 3.0

@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, Matern
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel
 from holdcourse.learning.posteriors import posterior
-from holdcourse.learning.posteriors.flat import FlatPosterior
+from holdcourse.learning.posteriors.flat import FlatPosterior, variances, variances_each
 from holdcourse.movement.problem import Problem
 
 LINE = Problem(np.linspace(0.0, 1.0, 7))
@@ -37,6 +37,38 @@ def told(post, history):
 def worst(one, other, contexts):
     gaps = [np.abs(np.subtract(one.predict(e), other.predict(e))).max(axis=1) for e in contexts]
     return np.max(gaps, axis=0)
+
+
+def assert_together_as_one_by_one(together, single, contexts):
+    for e, *predicted in zip(contexts, *together.predict_at(contexts), strict=True):
+        np.testing.assert_array_equal(predicted, single.predict(e))
+    state = together.state()
+    for name, array in single.state().items():
+        np.testing.assert_array_equal(state[name], array)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", KERNELS)
+def test_contexts_predicted_together_are_as_one_by_one_to_the_last_bit(name):
+    rng = np.random.default_rng(4)
+    past = History(rng.integers(7, size=20), rng.uniform(size=20), rng.normal(size=20))
+    contexts = np.append(rng.uniform(size=9), [0.5, 0.5, 3.0])  # one twice, one that is not covered
+    together, single = (told(posterior(LINE, KERNELS[name], 0.3, 1.5, context_bounds=(0, 1)), past) for _ in range(2))
+    assert_together_as_one_by_one(together, single, contexts)
+
+
+def test_many_actions_predicted_together_are_as_one_by_one_to_the_last_bit():
+    rng, (problem, kernel) = np.random.default_rng(5), synthetic()
+    past = measured(problem, rng, 30)
+    together, single = (told(posterior(problem, kernel, 0.06, context_bounds=(0, 1)), past) for _ in range(2))
+    assert_together_as_one_by_one(together, single, rng.uniform(size=12))
+
+
+def test_a_covariance_that_cannot_be_factored_spoils_none_beside_it():
+    rng = np.random.default_rng(6)
+    Xs = np.array([np.eye(3), -np.eye(3), np.diag([2.0, 0.5, -1e-3])])
+    columns = np.asfortranarray(rng.normal(size=(3, 5)))
+    np.testing.assert_array_equal(variances_each(Xs, columns), [variances(X, columns) for X in Xs])
 
 
 @pytest.mark.kernel

@@ -98,6 +98,24 @@ def test_limits_change_while_a_decision_is_pending(tmp_path):
     assert hc.audit.verify(tmp_path / "record").verified
 
 
+def test_a_changed_record_is_gone_on_with_by_itself(tmp_path):
+    path = tmp_path / "record"
+    hc.gp_md(LINE, **KNOWN).save(tmp_path / "line.policy", limits=hc.Limits(min_dwell=2))
+    loaded = hc.load_policy(tmp_path / "line.policy")
+    with hc.Controller(loaded, start=150, log=path, guard=hc.Guard(9.0, revert_to=100.0)) as controller:
+        drive(controller, 6)
+        controller.change(limits=hc.Limits(max_step="60 m"), scale="50 Wh/m")
+        drive(controller, 3)
+    with pytest.raises(InvalidInput, match=r"scale was \[0\.05\].*hc\.Controller\.resume\(path\)"):
+        hc.Controller(loaded, start=150, log=path, guard=hc.Guard(9.0, revert_to=100.0))
+    with hc.Controller.resume(path) as resumed:
+        assert (resumed.round, resumed.setting, resumed.limits) == (9, controller.setting, hc.Limits(max_step=60.0))
+        assert (resumed.guard, resumed.policy.fingerprint) == (controller.guard, controller.policy.fingerprint)
+        np.testing.assert_array_equal(believed(resumed), believed(controller))
+        drive(resumed, 2)
+    assert hc.audit.verify(path).verified
+
+
 def test_a_change_that_changes_nothing_is_not_recorded(tmp_path):
     with hc.Controller(hc.gp_md(LINE, **KNOWN), start=150, log=tmp_path / "record") as controller:
         controller.change()

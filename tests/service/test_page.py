@@ -13,6 +13,7 @@ from service.browsing import COLOURS, FAINT_TEXT, HEIGHTS, Machine, Server, page
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
+from holdcourse.service.core import tokens
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
@@ -301,7 +302,7 @@ def test_what_a_wildly_overconfident_model_believes_is_no_headline(server, brows
     for k in range(44):
         server.client.round(name, 0.5, told + 0.1 * math.sin(k))
     state = server.client.see(name, "state")
-    assert state["measured"] is None
+    assert server.client.see(name, "trial") == {"trial": None}
     with page_of(browser, server.token) as page:
         controller_page(page, server, name)
         headline = page.locator(".tile.headline")
@@ -541,6 +542,35 @@ def test_a_controller_is_made_from_a_policys_file(server, browser, policy_file):
     assert (state["value"], state["mode"], state["policy"]) == (100.0, "shadow", "gp-md")
 
 
+def test_a_controller_is_made_from_readings(server, browser, tmp_path):
+    rows = [
+        f"{1 + k // 24:02}.06.2024 {k % 24:02}:00;{20 + 7 * k % 61},5;{6 + k // 3 % 3};{10 + 11 * k % 47},25"
+        for k in range(60)
+    ]
+    rows[3] = rows[3].replace(";41,5;", ";broken;")
+    path = tmp_path / "plant.csv"
+    path.write_text("\n".join(["time;load [%];setpoint [°C];power [kW]", *rows]) + "\n", encoding="cp1252")
+    with page_of(browser, server.token, expected="422") as page:
+        dialog = new_controller(page, server)
+        dialog.get_by_label("From readings").check()
+        dialog.get_by_label("File of readings").set_input_files(path)
+        expect(dialog.get_by_label("Column of the setting")).to_have_value("setpoint [°C]")
+        expect(dialog.get_by_label("Column of what was measured")).to_have_value("power [kW]")
+        expect(dialog.get_by_text("line 5: 'broken' in column 'load [%]' is not a number")).to_be_visible()
+        dialog.get_by_label("What the file leaves open").fill("missing=broken")
+        dialog.get_by_label("Time zone").fill("Europe/Oslo")
+        dialog.get_by_label("Id").fill("from-readings")
+        expect(dialog.get_by_text("59 readings, 2024-05-31 to 2024-06-03, 3 settings")).to_be_visible()
+        expect(dialog.get_by_text("1 of 60 rows left out: 'load [%]' is missing in 1")).to_be_visible()
+        dialog.get_by_label("What a move costs").fill("20 Wh/K")
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("from-readings")
+    state = server.client.see("from-readings", "state")
+    assert (state["value"], state["mode"], state["units"]["action"]) == (7.0, "shadow", "°C")
+    config = server.client.see("from-readings", "config")
+    assert (config["history_count"], config["context_names"], config["scale"]) == (59, ["load [%]"], [0.02])
+
+
 def test_a_policys_file_is_dropped_on_the_page(server, browser, policy_file):
     with page_of(browser, server.token) as page:
         page.goto(server.url)
@@ -572,3 +602,49 @@ def test_a_file_that_is_no_policy_is_refused_on_the_page(server, browser, tmp_pa
         dialog.get_by_label("Id").fill("wrong")
         dialog.get_by_role("button", name="Create").click()
         expect(dialog.get_by_role("alert")).to_contain_text("damaged or no saved state of holdcourse")
+
+
+def test_a_trial_is_begun_watched_and_ended(server, browser):
+    server.client.create(**(CERTAIN | {"id": "tried"}))
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "tried")
+        page.get_by_role("button", name="Begin a trial").click()
+        dialog = page.get_by_role("dialog", name="Begin a trial?")
+        dialog.get_by_label("Against").select_option(label="people run the machine")
+        dialog.get_by_label("Length of a block").fill("1")
+        dialog.get_by_role("button", name="Begin the trial").click()
+        expect(page.get_by_role("heading", name="Trial: did it pay?")).to_be_visible()
+        for k in range(40):
+            decision = server.client.do("tried", "ask", context=0.5)
+            # The model believes in huge gains. In truth the policy's rounds cost 3 and those of people 2.
+            cost = (3.0 if decision["turn"]["whose"] == "policy" else 2.0) + 0.1 * math.sin(k)
+            server.client.do("tried", "tell", decision=decision["decision"], measurement=cost)
+        headline = page.locator(".tile.headline")
+        expect(headline).to_contain_text("measured by a trial")
+        expect(headline).to_have_class(re.compile("bad"))
+        expect(page.get_by_text(re.compile("It does not pay"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("measured gain and its intervals"))).to_be_visible()
+        page.get_by_role("button", name="End the trial").click()
+        page.get_by_role("dialog", name="End the trial?").get_by_role("button", name="End the trial").click()
+        expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
+        expect(headline).to_contain_text("no trial has measured it yet")
+
+
+def test_who_may_only_look_sees_no_button_that_would_be_refused(server, browser):
+    server.client.create(**(CERTAIN | {"id": "looked-at"}))
+    server.client.round("looked-at", 0.5, 1.0)
+    visitor = tokens.make(server.token_file, "visitor", [], [tokens.EVERYTHING])[1]
+    me = server.client.get("/me", headers={"Authorization": f"Bearer {visitor}"}).json()
+    assert me == {"name": "visitor", "scopes": ["read"], "controllers": ["*"], "expires": None}
+    with page_of(browser, visitor) as page:
+        page.goto(server.url)
+        expect(page.get_by_role("link", name="looked-at")).to_be_visible()
+        expect(page.get_by_role("button", name="New controller")).to_be_hidden()
+        controller_page(page, server, "looked-at")
+        expect(page.get_by_text("Your token is for looking")).to_be_visible()
+        for name in ("act", "Take over", "Begin a trial", "take back"):
+            expect(page.get_by_role("button", name=name)).to_have_count(0)
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "looked-at")
+        expect(page.get_by_role("button", name="Begin a trial")).to_be_visible()
+        expect(page.get_by_role("button", name="Take back the measurement of round 0")).to_be_visible()

@@ -70,3 +70,12 @@ def test_what_is_between_two_settings_is_refused(number):
     request = {"id": "a", "actions": [0.0, 1.0], "start": number}
     with pytest.raises(InvalidInput, match="is not a setting; the nearest are"):
         epochs.settings_of(Config.model_validate_json(json.dumps(request)))
+
+
+def test_a_setting_with_names_is_spelled_the_same_everywhere(client, name):
+    """The page compares them as text: another order would read as a move."""
+    client.create(id=name, actions={"water": [6.0, 8.0], "fan": [0.5, 1.0]}, policy="gp-md", options={"noise_std": 0.1})
+    answer = client.round(name, 0.2, 1.0)
+    row = client.see(name, "decisions")["decisions"][-1]
+    spelled = [answer["value"], row["value"], row["applied"], client.see(name, "state")["value"]]
+    assert len({str(each) for each in spelled}) == 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
 from helpers import durability
 from helpers.driving import POLICIES
 
 from holdcourse.running import operation
+from holdcourse.trials.record import read_trial
 
 ROUNDS = int(os.environ.get("HOLDCOURSE_ROUNDS", "100000"))  # of the limits
 
@@ -48,6 +50,18 @@ def test_killed_at_random_moments(half, tmp_path, record_property):
     record_property(f"killed {total['kills']} times, read and copied meanwhile", total)
     assert total["rounds"] >= total["kills"]
     assert total["looks"] >= total["kills"] / 10
+
+
+def test_a_trial_killed_at_random_moments_gives_the_same_answer(tmp_path, record_property):
+    for seed in range(1, 4):
+        (tmp_path / str(seed)).mkdir()
+        path = tmp_path / str(seed) / "record"
+        record_property(f"a trial killed 100 times, {seed}", durability.check_kills(100, seed, path, "trial"))
+        disturbed, calm = (read_trial(path.with_name(name)).blocks for name in ("record", "undisturbed"))
+        told = len(disturbed.cost)
+        for name in ("block", "arm", "movement", "switching", "overridden"):
+            np.testing.assert_array_equal(getattr(disturbed, name), getattr(calm, name)[:told])
+        np.testing.assert_array_equal(disturbed.cost[:-1], calm.cost[: told - 1])
 
 
 @pytest.mark.parametrize("damage", [durability.truncate, durability.flip])

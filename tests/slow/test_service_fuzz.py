@@ -352,7 +352,7 @@ def test_large_deep_and_endless_bodies_are_refused(guarded):
     ]
     with Client(guarded.url, guarded.token) as client:
         before = client.see("turbine-1", "state")["round"]
-        paths = [path for method, path in guarded.operations() if method != "GET"]
+        paths = [path for method, path in guarded.operations() if method != "GET" and path != "/readings"]  # no JSON
         for path in paths:
             address = path.replace("{id}", "turbine-1")
             method = "PATCH" if path.endswith("{id}") else "POST"

@@ -149,6 +149,14 @@ def test_a_profile_without_a_reading_is_nothing(policy):
     assert controller.entry(decision.id).told == (None, None)
 
 
+def test_a_wind_speed_below_nothing_is_refused(policy):
+    controller = hc.Controller(policy, start_index=2)
+    decision = controller.ask(HOUR)
+    with pytest.raises(InvalidInput, match="a wind speed must be 0 or more, got -1"):
+        controller.tell(decision.id, -1.0)
+    controller.tell(decision.id, 0.0)
+
+
 def test_nothing_told_is_fine(policy):
     controller = hc.Controller(policy, start_index=2)
     for t in range(3):
@@ -257,6 +265,7 @@ def test_a_forecast_ends_where_it_says_nothing(speed):
         ({"speeds": [[1.0], [1.0, 2.0]]}, "must be numbers, all rows of the same length"),
         ({"heights": [100.0, 200.0, 220.0, 230.0, 250.0]}, "nothing of the forecast can be used"),
         ({"std": -1.0}, "std must be 0 or more"),
+        ({"std": [1.0, 2.0]}, "one number or one for each of"),
         ({"other": 1}, "'other' that is not known"),
         ({"heights": [10.0]}, "as many speeds as heights"),
     ],

@@ -79,6 +79,56 @@ def sweep(
 
 
 @njit(cache=True)
+def sweep_each(
+    S: Array, g: Array, c: float, psis: Array, start: Indices, column: Indices, w: Array, Xs: Array, vs: Array
+) -> None:
+    """`sweep` for k contexts in the same pass, rounded as it rounds: psis (J, k), Xs (r, r, k), vs (r, k).
+
+    All sums of a context are made in the order of `sweep`; the innermost loops run over contexts, which are many where
+    action features are few.
+    """
+    r, many = vs.shape
+    Xs[:] = 0.0
+    vs[:] = 0.0
+    along = np.empty((r, many))
+    for j in range(len(psis)):
+        p = psis[j]
+        for i in range(start[j + 1] - start[j]):
+            a = start[j] + i
+            change = c * g[a]
+            along[:] = 0.0
+            for k in range(j + 1):
+                q = psis[k]
+                for b in range(start[k], start[k + 1] if k < j else a):
+                    new = S[a, b] - change * g[b]
+                    S[a, b] = new
+                    into = along[column[k] + b - start[k]]
+                    for e in range(many):
+                        into[e] += q[e] * new
+            S[a, a] -= change * g[a]
+            into, new = along[column[j] + i], S[a, a]
+            for e in range(many):
+                into[e] += 0.5 * p[e] * new
+            for b in range(r):
+                out, into = Xs[column[j] + i, b], along[b]
+                for e in range(many):
+                    out[e] += p[e] * into[e]
+            out, new = vs[column[j] + i], w[a]
+            for e in range(many):
+                out[e] += p[e] * new
+    largest = np.zeros(many)
+    for i in range(r):
+        for b in range(i + 1):
+            for e in range(many):
+                Xs[i, b, e] += Xs[b, i, e]
+        for e in range(many):
+            largest[e] = max(largest[e], Xs[i, i, e])
+    for i in range(r):
+        for e in range(many):
+            Xs[i, i, e] += JITTER * largest[e] + SMALLEST
+
+
+@njit(cache=True)
 def settle(S: Array, g: Array, c: float) -> None:
     """Make the pending change to S, rounded exactly as `sweep` does it: when it is made must not matter."""
     for a in range(len(g)):

@@ -94,7 +94,8 @@ class Value:
         text = f"{amount(self.kwh * middle)} kWh ({amount(self.kwh * low)} to {amount(self.kwh * high)})"
         if self.price is not None:
             worth = self.kwh * self.price
-            text += f", worth {amount(worth * middle)} ({amount(worth * low)} to {amount(worth * high)})"
+            least, most = sorted((worth * low, worth * high))
+            text += f", worth {amount(worth * middle)} ({amount(least)} to {amount(most)})"
         return text
 
 

@@ -22,11 +22,13 @@ from holdcourse.checks import whole_number
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.movement.problem import Problem
+from holdcourse.movement.settings import TOLERANCE
 from holdcourse.running.database import refuse_record
 from holdcourse.tables.cells import Table, checked_separator
 from holdcourse.tables.columns import find_column, has_column, split_name, units_row, without_first_row
 from holdcourse.tables.numbers import MISSING_WORDS, Signs, cleaned, is_missing, is_number, read_numbers
 from holdcourse.tables.sources import frame_table, read_file
+from holdcourse.tables.text import FileContent
 from holdcourse.tables.times import HOUR, Times, is_unix, read_times, zone_of
 
 Array: TypeAlias = NDArray[np.float64]
@@ -40,6 +42,7 @@ WEEKEND = "weekend"
 SENTINELS = (-99.0, -99.9, -999.0, -999.9, -9999.0, -9999.9, -99999.0, 999.0, 999.9, 9999.0, 99999.0, -32768.0, 65535.0)
 FAR = 10.0  # interquartile ranges from the median: such a number is told
 LAG = re.compile(r"(.+?)\s*@\s*-\s*(\d+)\s*(min|h|d)?")
+FEW_STEPS, SLACK = 10.0, 0.1  # lags of fewer readings are whole ones, give or take this
 SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -67,6 +70,8 @@ class Readings:
         The line of each row in the file.
     notes
         What was left out, sorted or taken for granted.
+    context_units
+        A unit for each number of a context, "" where the header names none.
 
     Examples
     --------
@@ -89,6 +94,7 @@ class Readings:
     units: dict[str, str]
     lines: Indices
     notes: tuple[str, ...]
+    context_units: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.history)
@@ -101,7 +107,16 @@ class Readings:
         return usual_step(self.times.astype(np.int64).astype(np.float64)) / HOUR
 
     def problem(self, metric: Any = "euclidean", *, scale: float | str = 1.0, **options: Any) -> Problem:
-        """Return the settings as a `Problem`; named ones need a matrix of what each move costs as `metric`."""
+        """Return the settings as a `Problem`; named ones need a matrix of what each move costs as `metric`.
+
+        Units and names of contexts are those of the headers, unless others are given.
+        """
+        options = {
+            "unit": self.units.get(self.action, "") if not isinstance(self.values, list) else "",
+            "cost_unit": self.units.get(self.cost, ""),
+            "context_names": list(self.context),
+            "context_units": list(self.context_units) or None,
+        } | options
         if isinstance(self.values, list):
             if isinstance(metric, str):
                 raise InvalidInput(
@@ -211,9 +226,10 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
         Those of `holdcourse.tables.sources.read_file`.
     """
     notes: list[str] = []
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        refuse_record(path, "readings are a CSV, an Excel sheet or a Parquet file")
+    if isinstance(source, str | os.PathLike | FileContent):
+        path = source if isinstance(source, FileContent) else Path(source)
+        if isinstance(path, Path):
+            refuse_record(path, "readings are a CSV, an Excel sheet or a Parquet file")
         if options.get("separator") is not None:
             options["separator"] = checked_separator(str(options["separator"]))
         table, note = read_file(path, **options)
@@ -232,6 +248,13 @@ def open_table(source: Any, **options: Any) -> tuple[Table, list[str]]:
 def missing_words(given: str | Sequence[str] | None) -> tuple[frozenset[str], frozenset[float]]:
     """Return what a person says stands for a missing number: words, and numbers."""
     texts = [] if given is None else [given] if isinstance(given, str) else list(given)
+    for text in texts:
+        if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(text)):
+            one, other = str(text).strip().split(",")
+            raise InvalidInput(
+                f"missing={str(text).strip()} may be one number with a decimal comma or two numbers; write "
+                f"{one}.{other}, or '{one}, {other}'"
+            )
     words = {cleaned(part).lower() for text in texts for part in str(text).split(",")}
     numbers = set()
     for word in words:
@@ -489,7 +512,13 @@ class _Reader:
             units={table.names[k]: unit for k in used if (unit := split_name(table.names[k]).unit) is not None},
             lines=np.array(table.lines, dtype=np.int64)[order][kept],
             notes=tuple(self.notes),
+            context_units=tuple(unit for term in terms for unit in self._units(term)),
         )
+
+    def _units(self, term: Term) -> list[str]:
+        """Return the unit of each number of a context; "" where there is none, or two differ."""
+        found = {split_name(self.table.names[column]).unit or "" for column, _, _ in term.parts}
+        return [found.pop() if len(found) == 1 else ""] * len(term.names)
 
     def _require_known_before(self, terms: Sequence[Term], place: int, paid: int) -> None:
         """Raise where a context is what is decided, or what is measured after the decision."""
@@ -585,28 +614,29 @@ class _Reader:
         falling = len(timed) > 1 and bool((np.diff(moments.seconds[timed]) < 0).any())
         if falling:
             self.notes.append("rows were not in order of time: sorted")
-        same = np.flatnonzero(np.diff(moments.seconds[order]) == 0)
-        dropped, differing = set(), 0
-        for k in same.tolist():
-            one, two = int(order[k]), int(order[k + 1])
-            if all(_alike(values[one], values[two]) for values in compared):
-                dropped.add(k + 1)
-                continue
-            differing += 1
-            if duplicates == "refuse":
+        ends = np.flatnonzero(np.diff(moments.seconds[order]) != 0) + 1
+        kept: list[int] = []
+        differing = 0
+        for rows in np.split(order, ends) if len(ends) + 1 < len(order) else []:
+            distinct: list[int] = []
+            for row in rows.tolist():
+                if not any(all(_alike(values[row], values[other]) for values in compared) for other in distinct):
+                    distinct.append(row)
+            if len(distinct) > 1 and duplicates == "refuse":
+                one, two = distinct[:2]
                 when = moments.seconds[one] if moments.times is None else moments.times[one]
                 raise InvalidInput(
                     f"{self.table.at(two)}: the time {when} stood in {self.table.unit} {self.table.lines[one]} "
                     "already, with other values; correct it, or say duplicates=first, last or keep"
                 )
-            if duplicates != "keep":
-                dropped.add(k + 1 if duplicates == "first" else k)
-        if dropped:
-            how = f", {differing} of them with other values" if differing else ""
-            self.notes.append(f"{len(dropped)} rows with a time that comes twice left out{how}")
-        elif differing:
+            differing += len(distinct) - 1
+            kept += distinct if duplicates == "keep" else [int(rows[-1 if duplicates == "last" else 0])]
+        keep = np.array(kept, dtype=np.int64) if kept else order
+        if len(keep) < len(order):
+            how = f", {differing} of them with other values" if differing and duplicates != "keep" else ""
+            self.notes.append(f"{len(order) - len(keep)} rows with a time that comes twice left out{how}")
+        if differing and duplicates == "keep":
             self.notes.append(f"{differing} rows have the time of another; all are kept")
-        keep = order[[k for k in range(len(order)) if k not in dropped]]
         return keep, moments.taken(keep)
 
     def _kept(self, gone: dict[str, NDArray[np.bool_]]) -> Indices:
@@ -655,8 +685,21 @@ def _values(term: Term, read: dict[int, Array], moments: Moments | None) -> list
     """Return the numbers of a context, a column each; NaN where they are not known."""
     if term.clock:
         return _clock(term.clock, cast(Moments, moments))
+    if moments is not None:
+        _require_whole_steps(term, usual_step(moments.seconds))
     parts = [_lagged(read[column], count, unit, moments) for column, count, unit in term.parts]
     return [parts[0] if len(parts) == 1 else parts[0] - parts[1]]
+
+
+def _require_whole_steps(term: Term, step: float) -> None:
+    """Raise where a lag of few readings lies between two of them: neither is the one that is meant."""
+    for _, count, unit in term.parts:
+        steps = count * SECONDS[unit] / step if unit and step else 0.0
+        if steps < FEW_STEPS and abs(steps - round(steps)) > SLACK:
+            raise InvalidInput(
+                f"context {term.text!r} reaches back {count} {unit}, and readings stand {step / 60:g} min apart; take "
+                f"a multiple of that, or a number of readings such as @-{max(round(steps), 1)}"
+            )
 
 
 def _lagged(values: Array, count: int, unit: str, moments: Moments | None) -> Array:
@@ -709,6 +752,7 @@ def _actions(settings: NDArray[Any], bins: int | None, name: str) -> tuple[Array
 def _binned(numbers: Array, bins: int | None) -> tuple[Array, Indices]:
     if bins is None:
         values, actions = np.unique(numbers, return_inverse=True)
-        return values, actions.astype(np.int64)
+        first = np.concatenate([[True], np.diff(values) > TOLERANCE * np.abs(values[1:])])  # others are rounding
+        return values[first], (np.cumsum(first) - 1)[actions].astype(np.int64)
     values = np.linspace(numbers.min(), numbers.max(), bins) if np.ptp(numbers) else numbers[:1]
     return values, np.abs(numbers[:, None] - values[None, :]).argmin(axis=1).astype(np.int64)

@@ -18,7 +18,7 @@ from holdcourse.backtest.plant import AS_RUN, BEST_FIXED, FIXED, PlantBacktest, 
 from holdcourse.backtest.readings import Readings
 from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.deciding import registry
-from holdcourse.spreadsheet import write_rows
+from holdcourse.tables.spreadsheet import write_rows
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ def page(found: PlantBacktest, readings: Readings, checked: Sequence[str] = ()) 
         "<div class='bar'><span class='brand'>holdcourse</span></div>",
         "<h1>Would it have paid off at this plant?</h1>",
         f"<p class='lead'>{escape(readings.label)}, {escape(_period(readings))}</p>",
-        f"<div class='answer {kind}'><span class='verdict'>{word}</span><p>{escape(found.conclusion)}</p></div>",
+        f"<div class='answer {kind}'><span class='verdict'>{word}</span><p>{_unbroken(found.conclusion)}</p></div>",
         "</header><main>",
         _against(found),
         _table(found),
@@ -76,6 +76,11 @@ def page(found: PlantBacktest, readings: Readings, checked: Sequence[str] = ()) 
         "</main></body></html>",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _unbroken(text: str) -> str:
+    """Return a text whose numbers keep their sign of percent on the same line."""
+    return escape(text).replace(" %", "&#160;%")
 
 
 def _tells(found: PlantBacktest) -> bool:
@@ -109,12 +114,14 @@ def _table(found: PlantBacktest) -> str:
     scale = found.value.kwh or 1.0
     rows = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
     for line in found.lines:
-        saved = [f"{line.saved:+.1f} %", "" if line.policy == AS_RUN else f"{line.low:+.1f} to {line.high:+.1f} %"]
+        saved = (
+            ["", ""] if line.policy == AS_RUN else [f"{line.saved:+.1f} %", f"{line.low:+.1f} to {line.high:+.1f} %"]
+        )
         if not _tells(found):
             saved = ["?", "?"]
         cells = [amount(scale * line.total), amount(scale * line.movement), *saved, f"{100 * line.guessed:.0f} %"]
         best = " class='best'" if found.judged is not None and line.policy == found.judged.policy else ""
-        knowing = " *" if registry.is_knowing(line.policy) else ""
+        knowing = " *" if registry.is_knowing(line.policy) and line.policy != AS_RUN else ""
         swatch = f"<span class='swatch' style='border-top-color:{registry.colour_of(line.policy)}'></span>"
         name = f"{swatch}{escape(registry.label_of(line.policy))}{knowing}"
         rows.append(f"<tr{best}><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
@@ -178,7 +185,8 @@ def _settings(found: PlantBacktest) -> str:
         np.bincount(found.taken[name], minlength=n) / len(found.taken[name]) for name in (AS_RUN, found.judged.policy)
     ]
     label = escape(registry.label_of(found.judged.policy))
-    rows = [f"<tr><th>setting</th><th>ran</th><th>with {label}</th></tr>"]
+    unit = next(iter(problem.units), "")
+    rows = [f"<tr><th>setting{f' ({escape(unit)})' if unit else ''}</th><th>ran</th><th>with {label}</th></tr>"]
     for action in range(n):
         value = problem.value(action)
         shown = f"{value:g}" if isinstance(value, float) else str(value)
@@ -219,11 +227,17 @@ def _about(found: PlantBacktest, readings: Readings) -> str:
         ("Cost", readings.cost),
         ("Contexts", ", ".join(readings.context)),
         ("Limits in operation", found.limits or "none"),
-        *(("", note) for note in (*readings.notes, *found.notes)),
+        *_under("How they were read", readings.notes),
+        *_under("How it was judged", found.notes),
         ("Made with", f"holdcourse {hc.__version__}"),
     ]
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
     return f"<section id='about'><h2>Data and settings</h2><dl>{rows}</dl></section>"
+
+
+def _under(name: str, notes: Sequence[str]) -> list[tuple[str, str]]:
+    """Return notes under one name."""
+    return [(name if k == 0 else "", note) for k, note in enumerate(notes)]
 
 
 def _list(title: str, sentences: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from typer.core import TyperCommand
 from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.handover import plant_policy
+from holdcourse.backtest.move_prices import MovePrices
 from holdcourse.backtest.plant import AS_RUN, POLICIES, Value, backtest_plant
 from holdcourse.backtest.readings import Duplicates, read_readings
 from holdcourse.backtest.report import write_report as write_plant_report
@@ -55,6 +57,7 @@ from holdcourse.learning.checking import ModelCheck, check_model
 from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
+from holdcourse.units import quantity
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.load import bundled
@@ -180,41 +183,46 @@ def backtest_log(
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
     """
     check_save(save_policy, as_judged)
-    found_readings = read_readings(
-        log,
-        action=action,
-        cost=cost,
-        context=context,
-        time=time,
-        bins=bins,
-        named=named,
-        timezone=timezone,
-        time_format=time_format,
-        separator=separator,
-        decimal=decimal,
-        thousands=thousands,
-        encoding=encoding,
-        header_line=header_line,
-        sheet=sheet,
-        missing=missing,
-        duplicates=cast(Duplicates, duplicates),
-    )
+    with Working("reading"):
+        found_readings = read_readings(
+            log,
+            action=action,
+            cost=cost,
+            context=context,
+            time=time,
+            bins=bins,
+            named=named,
+            timezone=timezone,
+            time_format=time_format,
+            separator=separator,
+            decimal=decimal,
+            thousands=thousands,
+            encoding=encoding,
+            header_line=header_line,
+            sheet=sheet,
+            missing=missing,
+            duplicates=cast(Duplicates, duplicates),
+        )
     readings, step = found_readings.history, found_readings.step
     unit = unit or found_readings.units.get(found_readings.action, "")
     cost_unit = cost_unit or found_readings.units.get(found_readings.cost, "")
+    paid = MovePrices(_each_round(cost_unit, step), step, _price(price), "--price")
     problem = found_readings.problem(
         "euclidean" if matrix is None else Csv.read(matrix).numbers(),
-        scale=_number_or_text(move_cost),
-        fixed_cost=_number_or_text(fixed_cost),
+        scale=paid.of(_number_or_text(move_cost), "--move-cost"),
+        fixed_cost=paid.of(_number_or_text(fixed_cost), "--fixed-cost"),
         directed=directed,
         unit=unit,
-        cost_unit=_each_round(cost_unit, step),
+        cost_unit=paid.unit,
     )
+    found_readings = replace(found_readings, notes=(*found_readings.notes, *paid.notes))
     limits = None
     if max_step is not None or dwell != "1":
+        if step is None and quantity(re.sub(r"[\d\s.,]", "", dwell)) == "time":
+            raise InvalidInput(f"--dwell {dwell!r} is a time; name the column of the times with --time, or give rounds")
         stay, longest = _number_or_text(dwell), None if max_step is None else _number_or_text(max_step)
         kept = int(stay) if isinstance(stay, float) and stay.is_integer() else stay
-        limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else f"{60 * step:g} min")
+        limits = Limits(min_dwell=kept, max_step=longest, round_length=None if step is None else 3600 * step)
         limits = limits.on(problem)
     wanted = names_of(policies) or POLICIES
     sources = sources_of(wanted)
@@ -244,23 +252,28 @@ def backtest_log(
         )
         working.tell("checking the model", 1.0, 1.05)
         check = later.result()
+        policy = None
+        if save_policy is not None:
+            working.tell("learning from all readings", 1.03, 1.05)
+            units = {"action": unit, "measurement": cost_unit or found_readings.cost}
+            asked = zip(found_readings.context, found_readings.context_units, strict=True)
+            units["context"] = ", ".join(
+                f"{name} ({each})" if each and each not in name else name for name, each in asked
+            )
+            policy = plant_policy(
+                found,
+                make,
+                as_judged=as_judged,
+                source=log.name,
+                times=found_readings.times,
+                files=[log],
+                units=units,
+            )
+            policy.save(save_policy, limits=limits)
     data = found.as_values() | {"check": check.as_values(), "reading": list(found_readings.notes)}
     paths: list[Path] = []
     saved = []
-    if save_policy is not None:
-        known = found_readings.units
-        units = {"action": known.get(action, ""), "measurement": known.get(cost, cost)}
-        units["context"] = ", ".join(found_readings.context)
-        policy = plant_policy(
-            found,
-            make,
-            as_judged=as_judged,
-            source=log.name,
-            times=found_readings.times,
-            files=[log],
-            units=units,
-        )
-        policy.save(save_policy, limits=limits)
+    if save_policy is not None and policy is not None:
         data["saved"], saved = str(save_policy), saved_words(save_policy, policy)
     if out is not None:
         more = {"check": data["check"], "reading": data["reading"]}

@@ -30,6 +30,7 @@ from holdcourse.cli.arguments import (
     Timezone,
     check_out,
 )
+from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 from holdcourse.tables.sources import read_file
@@ -107,8 +108,8 @@ def info(
     if (kind or kind_of(files, **written)) == "readings":
         if len(expand(files)) > 1:
             raise InvalidInput("a plant's readings are one table; give one file, or kind=wind if these hold wind")
-        _show_readings(
-            preview(
+        with Working("reading"):
+            seen = preview(
                 expand(files)[0],
                 time=time,
                 timezone=timezone,
@@ -117,11 +118,8 @@ def info(
                 thousands=thousands,
                 missing=missing,
                 **written,
-            ),
-            files[0],
-            out,
-            as_json,
-        )
+            )
+        _show_readings(seen, files[0], out, as_json)
         return
     wind = load(
         files,

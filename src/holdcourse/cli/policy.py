@@ -90,12 +90,15 @@ def _parts(found: PolicyFile) -> Iterator[tuple[str, list[str]]]:
 def _settings(problem: Problem, units: Any) -> list[str]:
     values = [problem.value(action) for action in range(problem.n)]
     shown = values if problem.n <= SHOWN else [*values[: SHOWN // 2], "...", *values[-SHOWN // 2 + 1 :]]
-    unit = units.get("action", "")
+    unit = units.get("action") or next(iter(problem.units), "")
     listed = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in shown)
     words = [f"One of {problem.n} settings: {listed}{f' {unit}' if unit else ''}."]
     if 1 < problem.n <= MATRIX_ACTIONS:
         away = problem.distances[problem.distances > 0]
-        words.append(f"A move costs from {away.min():.4g} to {away.max():.4g}.")
+        least, most = f"{away.min():.4g}", f"{away.max():.4g}"
+        words.append(
+            f"A move costs {problem.cost(least) if least == most else f'from {least} to {problem.cost(most)}'}."
+        )
     for part, meaning in (("context", "It is asked with"), ("measurement", "It is told")):
         if units.get(part):
             words.append(f"{meaning}: {units[part]}.")

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from holdcourse.cli.arguments import Json, Trusted, bill_rows, bill_table, completing
+from holdcourse.cli.progress import Working
 from holdcourse.deciding import registry
 from holdcourse.running import audit
 
@@ -34,7 +35,14 @@ def verify(
 
     Example: [bold]holdcourse verify turbine.log --witness said.jsonl --key witness.key[/]
     """
-    found = audit.verify(log, witness=witness, key=key, trust=trust or ())
+    with Working("reading the record") as working:
+        found = audit.verify(
+            log,
+            witness=witness,
+            key=key,
+            trust=trust or (),
+            progress=lambda done, total: working.tell("deciding again", done, total),
+        )
     if as_json:
         typer.echo(json.dumps(asdict(found) | {"verified": found.verified}))
     else:
@@ -115,7 +123,8 @@ def replay(
 
     Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
-    found = audit.replay(log, policy, trust=trust or ())
+    with Working("deciding again"):
+        found = audit.replay(log, policy, trust=trust or ())
     bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = (

@@ -49,6 +49,7 @@ COMMANDS = {
     "replay": Listed("records", RUNNING, "What another policy would have done in a recorded run."),
     "policy": Listed("policy", RUNNING, "Policies in files: what a file holds."),
     "data": Listed("data", SITE, "Data of yours: what a file holds, wind or a plant's readings."),
+    "trial": Listed("trial", RUNNING, "Did it pay? Trials of a policy against a baseline."),
     "token": Listed("tokens", RUNNING, "Tokens: who may use the service."),
 }
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 # Of parameters whose options have another name everywhere.
-OTHER_NAMES = {"folder": "--out", "code": "--no-code", "scale": "--move-cost"}
+OTHER_NAMES = {"folder": "--out", "code": "--no-code", "scale": "--move-cost", "min_dwell": "--dwell"}
 NEEDED = {"replay": "--policy cgp-lcb", "accept": "--reason ..."}  # options of commands that a remedy names
 
 
@@ -26,4 +26,5 @@ def with_options(message: str, options: dict[str, str]) -> str:
 
     names = "|".join(sorted(options, key=len, reverse=True))
     message = re.sub(rf"(?<![\w?&])({names})=(True\b|False\b)?", option, message)
+    message = re.sub(rf"^({names})(?= is | must )", lambda found: options[found[1]], message)
     return re.sub(rf"holdcourse ({'|'.join(NEEDED)}) \S+", lambda found: f"{found[0]} {NEEDED[found[1]]}", message)

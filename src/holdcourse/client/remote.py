@@ -191,6 +191,8 @@ class RemoteDecision:
         The limit that kept `action` from being what the policy, or an override, wanted; None where none did.
     forced
         The reason given for going to `action` whatever the limits say; None where they hold.
+    whose_turn
+        "policy" or "baseline" in a trial; None where none is made.
 
     Examples
     --------
@@ -217,6 +219,7 @@ class RemoteDecision:
     proposed_value: Any = None
     limited_by: str | None = None
     forced: str | None = None
+    whose_turn: str | None = None
 
 
 def connect(url: str, token: str | None = None, *, patience: float = 60.0, timeout: float = 10.0) -> Service:
@@ -295,6 +298,51 @@ class Service:
             raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
         given = {**settings, "id": controller, "policy_file": base64.b64encode(content).decode()}
         return self.create(given)
+
+    def create_from_readings(
+        self,
+        path: str | Path,
+        controller: str,
+        /,
+        *,
+        action: str,
+        cost: str,
+        context: str,
+        reading: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> RemoteController:
+        """Set up a controller that starts from a plant's own table: CSV, Excel or Parquet.
+
+        Parameters
+        ----------
+        path
+            The table. Which settings there are, their units and the names of contexts come from it.
+        controller
+            Its id.
+        action, cost, context
+            Columns of the setting, of what was measured, and of what was known before, as in `read_readings`.
+        reading
+            How the table is written, where that is open: time, timezone, decimal, missing and so on.
+        settings
+            What else the service shall know, as in `create`: scale, fixed_cost, limits, policy, mode.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> service = hc.connect("http://127.0.0.1:8000")
+        >>> try:
+        ...     service.create_from_readings("no/such.csv", "mill", action="setting", cost="kWh", context="load")
+        ... except hc.errors.InvalidInput as error:
+        ...     print(error)
+        cannot read no/such.csv: No such file or directory
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
+        table = {"file": base64.b64encode(content).decode(), "file_name": Path(path).name}
+        columns = {"action": action, "cost": cost, "context": context}
+        return self.create({**settings, "id": controller, "readings": {**(reading or {}), **columns, **table}})
 
     def controller(self, name: str) -> RemoteController:
         """One of the controllers, by its id."""
@@ -390,6 +438,7 @@ class RemoteController:
             proposed_value=answer.get("proposed_value"),
             limited_by=answer.get("limited_by"),
             forced=answer.get("forced"),
+            whose_turn=(answer.get("turn") or {}).get("whose"),
         )
 
     def tell(
@@ -401,11 +450,12 @@ class RemoteController:
         epoch: int | None = None,
         applied_index: int | None = None,
         profile: Any = None,
+        reference: float | None = None,
     ) -> None:
         """Say what was measured, or None; telling the same again is fine.
 
         `applied` is the setting that ran, or `applied_index` its index. Where the settings may have been changed
-        meanwhile, `epoch` says of which set it is one. `profile` is as in `Controller.tell`.
+        meanwhile, `epoch` says of which set it is one. `profile` and `reference` are as in `Controller.tell`.
         """
         body = {"decision": decision_id, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
         if measurement is not None:
@@ -413,7 +463,10 @@ class RemoteController:
         if profile is not None:
             heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
             body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
-        self._post("skip" if measurement is None and profile is None else "tell", body)
+        told = measurement is not None or profile is not None
+        if reference is not None and told:
+            body["reference"] = float(reference)
+        self._post("tell" if told else "skip", body)
 
     def retract(self, decision_id: str, reason: str) -> dict[str, Any]:
         """Take back what was measured: it no longer counts. Taking it back again for the same reason is fine.

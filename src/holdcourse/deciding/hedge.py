@@ -143,7 +143,7 @@ class Hedged:
     def step(self, state: RuleState, view: View) -> Choice:
         """Let every expert decide, charge them, and follow."""
         states = self._states(state)
-        view = replace(view, at=state.action)
+        view = replace(view, at=state.action if view.at is None else view.at)
         choices = [rule.step(states[j], expert_view(view, j)) for j, rule in enumerate(self.experts)]
         expected = self._expected(view)
         moves = [
@@ -358,9 +358,10 @@ def expert_view(view: View, expert: int) -> View:
     if own is None:  # a model that must be shown the costs: they are the ones in the view
         return replace(view, model=None)
     costs = np.where(view.allowed, own.costs_at([_vector(view.context)])[0], np.inf)
-    if not np.isfinite(costs).any():
+    allowed = np.isfinite(costs)
+    if not allowed.any():
         return view
-    return replace(view, costs=costs, allowed=np.isfinite(costs), model=own)
+    return View(costs, view.context, allowed, view.forecast, own, view.at)
 
 
 def _vector(context: Any) -> Any:

@@ -30,6 +30,7 @@ from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, plain
+from holdcourse.learning.costs import CostModel
 from holdcourse.movement.problem import Problem
 from holdcourse.threads import one_thread, versions
 
@@ -95,6 +96,10 @@ class Evidence:
         for name, value in data.items():
             if not isinstance(value, expected.get(name, str)):
                 raise DamagedFile(f"{where} holds {value!r} as {name} of its evidence")
+        figures = [each for each in data["figures"].values() if each is not None]
+        sums = all(isinstance(each, str) for each in data["files"].values())
+        if not (sums and all(isinstance(each, str | int | float) for each in figures)):
+            raise DamagedFile(f"{where} holds evidence whose files or figures are no texts and numbers")
         return cls(**data)
 
     @property
@@ -189,6 +194,11 @@ class PolicyFile:
         for name in sorted(expected.keys() | found.keys()):
             if name not in found or name not in expected or not isinstance(found[name], expected[name]):
                 raise DamagedFile(f"{named} is no policy that holdcourse wrote: its {name!r} is wrong or missing")
+        for name in ("units", "versions"):
+            wrong = [key for key, text in found[name].items() if not isinstance(text, str)]
+            wrong += sorted(set(found[name]) - set(UNITS)) if name == "units" else []
+            if wrong:
+                raise DamagedFile(f"{named} is no policy that holdcourse wrote: its {name} have a wrong {wrong[0]!r}")
         evidence = found.pop("evidence")
         _check_recipe(found["recipe"], named)
         return cls(
@@ -238,9 +248,11 @@ class PolicyFile:
                     raise InvalidInput(f"its array {name!r} holds {self.learned[name].dtype}, not {array.dtype}")
             made.costs.restore(self.learned)
             kept = archive.fingerprint({}, made.costs.state())
+            if ours and not made.costs.needs_costs:
+                _require_costs(made.costs, self.learned)
         except HoldcourseError as error:
             raise type(error)(f"{self.where}: {error}") if type(error) is InvalidInput else error from None
-        except recipe.BROKEN as error:
+        except (*recipe.BROKEN, MemoryError) as error:
             words = f"no policy can be made of it ({type(error).__name__}: {error})"
             raise InvalidInput(f"{self.where}: {words}") from error
         if made.fingerprint != self.fingerprint:
@@ -312,6 +324,14 @@ def load_policy(path: str | Path, *, trust: Trust = ()) -> Policy:
     >>> folder.cleanup()
     """
     return PolicyFile.read(path).policy(trust)
+
+
+def _require_costs(model: CostModel, learned: archive.Arrays) -> None:
+    """Raise where what was learned gives no costs in a context that it has seen: somebody has changed the file."""
+    tables = [array for name, array in learned.items() if name.endswith(("contexts", "candidates"))]
+    seen = next((table[-1] for table in tables if table.ndim == 2 and table.size), None)
+    if seen is not None and not np.isfinite(model.copy().estimate(seen).expected).all():
+        raise InvalidInput("what it has learned gives no costs in a context that it has seen; save it again")
 
 
 def _check_recipe(found: Mapping[str, Any], where: str) -> None:

@@ -226,6 +226,8 @@ class Promised:
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let both rules decide, and follow the first as far as the account allows."""
+        played = state.action if view.at is None else view.at  # in a trial the machine may have been elsewhere
+        state = replace(state, arrays=state.arrays | {"reach": self._reached(state.arrays["reach"], played)})
         followed, base = self._states(state)
         wish = self.followed.step(followed, expert_view(view, 0))
         other = self.baseline.step(base, expert_view(view, 1))
@@ -297,7 +299,7 @@ class Promised:
             after = replace(resumed(self.followed, wish.state, action), round=wish.state.round)
             probabilities = np.zeros(self.problem.n)
             probabilities[action] = 1.0
-        arrays = self._arrays((after, other.state), account, self._reached(state.arrays["reach"], action))
+        arrays = self._arrays((after, other.state), account, state.arrays["reach"])
         said = " ".join(part for part in (words, wish.words) if part)
         return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, said)
 
@@ -371,13 +373,15 @@ class Account:
         """Ask anew what some of the rounds cost: those asked longest ago, and the newest, measured meanwhile."""
         if not len(self.rounds):
             return self
-        rows = np.unique(np.append(np.argsort(self.rounds[:, 3], kind="stable")[:ASKED], len(self.rounds) - 1))
+        longest_ago = np.argsort(self.rounds[:, 3], kind="stable")[:ASKED].tolist()
+        rows = np.array(sorted({*longest_ago, len(self.rounds) - 1}))
         rounds, costs = self.rounds.copy(), self.costs.copy()
         asked = self.contexts[rows]
-        table, low = model.costs_at_optimism(asked, 0.0), model.costs_at_optimism(asked, 1.0)
-        for row, expected, bound in zip(rows, table, low, strict=True):
-            x, b = (int(action) for action in rounds[row, 1:3])
-            costs[row] = expected[x] - expected[b], _doubts(expected - bound, b)[x]
+        expected = model.costs_at_optimism(asked, 0.0)
+        spread = expected - model.costs_at_optimism(asked, 1.0)
+        each, (x, b) = np.arange(len(rows)), rounds[rows, 1:3].T.astype(np.int64)
+        costs[rows, 0] = expected[each, x] - expected[each, b]
+        costs[rows, 1] = _doubt(spread[each, x], spread[each, b], spread.min(axis=1))
         rounds[rows, 3] = round_number
         return replace(self, rounds=rounds, costs=costs)
 
@@ -450,11 +454,16 @@ def _row(model: OptimisticCosts, context: Array) -> tuple[Array, Array]:
 
 
 def _doubts(spread: Array, b: int) -> Array:
-    """How far the cost of each action less that of `b` may be off: what all actions share, at most the least, cancels.
+    """How far the cost of each action less that of `b` may be off."""
+    return _doubt(spread, spread[b], spread.min())
+
+
+def _doubt(spread: Array, baseline: Any, least: Any) -> Array:
+    """How far a difference of costs may be off: what all actions share, at most the least, cancels.
 
     It is counted once in place of twice.
     """
-    return np.asarray(np.sqrt(np.maximum(spread**2 + spread[b] ** 2 - spread.min() ** 2, 0.0)))
+    return np.asarray(np.sqrt(np.maximum(spread**2 + baseline**2 - least**2, 0.0)))
 
 
 def _other_seed(seed: int) -> int:

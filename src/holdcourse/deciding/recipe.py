@@ -81,8 +81,9 @@ def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], c
             f"say so: trust={name!r}"
         )
     options = {key: _decoded(key, value) for key, value in recipe["options"].items()} | dict(changes)
-    if isinstance(options.get("baseline"), Mapping):
-        options["baseline"] = _made(options["baseline"], problem, trust, {})
+    for part in ("baseline", "policy"):
+        if isinstance(options.get(part), Mapping):
+            options[part] = _made(options[part], problem, trust, {})
     if name == "hedged":
         options["policies"] = [_made(expert, problem, trust, {}) for expert in options["policies"]]
     kind: registry.Kind = "recipe" if name in registry.names("recipe") else "problem"
@@ -128,7 +129,7 @@ def _described(problem: Problem) -> dict[str, Any]:
 def _encoded(key: str, value: Any) -> Any:
     if value is None:
         return None
-    if isinstance(value, Policy):  # a baseline
+    if isinstance(value, Policy):  # a baseline, or what is on trial
         return _without_problem(value)
     if isinstance(value, Kernel | KernelSum | Tree):
         return value.to_json()

@@ -227,6 +227,15 @@ def _ours() -> Iterable[Entry]:
         required=("policies",),
     )
     yield Entry(
+        "trial",
+        "Trial",
+        "A policy and a baseline take turns in blocks, in an order that a coin decides, so that the gain is measured.",
+        "measurements",
+        {"recipe": "holdcourse.deciding.trial:trial_of"},
+        "#6d6d3f",
+        required=("policy", "baseline", "block"),
+    )
+    yield Entry(
         "planner-forecast",
         "Planner, forecast",
         "The planner, told the contexts of the next rounds as they will be.",

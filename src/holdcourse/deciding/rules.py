@@ -117,18 +117,48 @@ class RuleState:
         return uniform(self.seed, self.round)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Whose turn it is in a trial, see `holdcourse.deciding.trial`.
+
+    Attributes
+    ----------
+    block
+        The number of the block, from 0; blocks 2 k and 2 k + 1 are a pair.
+    arm
+        0: the baseline's, 1: the policy's.
+    place
+        Where the arm was before the round, as if it had decided throughout; the index of an action.
+    predicted
+        What the baseline's action was expected to cost a round in the first and the second block of the pair, when the
+        pair began; in its first round only, and where a forecast of contexts reached its end.
+    """
+
+    block: int
+    arm: int
+    place: int
+    predicted: tuple[float, float] | None = None
+
+    @property
+    def whose(self) -> str:
+        """Return "baseline" or "policy"."""
+        return ("baseline", "policy")[self.arm]
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """A decision: the state after it, and the probability that each action had, shape (n,).
 
     A rule with more to say about it than these tell puts that into `words`, one or two sentences. What it is expected
-    to cost more than the rule's plan, in order to find something out, is its `excess`.
+    to cost more than the rule's plan, in order to find something out, is its `excess`. `turn` is whose turn it is, in a
+    trial.
     """
 
     state: RuleState
     probabilities: Array
     words: str = ""
     excess: float = 0.0
+    turn: Turn | None = None
 
     @property
     def action(self) -> int:

@@ -13,7 +13,7 @@ from holdcourse.deciding.registry import label_of
 from holdcourse.errors import MissingExtra
 from holdcourse.experiments.comparison import EASY, HARD, Comparison
 from holdcourse.experiments.style import SETTINGS, blank, drawing, line_of, save, shared_legend
-from holdcourse.spreadsheet import write_rows
+from holdcourse.tables.spreadsheet import write_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from holdcourse import archive
 from holdcourse.deciding.registry import label_of
 from holdcourse.experiments.plant_comparison import PlantComparison, PlantLine
 from holdcourse.experiments.runs import CLAIRVOYANT
-from holdcourse.spreadsheet import write_rows
+from holdcourse.tables.spreadsheet import write_rows
 
 HEADINGS = ("mean", "±", "worst run", "week 1", "runs > +2 %")  # of `cells_of`
 

@@ -31,7 +31,7 @@ from holdcourse.archive import writing
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.experiments.execute import Arrays, Outcome
 from holdcourse.experiments.runs import Sweep, digest
-from holdcourse.spreadsheet import original, write_rows
+from holdcourse.tables.spreadsheet import original, write_rows
 
 FORMAT = 1
 STALE_SECONDS = 60.0

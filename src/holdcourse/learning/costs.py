@@ -486,6 +486,7 @@ class LowerBound:
         if interval_map is not None and not callable(interval_map):
             raise InvalidInput(f"interval_map must be a function of two arrays, or None, got {interval_map!r}")
         self.posterior = posterior
+        self._judging = isinstance(posterior, JudgingPosterior)  # asked once: it takes a while
         self.width = width if isinstance(width, TheoryWidth) else float(width)
         self.every: Every = every
         self.maximise = flag(maximise, "maximise")
@@ -534,24 +535,25 @@ class LowerBound:
             mean, std = self._predict(rows[0])
             return self._bounds(mean[None], std[None], optimism)
         together = rows.tobytes()
-        if self.posterior.observations != self._predicted_after or together not in self._tables:
-            self._predict_ahead(rows)
-            pairs = [self._predict(row) for row in rows]
+        if self.posterior.observations != self._predicted_after:
+            self._forget(self.posterior.observations)
+        if together not in self._tables:
+            keys = [row.tobytes() for row in rows]
+            self._predict_ahead(keys, rows)
+            pairs = [self._predicted.get(key) or self._predict(row) for key, row in zip(keys, rows, strict=True)]
             table = np.array([mean for mean, _ in pairs]), np.array([std for _, std in pairs])
             self._tables[together] = table  # a rule that plans asks for bounds and for expected costs
         return self._bounds(*self._tables[together], optimism)
 
-    def _predict_ahead(self, rows: Array) -> None:
+    def _predict_ahead(self, keys: list[bytes], rows: Array) -> None:
         """Predict several contexts at once, to be remembered, where that gives the same to the last bit."""
         if not getattr(self.posterior, "predicts_alike", False):
             return
-        told = self.posterior.observations
-        if told != self._predicted_after or len(self._predicted) + len(rows) > REMEMBERED_PREDICTIONS:
-            self._forget(told)
-        keys = {row.tobytes(): row for row in rows}
-        wanted = {key: row for key, row in keys.items() if key not in self._predicted}
+        if len(self._predicted) + len(rows) > REMEMBERED_PREDICTIONS:
+            self._forget(self.posterior.observations)
+        wanted = {key: k for k, key in enumerate(keys) if key not in self._predicted}
         if len(wanted) > 1:
-            means, stds = self.posterior.predict_at(np.array(list(wanted.values())))
+            means, stds = self.posterior.predict_at(rows[list(wanted.values())])
             for array in (means, stds):  # kept for the next time they are asked
                 array.setflags(write=False)
             self._predicted |= zip(wanted, zip(means, stds, strict=True), strict=True)
@@ -614,8 +616,9 @@ class LowerBound:
         return getattr(self.interval_map, "cost_of", None)
 
     def _condition(self, action: int, context: Array, y: float) -> float:
-        if isinstance(self.posterior, JudgingPosterior):
-            return self.posterior.weigh(action, context, y)
+        posterior: Any = self.posterior
+        if self._judging:
+            return float(posterior.weigh(action, context, y))
         self.posterior.condition(action, context, y)
         return 1.0
 

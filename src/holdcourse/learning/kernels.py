@@ -447,7 +447,7 @@ def summed(parts: Sequence[Kernel]) -> AnyKernel:
 def _inputs(points: Array, what: str, kernel: Any, axes: tuple[int, ...], shift: Any, scale: Any) -> Array:
     dimensions = points.shape[1]
     for name, numbers in (("shift", shift), ("scale", scale)):
-        if np.size(numbers) not in (1, dimensions):
+        if not isinstance(numbers, float) and np.size(numbers) not in (1, dimensions):
             raise InvalidInput(f"{what}_{name} has {np.size(numbers)} numbers, but the {what}s have {dimensions} axes")
     for count in axes:
         if count not in (1, dimensions):

@@ -461,6 +461,10 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
     return _frozen(np.broadcast_to(factors, (dimensions,)).copy())
 
 
+def _is_plain_number(label: Any) -> bool:
+    return isinstance(label, int | float | np.number) and not isinstance(label, bool) and is_finite(label)
+
+
 def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | None:
     if labels is None:
         return None
@@ -468,7 +472,8 @@ def _checked_labels(labels: Sequence[Any] | None, n: int) -> tuple[Any, ...] | N
         raise InvalidInput(f"labels must be a list of {n} names, got {labels!r}")
     if len(labels) != n:
         raise InvalidInput(f"there are {n} actions but {len(labels)} labels")
-    names = [repr(plain(label)) for label in labels]
+    # 1 and 1.0 are the same name, True and "1" are others.
+    names = [repr(float(label) if _is_plain_number(label) else plain(label)) for label in labels]
     if len(set(names)) < n:
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidInput(f"two actions have the label {twice}; give each a label of its own")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ from holdcourse.running.witness import read_key
 from holdcourse.threads import one_thread, versions
 from holdcourse.worlds.simulation import Question, run_rounds
 
+TOLD_EVERY = 16  # events, of how far a verification is
 FOLDS, FAR_AWAY = 5, 50  # blocks of rounds predicted from the others, and rounds between the two
 MOST_LIMITED = 0.2  # share of rounds in which something else than the draw may have run
 # What to do with a record that does not hold its policy.
@@ -110,6 +111,7 @@ def verify(
     witness: str | Path | None = None,
     key: str | Path | None = None,
     trust: Trust = (),
+    progress: Callable[[int, int], None] | None = None,
 ) -> Verification:
     """Decide every recorded round again, from the beginning, and compare to the last bit.
 
@@ -124,6 +126,8 @@ def verify(
     trust
         Import paths of code that is not ours and may be run to make the policy that the record names, such as
         ``"mine.py:mine"``; as in `load_policy`.
+    progress
+        Called with how many events were lived through again, and how many there are.
     """
     if (witness is None) != (key is None):
         raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
@@ -131,7 +135,7 @@ def verify(
     log = Log.read(Path(path), incomplete=True)
     try:
         log.check_snapshots()
-        found, counts = _lived_again(log, _recorded_policy(log, trust) if policy is None else policy)
+        found, counts = _lived_again(log, _recorded_policy(log, trust) if policy is None else policy, progress)
         statements, witnessed, contradictions = None, None, list[str]()
         if lines is not None and key is not None:
             statements, witnessed, contradictions = contradictions_of(
@@ -182,12 +186,16 @@ def backup(path: str | Path, target: str | Path) -> int:
 
 
 @one_thread()
-def _lived_again(log: Log, policy: Policy) -> tuple[list[Difference], Counter[str]]:
+def _lived_again(
+    log: Log, policy: Policy, progress: Callable[[int, int], None] | None = None
+) -> tuple[list[Difference], Counter[str]]:
     found, counts = list[Difference](), Counter[str]()
     for event, session, changed in relived(log, _from_beginning(log, policy), 0):
         body = event.body
         found += changed
         counts[event.kind] += 1
+        if progress is not None and event.number % TOLD_EVERY == 0:
+            progress(event.number, log.last)
         if isinstance(body, Snapshot) and body.sha256 != archive.fingerprint(*session.snapshot()):
             words = f"the snapshot after event {body.follows} does not hold the state that the events before it give"
             found.append(Difference(words, decisive=not _nearly_kept(log, body.follows, session)))

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
+from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.policyfile import Evidence, Trust
 from holdcourse.deciding.promise import Budget
 from holdcourse.errors import DamagedFile, InvalidInput
 from holdcourse.learning.costs import Calibration, CostModel, calibration_of, maximises
@@ -240,6 +242,7 @@ class Controller:
         *,
         applied_index: int | None = None,
         profile: Any = None,
+        reference: float | None = None,
     ) -> None:
         """Say what was measured; telling the same again is fine.
 
@@ -258,9 +261,12 @@ class Controller:
             What was measured at other settings at the same time, for policies that learn from it: heights and speeds,
             as a pair of lists. Where it reaches the setting that ran, it tells the measurement too; where nothing was
             measured, it may hold None or NaN.
+        reference
+            A signal that goes with what is measured and that no decision touches: a mast, a twin machine. It makes the
+            answer of a trial more exact, and nothing is learned from it.
         """
         action = chosen(self.policy.problem, applied, applied_index, "applied")
-        self._operation.tell(decision_id, measurement, action, profile=profile)
+        self._operation.tell(decision_id, measurement, action, profile=profile, reference=reference)
 
     def retract(self, decision_id: str, reason: str, progress: Callable[[int, int], None] | None = None) -> None:
         """Take back what was measured: it no longer counts, and decisions from now on are as if it had not been told.
@@ -326,7 +332,8 @@ class Controller:
     ) -> None:
         """Go on with other limits, another guard or another price of movement; what was learned stays.
 
-        The change is a part of the record, and `verify` follows it. Who opens the record later gives the new values.
+        The change is a part of the record, and `verify` follows it. Who opens the record later gives the new values, or
+        goes on from the record alone: `resume`.
         What is not named stays as it is; None takes limits or guard away. Where the price changes, the rule begins anew
         where the machine is, with all that was learned of costs; decisions must have been told, and a promise against a
         baseline begins a new account.
@@ -398,6 +405,62 @@ class Controller:
         session.restore(state, arrays)
         controller = cls.__new__(cls)  # a session of its own would be made only to be thrown away
         controller._operation = Operation(Recording(session))
+        return controller
+
+    @classmethod
+    def resume(cls, log: str | Path, *, trust: Trust = (), witness: Witness | None = None) -> Controller:
+        """Go on from a record alone: policy, limits and guard are those that it holds, changes included.
+
+        Parameters
+        ----------
+        log
+            The record.
+        trust
+            Import paths of code that is not ours and may be run to make the policy; as in `load_policy`.
+        witness
+            As in `Controller`.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])), log=folder.name + "/valve.log") as controller:
+        ...     controller.tell(controller.ask(context=0.2).id, 1.0)
+        ...     controller.change(scale=2.0)
+        >>> with hc.Controller.resume(folder.name + "/valve.log") as controller:
+        ...     controller.round, controller.policy.problem.distance(0, 1)
+        (1, 1.0)
+        >>> folder.cleanup()
+        """
+        found = Log.read(Path(log), checked=False, incomplete=True)
+        try:
+            identity, recorded, evidence = found.identity(), found.about.recipe, found.about.evidence
+            prices = [event.body.problem for event in found.changes() if event.body.problem is not None]
+            if recorded is None:
+                raise InvalidInput(
+                    f"{found.path} does not hold its policy ({found.about.recipe_missing}); make it as it was made, "
+                    "and open the record with Controller(policy, log=...)"
+                )
+        finally:
+            found.close()
+        described = {**recorded, "problem": prices[-1]} if prices else recorded
+        policy = replace(
+            recipe.make(described, (trust,) if isinstance(trust, str) else tuple(trust)),
+            name=identity.policy_name,
+            evidence=None if evidence is None else Evidence.from_data(evidence, str(log)),
+        )
+        controller = cls.__new__(cls)
+        controller._operation = Operation.begin(
+            policy,
+            identity.start,
+            identity.seed,
+            Path(log),
+            limits=identity.limits,
+            guard=identity.guard,
+            max_pending=identity.max_pending,
+            witness=witness,
+        )
         return controller
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.deciding.rules import Turn
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
@@ -140,6 +141,8 @@ class Decision:
         What the rule chose, by its index and as people call it; differs from `action` where a limit acted.
     limited_by
         The limit that acted: "allowed", "max_step", "min_dwell", "max_moves" or "cool_down"; None where none did.
+    turn
+        Whose turn it is in a trial; None where none is made.
 
     Examples
     --------
@@ -161,6 +164,7 @@ class Decision:
     wanted: int
     wanted_value: Any
     limited_by: str | None
+    turn: Turn | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "probabilities", _kept(self.probabilities))
@@ -251,9 +255,10 @@ class Entry:
 
     `told` is None while the decision is pending, else ``(measurement or None, applied or None)``; `weight` is what the
     model makes of that measurement: 1, less where it was far off, 0 where it is set aside, then `instead` is what the
-    model expects in its place; `also` is what was measured at other actions; `retracted` is the reason where that
-    measurement was taken back; `said` is what the rule itself had to say; `order` is what the machine was told to do
-    where it was not to follow the decision, and `redirected` where it was sent later in the round.
+    model expects in its place; `also` is what was measured at other actions, `reference` a signal that no decision
+    touches; `retracted` is the reason where that measurement was taken back; `said` is what the rule itself had to say;
+    `order` is what the machine was told to do where it was not to follow the decision, and `redirected` where it was
+    sent later in the round.
     """
 
     request: Request
@@ -271,6 +276,7 @@ class Entry:
     weight: float | None = None
     instead: float | None = None
     also: Also = ()
+    reference: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
@@ -317,6 +323,7 @@ class Entry:
             "weight": self.weight,
             "instead": self.instead,
             "also": self.also,
+            "reference": self.reference,
             "said": self.said,
             "order": None if self.order is None else asdict(self.order),
             "redirected": None if self.redirected is None else asdict(self.redirected),
@@ -324,6 +331,7 @@ class Entry:
                 name: getattr(decision, name)
                 for name in ("id", "round", "episode", "action", "expected_cost", "movement", "wanted", "limited_by")
             },
+            "turn": None if decision.turn is None else asdict(decision.turn),
         }
         arrays = {"probabilities": decision.probabilities, "bounds": self.bounds, "expected": self.expected}
         if self.mean is not None and self.std is not None:
@@ -341,6 +349,7 @@ class Entry:
                 value=problem.value(fields["action"]),
                 wanted_value=problem.value(fields["wanted"]),
                 probabilities=np.array(arrays["probabilities"]),
+                turn=turn_in(data["turn"]),
             ),
             before=data["before"],
             bounds=np.array(arrays["bounds"]),
@@ -352,18 +361,25 @@ class Entry:
             weight=data["weight"],
             instead=data["instead"],
             also=tuple((action, y) for action, y in data.get("also", ())),
+            reference=data["reference"],
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),
         )
 
     def with_tell(
-        self, measurement: float | None, applied: int | None, retracted: str | None = None, also: Also = ()
+        self,
+        measurement: float | None,
+        applied: int | None,
+        retracted: str | None = None,
+        also: Also = (),
+        reference: float | None = None,
     ) -> Entry:
         """Return the entry as it is after the decision was told, and the measurement taken back for a reason."""
         told = copy(self)  # quicker than `replace`, which would look at all arrays again
         object.__setattr__(told, "told", (measurement, applied))
         object.__setattr__(told, "also", also)
+        object.__setattr__(told, "reference", reference)
         object.__setattr__(told, "retracted", retracted)
         return told
 
@@ -373,6 +389,14 @@ class Entry:
         object.__setattr__(weighed, "weight", weight)
         object.__setattr__(weighed, "instead", instead)
         return weighed
+
+
+def turn_in(data: Mapping[str, Any] | None) -> Turn | None:
+    """Whose turn it was, as JSON holds it."""
+    if data is None:
+        return None
+    predicted = data["predicted"]
+    return Turn(data["block"], data["arm"], data["place"], None if predicted is None else tuple(predicted))
 
 
 def _kept(array: Array) -> Array:
@@ -398,12 +422,13 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
 
     there = f"Expected {what} there: {amount(decision.expected_cost)}"
     other = _best_other(entry, movement)
+    lead, costs = _who_decides(entry, name)
     if decision.action != before:
-        way = f"a move that costs {price(decision.movement)}"
-        sentences = [f"Round {decision.round}: go from {name(before)} to {name(decision.action)}, {way}."]
+        way = f"a move that {costs} {price(decision.movement)}"
+        sentences = [f"Round {decision.round}: {lead}go from {name(before)} to {name(decision.action)}, {way}."]
         sentences.append(f"{there}, at {name(before)}: {amount(entry.expected[before])}.")
     else:
-        sentences = [f"Round {decision.round}: stay at {name(before)}."]
+        sentences = [f"Round {decision.round}: {lead}stay at {name(before)}."]
         if other is None:
             sentences.append(f"{there}.")
         else:
@@ -413,10 +438,10 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
         sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
     elif decision.limited_by is not None:
         sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
-    if entry.order is not None and entry.order.wanted is not None:
-        sentences.append(_ordered("The machine was told to go to", entry.order, name))
     if entry.redirected is not None:
         sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
+    if entry.taken != entry.meant:
+        sentences.append(f"What ran was {name(entry.taken)}, as somebody told.")
     likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
     shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
     if len(shares) > 1:
@@ -462,6 +487,17 @@ def _reading_in_words(entry: Entry, measurement: float) -> list[str]:
 def written(value: float, digits: int = 6) -> str:
     """A measurement as people write it: 1,000,000 and not 1e+06."""
     return f"{value:,.0f}" if 10.0**digits <= abs(value) < 1e12 else f"{value:,.{digits}g}"
+
+
+def _who_decides(entry: Entry, name: Callable[[int], str]) -> tuple[str, str]:
+    """The words before what the policy decided, true of who is in charge; and whether moving costs or would cost."""
+    order = entry.order
+    if order is None:
+        return "", "costs"
+    if order.wanted is None:
+        return f"nobody follows the policy, and the machine is left at {name(entry.before)}. It would ", "would cost"
+    told = _ordered("the machine is told to be at", order, name)
+    return f"{told} By itself the policy would ", "would cost"
 
 
 def _ordered(begin: str, order: Order, name: Callable[[int], str]) -> str:

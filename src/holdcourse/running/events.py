@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeV
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.deciding.rules import Turn
 from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
@@ -253,6 +254,20 @@ class PolicyOrigin:
 
 
 @dataclass(frozen=True)
+class TrialTerms:
+    """A trial: the length of its blocks in rounds, how many there are, and what the policy is compared with.
+
+    That is people where `operators` says so, an action, another policy with default options, or staying.
+    """
+
+    block: int
+    blocks: int | None
+    operators: bool
+    baseline_index: int | None
+    baseline_policy: str | None
+
+
+@dataclass(frozen=True)
 class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
@@ -284,6 +299,7 @@ class Settings:
     history_sha256: str | None
     file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    trial: TrialTerms | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
@@ -459,7 +475,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Ask:
-    """A decision: the question, and enough of the answer to recognise it to the last bit."""
+    """A decision: the question, enough of the answer to recognise it to the last bit; in a trial, whose turn it is."""
 
     KIND: ClassVar[str] = "ask"
 
@@ -470,6 +486,7 @@ class Ask:
     limited_by: str | None
     expected_cost: float
     probabilities: str
+    turn: Turn | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     order: Order | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: AskDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
@@ -488,7 +505,8 @@ class Ask:
 class Tell:
     """What was measured in a round, if anything, and the action that ran if it was not the one meant.
 
-    `also` is what was measured at other actions in the same round: pairs of an action and a number.
+    `also` is what was measured at other actions in the same round: pairs of an action and a number; `reference` is a
+    signal that no decision touches.
     """
 
     KIND: ClassVar[str] = "tell"
@@ -497,6 +515,7 @@ class Tell:
     measurement: float | None
     applied: int | None
     also: list[Any] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    reference: float | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     extra: TellDetails | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 

@@ -163,7 +163,8 @@ class Log:
                 words = "it is another" if explain is None else explain(log, present)
                 raise InvalidInput(
                     f"{path} is the record of another controller: {words}. Use the same policy and options, another "
-                    "file, or open it as it was and change it with controller.change(...)"
+                    "file, or go on from the record as it is with hc.Controller.resume(path), and change it with "
+                    "controller.change(...)"
                 )
         finally:
             log.close()

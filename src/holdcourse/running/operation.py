@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse import archive
-from holdcourse.checks import hours_since_1970, whole_number
+from holdcourse.checks import hours_since_1970, is_finite, whole_number
 from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
-from holdcourse.learning.costs import Profiled
+from holdcourse.learning.costs import Profiled, can
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
@@ -67,6 +67,12 @@ Result = TypeVar("Result")
 Book: TypeAlias = Callable[[Learned], tuple[TellDetails | None, Sequence[Note]]]
 
 SNAPSHOT_EVERY = 256  # events between two snapshots in the log
+
+
+def _checked_reference(reference: Any) -> float:
+    if not is_finite(reference):
+        raise InvalidInput(f"reference must be one finite number, or None for no signal, got {plain(reference)!r}")
+    return float(reference)
 
 
 class Booking(Protocol):
@@ -400,9 +406,12 @@ class Operation:
 
     def measured(self, measurement: float | None, profile: Any, taken: int) -> tuple[float | None, Also]:
         """Return what was measured at `taken`, and at the other actions; a profile tells both."""
+        model = self.session.pilot.model
+        if measurement is not None and can(model, Profiled):
+            at = self.session.policy.problem.actions[taken]
+            model.readings_of(at, [check_measurement(measurement)])  # refuses what no profile can hold
         if profile is None:
             return measurement, ()
-        model = self.session.pilot.model
         if not isinstance(model, Profiled):
             raise InvalidInput(f"{self.session.policy.name} learns from one measurement a round, not from profiles")
         heights, values = profile_parts(profile)
@@ -426,6 +435,7 @@ class Operation:
         applied: int | None = None,
         book: Book | None = None,
         profile: Any = None,
+        reference: float | None = None,
     ) -> None:
         """Say what was measured; telling the same again is fine.
 
@@ -439,7 +449,14 @@ class Operation:
             applied = int(applied)
         measurement, also = self.measured(measurement, profile, entry.meant if applied is None else applied)
         y = None if measurement is None else check_measurement(measurement)
+        signal = None if reference is None else _checked_reference(reference)
         if entry.told is not None:
+            if entry.told == (y, applied) and entry.also == also and entry.reference != signal:
+                raise Conflict(
+                    f"{decision_id} was told reference={entry.reference}, now reference={signal}; it is told once",
+                    {"reference": entry.reference},
+                    {"reference": signal},
+                )
             if entry.told != (y, applied) or entry.also != also:
                 then, now = self._in_words(*entry.told), self._in_words(y, applied)
                 raise Conflict(
@@ -450,9 +467,10 @@ class Operation:
                 )
             return
         with self._recording.all_or_nothing():
-            learned = self.session.learn(entry, y, applied, None, also)
+            learned = self.session.learn(entry, y, applied, None, also, signal)
             details, notes = (None, ()) if book is None else book(learned)
-            self._recording.write(Tell(decision_id, y, applied, also=_recorded(also), extra=details), notes)
+            told = Tell(decision_id, y, applied, also=_recorded(also), reference=signal, extra=details)
+            self._recording.write(told, notes)
         self._recording.snapshot_if_due()
 
     def _in_words(self, measurement: float | None, applied: int | None) -> dict[str, Any]:

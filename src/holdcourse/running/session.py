@@ -47,7 +47,7 @@ from holdcourse.running.limits import Guard, Limits, Mask, Position, nearest_per
 
 LAST_DIGITS = 1e-6  # relative; costs that differ by no more than this were computed elsewhere, not otherwise
 # What must come out the same when a recorded decision is taken again.
-COMPARED = ("round", "request", "wanted", "action", "limited_by", "expected_cost", "probabilities", "order")
+COMPARED = ("round", "request", "wanted", "action", "limited_by", "expected_cost", "probabilities", "order", "turn")
 KEPT_ENTRIES = 64  # newest decisions that can be explained and compared without the log
 
 
@@ -197,6 +197,7 @@ class Session:
             wanted=choice.action,
             wanted_value=problem.value(choice.action),
             limited_by=limit,
+            turn=choice.turn,
         )
         entry = Entry(
             request,
@@ -268,10 +269,12 @@ class Session:
         applied: int | None,
         retracted: str | None = None,
         also: Also = (),
+        reference: float | None = None,
     ) -> Learned:
         """Take in what was told of a decision; `retracted` is why the measurement does not count, where it does not.
 
-        `also` is what was measured at other actions.
+        `also` is what was measured at other actions; from `reference`, a signal that no decision touches, nothing is
+        learned.
         """
         decision = entry.decision
         taken = entry.meant if applied is None else applied
@@ -283,7 +286,7 @@ class Session:
             self.where = self.where.corrected(taken, decision.round, newest)
             if decision.round == newest:  # only then is the machine still there
                 self.pilot.move_to(taken)
-        told = entry.with_tell(measurement, applied, retracted, also)
+        told = entry.with_tell(measurement, applied, retracted, also, reference)
         self.entries[decision.round] = told.with_weight(learned.weight, learned.instead)
         return learned
 
@@ -510,7 +513,7 @@ class Session:
         self.entries = {
             number: entry
             if entry.told is None or entry.decision.id not in retracted
-            else entry.with_tell(*entry.told, retracted[entry.decision.id], entry.also)
+            else entry.with_tell(*entry.told, retracted[entry.decision.id], entry.also, entry.reference)
             for number, entry in entries.items()
         }
         self._aside = None
@@ -527,8 +530,8 @@ class Session:
             case Ask():
                 return self._ask_again(event)
             case Tell():
-                also = recorded_also(event)
-                self.learn(self.entry(event.id), event.measurement, event.applied, retracted.get(event.id), also)
+                why, also = retracted.get(event.id), recorded_also(event)
+                self.learn(self.entry(event.id), event.measurement, event.applied, why, also, event.reference)
             case Learn():
                 gone = event.id in retracted
                 measurement, also = None if gone else event.measurement, () if gone else recorded_also(event)
@@ -573,7 +576,7 @@ class Session:
         differences = [
             Difference(
                 f"round {event.round}: {name} was {self._shown(name, then)}, comes out as {self._shown(name, now)}",
-                name != "probabilities" and not (name == "expected_cost" and _close(now, then)),
+                name != "probabilities" and not _same_but_for_last_digits(name, then, now),
             )
             for name in COMPARED
             if (then := getattr(event, name)) != (now := getattr(again, name))
@@ -624,6 +627,14 @@ def _close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=LAST_DIGITS, abs_tol=LAST_DIGITS)
 
 
+def _same_but_for_last_digits(name: str, then: Any, now: Any) -> bool:
+    if name == "expected_cost":
+        return _close(then, now)
+    if name == "turn" and then is not None and now is not None and then.predicted and now.predicted:
+        return replace(then, predicted=now.predicted) == now and all(map(_close, then.predicted, now.predicted))
+    return False
+
+
 def asked(entry: Entry, extra: AskDetails | None = None) -> Ask:
     """A decision as an event of the record: the question, and enough of the answer to recognise it to the last bit."""
     decision = entry.decision
@@ -635,6 +646,7 @@ def asked(entry: Entry, extra: AskDetails | None = None) -> Ask:
         decision.limited_by,
         decision.expected_cost,
         digest(decision.probabilities),
+        turn=decision.turn,
         order=entry.order,
         extra=extra,
     )

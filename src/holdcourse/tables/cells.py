@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from holdcourse.errors import DamagedFile, InvalidInput
-from holdcourse.spreadsheet import original
+from holdcourse.tables.spreadsheet import original
 
 Cell: TypeAlias = str | float | datetime  # text as written; other types only from sources that have them
 
@@ -166,6 +166,9 @@ def _split(lines: list[tuple[int, str]], separator: str, label: str, comments: t
             records = list(_records([(n, mended.sub('"', line)) for n, line in lines], separator))
         except csv.Error as second:
             return Rows(separator, [], lines[0][0], [], [], comments, _unreadable(label, lines, second))
+    if not records:  # cells that hold nothing
+        nothing = DamagedFile(f"{label} holds no rows; download or export it again")
+        return Rows(separator, [], lines[0][0], [], [], comments, nothing)
     header_line, header = records[0]
     whole = len(header)
     rows = [row for _, row in records[1:]]

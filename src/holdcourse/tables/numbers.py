@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -51,6 +52,7 @@ class Shape:
     open: str = ""
 
 
+@lru_cache(maxsize=1 << 16)  # readings have few digits, so the same numbers come again and again
 def shape_of(text: str) -> Shape | None:
     """Return how a text can be read as a number; None where it is none.
 
@@ -185,7 +187,7 @@ class Signs:
 
 def cleaned(text: str) -> str:
     """Return a text with plain spaces and signs, as it is read and shown."""
-    return text.translate(SPACES).strip()
+    return text.strip() if text.isascii() else text.translate(SPACES).strip()
 
 
 def is_missing(cell: Cell, words: Collection[str] = ()) -> bool:
@@ -254,6 +256,9 @@ def _remedy(number: str, shown: str) -> str:
         return ""
     if "decimal" in number or "thousands" in number:
         return "; write all numbers in one way"
+    negative = re.fullmatch(r"\((\d[\d.,' ]*)\)|(\d[\d.,' ]*)-", shown)  # as accountants and old programs write it
+    if negative:
+        return f"; write -{negative[1] or negative[2]}"
     # A unit: a sign such as % or a euro's, letters after a blank, or two letters and more; one letter is a slip (1O).
     beside = re.fullmatch(r"(\W?)\s*([+-]?\d[\d.,' ]*?)(\W|\s+[^\d\s]{1,6}|[^\W\d]{2}[^\d\s]{0,4})?", shown)
     if beside and (beside[1] or beside[3]) and shape_of(beside[2]) is not None:

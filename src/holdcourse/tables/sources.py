@@ -10,16 +10,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra, TooLarge
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, MissingExtra, TooLarge
 from holdcourse.tables.cells import Cell, Table, read_table
-from holdcourse.tables.text import MOST_CELLS, allowed_bytes, read_text
+from holdcourse.tables.text import MOST_CELLS, FileContent, allowed_of, read_text, stream_of
 
 EXCEL, PARQUET, OLD_EXCEL = b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0"
 INSTALL = 'pip install "holdcourse[tables]"'
 
 
 def read_file(
-    path: Path,
+    path: Path | FileContent,
     *,
     separator: str | None = None,
     encoding: str | None = None,
@@ -37,21 +37,22 @@ def read_file(
     """
     label = path.name
     try:
-        with path.open("rb") as stream:
+        with stream_of(path) as stream:
             head = stream.read(8)
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}; check the path") from None
     if not head:
-        raise DamagedFile(f"{path} is empty; export it again")
+        raise DamagedFile(f"{path if isinstance(path, Path) else label} is empty; export it again")
+    most_cells = path.most_cells if isinstance(path, FileContent) else MOST_CELLS
     if head.startswith(EXCEL):
-        return _excel(path, label, sheet, header_line)
+        return _excel(path, label, sheet, header_line, most_cells)
     if head.startswith(OLD_EXCEL):
         raise InvalidInput(f"{label} is an Excel file of the old kind (.xls); save it as .xlsx or as CSV")
     if head.startswith(PARQUET):
-        return _parquet(path, label)
+        return _parquet(path, label, most_cells)
     if sheet is not None:
         raise InvalidInput(f"{label} is a text and has no sheets; leave sheet= out")
-    found = read_text(path, label, encoding=encoding)
+    found = read_text(path, label, encoding=encoding, most_cells=most_cells)
     if found.text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         raise InvalidInput(f"{label} is JSON, not a table; export it as CSV")
     note = {"utf-8": "", "cp1252": "text read as cp1252 (encoding= for another)"}.get(found.encoding)
@@ -106,7 +107,7 @@ def _cells(values: Iterable[Any], name: str, label: str) -> list[Cell]:
 
 def cell_of(value: Any) -> Cell | None:
     """Return a value of Python, numpy or pandas as a cell, "" where it is missing; None where it is nothing of ours."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return ""
     if isinstance(value, str):
         return value
@@ -131,46 +132,69 @@ def cell_of(value: Any) -> Cell | None:
     return None
 
 
-def _excel(path: Path, label: str, sheet: str | None, header_line: int | None) -> tuple[Table, str]:
-    most, refusal = allowed_bytes(path.stat().st_size, label)
+def _excel(
+    path: Path | FileContent, label: str, sheet: str | None, header_line: int | None, most_cells: int
+) -> tuple[Table, str]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > most:
-                raise TooLarge(refusal)
-            if "xl/workbook.xml" not in archive.namelist():
-                raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
-        import openpyxl
-
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        return _sheet(path, label, sheet, header_line, most_cells)
+    except HoldcourseError:
+        raise
     except ImportError as error:
         raise MissingExtra(
             f"{label} is an Excel file, which needs openpyxl ({error}); install it with: {INSTALL}, or save it as CSV"
         ) from None
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise DamagedFile(f"{label} cannot be read as Excel ({error}); save it again, or as CSV") from None
+    except Exception as error:  # what zipfile and openpyxl raise on damaged bytes is not documented
+        raise DamagedFile(f"{label} cannot be read as Excel ({_first_line(error)}); save it again, or as CSV") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _sheet(
+    path: Path | FileContent, label: str, sheet: str | None, header_line: int | None, most_cells: int
+) -> tuple[Table, str]:
+    most, refusal = allowed_of(path, label)
+    with zipfile.ZipFile(_given(path)) as archive:
+        if sum(member.file_size for member in archive.infolist()) > most:
+            raise TooLarge(refusal)
+        if {"manifest.json", "state.json"} <= set(archive.namelist()):
+            raise InvalidInput(f"{label} is a policy or a state that holdcourse saved, and no table of readings")
+        if "xl/workbook.xml" not in archive.namelist():
+            raise InvalidInput(f"{label} is a ZIP archive, not an Excel file; unpack it and give the file in it")
+    import openpyxl
+
+    book = openpyxl.load_workbook(_given(path), read_only=True, data_only=True)
     try:
         names = [page.title for page in book.worksheets]
+        if not names:
+            raise DamagedFile(f"{label} holds no sheet; save it again, or as CSV")
         if sheet is None and len(names) > 1:
             raise InvalidInput(f"{label} holds the sheets {', '.join(map(repr, names[:8]))}; say which with sheet=")
         if sheet is not None and sheet not in names:
             raise InvalidInput(f"{label} has no sheet {sheet!r}; there are {', '.join(map(repr, names[:8]))}")
         page = book[sheet or names[0]]
-        rows = _excel_rows(page.iter_rows(values_only=True), label, header_line)
+        rows = _excel_rows(page.iter_rows(values_only=True), label, header_line, most_cells)
     finally:
         book.close()
     return _sheet_table(rows, label), f"Excel, sheet {sheet or names[0]!r}"
 
 
-def _excel_rows(given: Iterable[Sequence[Any]], label: str, header_line: int | None) -> list[tuple[int, list[Cell]]]:
+def _given(path: Path | FileContent) -> Any:
+    """Return a file as libraries take it: its path, or a stream."""
+    return path if isinstance(path, Path) else path.open()
+
+
+def _excel_rows(
+    given: Iterable[Sequence[Any]], label: str, header_line: int | None, most_cells: int
+) -> list[tuple[int, list[Cell]]]:
     rows: list[tuple[int, list[Cell]]] = []
     count = 0
     for number, values in enumerate(given, 1):
         cells = [cell_of(value) for value in values]
         count += len(cells)
-        if count > MOST_CELLS:
-            raise TooLarge(f"{label} holds more than {MOST_CELLS // 10**6} million cells; split it by years")
+        if count > most_cells:
+            raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
         texts: list[Cell] = ["" if cell is None else cell for cell in cells]
         if any(cell != "" for cell in texts) and (header_line is None or number >= header_line):
             rows.append((number, texts))
@@ -197,20 +221,20 @@ def _sheet_table(rows: list[tuple[int, list[Cell]]], label: str) -> Table:
     return Table(label, names, columns, [number for number, _ in rows[1:]], header_line, unit="row")
 
 
-def _parquet(path: Path, label: str) -> tuple[Table, str]:
+def _parquet(path: Path | FileContent, label: str, most_cells: int) -> tuple[Table, str]:
     try:
-        import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtra(
             f"{label} is a Parquet file, which needs pyarrow ({error}); install it with: {INSTALL}, or save it as CSV"
         ) from None
     try:
-        meta = parquet.read_metadata(path)
-        if meta.num_rows * meta.num_columns > MOST_CELLS:
-            raise TooLarge(f"{label} holds more than {MOST_CELLS // 10**6} million cells; split it by years")
-        table = parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DamagedFile(f"{label} cannot be read as Parquet ({first}); write it again") from None
+        meta = parquet.read_metadata(_given(path))
+        if meta.num_rows * meta.num_columns > most_cells:
+            raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
+        table = parquet.read_table(_given(path))
+    except HoldcourseError:
+        raise
+    except Exception as error:  # what pyarrow raises on damaged bytes is not documented
+        raise DamagedFile(f"{label} cannot be read as Parquet ({_first_line(error)}); write it again") from None
     return frame_table(table, label), "Parquet"

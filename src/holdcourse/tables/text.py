@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import lzma
 import math
 import os
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from holdcourse.errors import DamagedFile, InvalidInput, TooLarge
 
@@ -23,6 +25,7 @@ MOST_TIMES = 50  # what readings shrink to is a fifth to a twentieth; a file of 
 ALWAYS_ALLOWED = 16 << 20  # bytes, whatever the ratio: a small file of zeros does no harm
 PART = 1 << 20  # bytes at a time
 LARGEST_TEXT = 1 << 29  # bytes, unpacked
+MOST_SENT = 1 << 26  # bytes, unpacked, of a file that was sent
 MOST_CELLS = 30_000_000  # a year of minutes in fifty columns; each takes some sixty bytes of memory
 SEPARATORS = (b",", b";", b"\t", b"|", b"\n", b"\r", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")
 # Longest first: the mark of UTF-32 begins like that of UTF-16.
@@ -80,7 +83,48 @@ def parts(stream: Stream, most: int, refusal: str) -> Iterator[bytes]:
         yield part
 
 
-def read_text(path: Path, label: str, *, encoding: str | None = None, most_cells: int = MOST_CELLS) -> Text:
+@dataclass(frozen=True)
+class FileContent:
+    """A file that was sent: its name, its bytes, and how many cells it may hold at most."""
+
+    name: str
+    content: bytes
+    most_cells: int = MOST_CELLS
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+        return len(self.content)
+
+    def open(self) -> io.BytesIO:
+        """Return the bytes as a stream."""
+        return io.BytesIO(self.content)
+
+
+def size_of(source: Path | FileContent) -> int:
+    """Return how many bytes a file has."""
+    return source.size if isinstance(source, FileContent) else source.stat().st_size
+
+
+def allowed_of(source: Path | FileContent, label: str) -> tuple[int, str]:
+    """Return how much a file may unpack to, and what to say where it is more; less where it was sent."""
+    allowed, refusal = allowed_bytes(size_of(source), label)
+    if isinstance(source, FileContent) and allowed > MOST_SENT:
+        return (
+            MOST_SENT,
+            f"{label} unpacks to more than {MOST_SENT >> 20} MB, the most that is taken here; split it by years",
+        )
+    return allowed, refusal
+
+
+def stream_of(source: Path | FileContent) -> BinaryIO:
+    """Open a file to read."""
+    return source.open() if isinstance(source, FileContent) else source.open("rb")
+
+
+def read_text(
+    path: Path | FileContent, label: str, *, encoding: str | None = None, most_cells: int = MOST_CELLS
+) -> Text:
     """Read a text file, also one packed by gzip or xz.
 
     Parameters
@@ -90,7 +134,7 @@ def read_text(path: Path, label: str, *, encoding: str | None = None, most_cells
     """
     raw = _bytes(path, label)
     if sum(map(raw.count, SEPARATORS)) > most_cells:
-        raise TooLarge(f"{label} holds more than {most_cells // 10**6} million cells; split it by years")
+        raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
     found = decoded(raw, label, encoding)
     if "\x00" in found.text:
         raise DamagedFile(f"{label} holds bytes that are no text; export it again as CSV")
@@ -139,17 +183,19 @@ def _unmarked(raw: bytes) -> str | None:
     return "utf-16-be" if even > 0.7 * (len(head) // 2) and odd == 0 else None
 
 
-def _bytes(path: Path, label: str) -> bytes:
+def _bytes(path: Path | FileContent, label: str) -> bytes:
     most, refusal = LARGEST_TEXT, f"{label} is larger than {LARGEST_TEXT >> 20} MB of text; split it by years"
     try:
-        with path.open("rb") as stream:
+        with stream_of(path) as stream:
             head = stream.read(6)
-        opened = gzip.open if head.startswith(b"\x1f\x8b") else lzma.open if head.startswith(b"\xfd7zXZ") else open
-        if opened is not open:
-            allowed, told = allowed_bytes(path.stat().st_size, label)
+            stream.seek(0)
+            unpack = gzip.open if head.startswith(b"\x1f\x8b") else lzma.open if head.startswith(b"\xfd7zXZ") else None
+            if unpack is None:
+                return b"".join(parts(stream, most, refusal))
+            allowed, told = allowed_of(path, label)
             most, refusal = (allowed, told) if allowed < most else (most, refusal)
-        with opened(path, "rb") as packed:
-            return b"".join(parts(packed, most, refusal))
+            with unpack(stream, "rb") as packed:
+                return b"".join(parts(packed, most, refusal))
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise DamagedFile(f"{label} cannot be read ({error}); fetch it again") from None
     except OSError as error:

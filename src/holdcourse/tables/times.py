@@ -32,6 +32,8 @@ _CLOCK_FORMATS = (
 _COMPACT_FORMATS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}  # by number of digits
 _LOCAL_WORDS = frozenset(("local", "lt", "lst", "cet", "cest", "met", "bst", "ist", "est", "edt", "cst", "pst", "mst"))
 _UTC_WORDS = frozenset(("utc", "gmt", "zulu", "z"))
+_END_OF_DAY = re.compile(r"(.*[ T])24(:00(?::00(?:\.0+)?)?)")  # 24:00 is the midnight that ends a day
+_YEARS = ("%Y", "%y", "%G", "%c", "%x", "%D", "%s")  # directives that tell a year
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 
 
@@ -100,7 +102,17 @@ def _parsed(
             raise InvalidInput(f"{place(row)}: {str(given[row])[:40]!r} is a text where others are dates; correct it")
         return [cell for cell in given if isinstance(cell, datetime)]
     cells = [str(cell).strip() for cell in given]
+    ended = [_END_OF_DAY.fullmatch(cell) for cell in cells]
+    if any(ended):
+        cells = [cell if match is None else f"{match[1]}00{match[2]}" for cell, match in zip(cells, ended, strict=True)]
+        began = _parsed(cells, place, time_format)
+        day = timedelta(days=1)
+        return [moment + day if match else moment for moment, match in zip(began, ended, strict=True)]
     if time_format is not None:
+        if not any(year in time_format for year in _YEARS):
+            raise InvalidInput(
+                f"time_format={time_format!r} has no year, so no day can be told; write it with %Y or %y"
+            )
         return _by_format(cells, time_format, place, given=True)
     try:
         return _iso(cells)

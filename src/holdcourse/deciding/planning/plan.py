@@ -359,7 +359,9 @@ class Plan:
             direct[stop] += mass
             at = stop
         leaves[at] += mass
-        onward = np.linalg.solve(np.eye(k) - gamma * chances.T, gamma * (chances.T @ leaves))
+        system = -gamma * chances.T
+        np.einsum("ii->i", system)[:] += 1.0
+        onward = np.linalg.solve(system, gamma * (chances.T @ leaves))
         share = direct + np.maximum(onward, 0.0)
         return np.asarray(share / share.sum())
 

@@ -78,14 +78,17 @@ class PartBasis:
         """The same to the last bit as `features` of one context after the other; the kernel is asked once."""
         if not len(self.Z):
             return np.zeros((len(contexts), 0))
-        covariance, found = self.kernel.context_covariance(contexts, self.Z), np.empty((len(contexts), len(self.Q)))
-        for k in range(len(contexts)):
-            found[k] = (covariance[k : k + 1] @ self.Q.T)[0]
-        return found
+        covariance = self.kernel.context_covariance(contexts, self.Z)
+        features: Array = np.matmul(covariance[:, None, :], self.Q.T)[:, 0, :]  # a product for each row
+        return features
 
     def uncovered(self, contexts: Array, features: Array) -> Array:
         """Part of the context variance that the features miss, relative; (k,)."""
-        own = self.kernel.context_variances(contexts)
+        return self.missing(self.kernel.context_variances(contexts), features)
+
+    @staticmethod
+    def missing(own: Array, features: Array) -> Array:
+        """The same for context variances `own` (k,)."""
         safe = np.where(own > 0, own, 1.0)
         share: Array = np.maximum(own - np.einsum("kj,kj->k", features, features), 0.0) / safe
         return share
@@ -314,7 +317,8 @@ class Layout:
         missed: list[Array | None] = [None] * len(contexts)
         for part in self._parts:
             psi = part.features_each(contexts)
-            shares, own = part.uncovered(contexts, psi), part.kernel.context_variances(contexts)
+            own = part.kernel.context_variances(contexts)
+            shares = part.missing(own, psi)
             for k in np.flatnonzero(shares > self._threshold):
                 more, before = float(shares[k]) * float(own[k]) * part.variance, missed[k]
                 missed[k] = more if before is None else before + more
@@ -392,9 +396,10 @@ class Layout:
         missing = [name for name in ("candidates", "discarded", "box", "growth", *names) if name not in arrays]
         if missing or len(arrays["phi0"]) != len(self._parts[0].phi):
             raise InvalidInput(f"this state belongs to another problem or kernel (missing: {missing})")
+        if arrays["candidates"].ndim != 2 or (arrays["box"].size and arrays["box"].shape[:1] != (2,)):
+            raise InvalidInput("this state is damaged: the contexts of its basis are no table")
         for k, part in enumerate(self._parts):
-            phi, Z, Q, counts = (np.array(arrays[f"{name}{k}"]) for name in ("phi", "Z", "Q", "counts"))
-            self._parts[k] = replace(part, phi=phi, Z=Z, Q=Q, counts=counts)
+            self._parts[k] = restored(part, *(np.array(arrays[f"{name}{k}"]) for name in ("phi", "Z", "Q", "counts")))
         self.candidates, self.discarded = np.array(arrays["candidates"]), float(arrays["discarded"])
         self.box = np.array(arrays["box"]) if arrays["box"].size else None
         self.listed, self._tolerance = bool(arrays["growth"][0]), float(arrays["growth"][1])
@@ -445,6 +450,29 @@ class Layout:
         self._segment_of = np.repeat(np.arange(len(counts)), counts)
         self._column_of = np.arange(self.size) - np.repeat(self.start[:-1] - self.column, counts)
         self._threshold = max(COVERED * self.discarded, FINEST)
+
+
+def restored(part: PartBasis, phi: Array, Z: Array, Q: Array, counts: Indices) -> PartBasis:
+    """The part with other arrays, which must fit each other: they may come from a file that somebody has changed."""
+    shapes = (phi.ndim, Z.ndim, Q.ndim, counts.ndim) == (2, 2, 2, 1)
+    if not (shapes and Q.shape == (len(counts), len(Z)) and ((counts >= 0) & (counts <= phi.shape[1])).all()):
+        raise InvalidInput(
+            f"this state is damaged: a basis of shapes {phi.shape}, {Z.shape}, {Q.shape} and {counts.shape} fits "
+            "nothing"
+        )
+    if not all(np.isfinite(array).all() for array in (phi, Z, Q)):
+        raise InvalidInput("this state is damaged: its basis holds numbers that are not finite")
+    return replace(part, phi=phi, Z=Z, Q=Q, counts=counts)
+
+
+ROUNDING = 1e-6
+
+
+def require_sound(weights: Array, covariance: Array) -> None:
+    """Raise where weights (m,) or the lower half of their covariance (m, m) cannot be those of a posterior."""
+    variances = np.diagonal(covariance)  # at most 1, as in the prior; below 0 only by rounding
+    if not (np.isfinite(weights).all() and np.isfinite(covariance).all() and (variances >= -ROUNDING).all()):
+        raise InvalidInput("this state is damaged: its weights or their variances are no numbers that can be believed")
 
 
 def check_bounds(bounds: Any, dimension: int | None) -> Array:

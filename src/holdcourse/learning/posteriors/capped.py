@@ -46,7 +46,15 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from holdcourse.archive import require_arrays
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
-from holdcourse.learning.posteriors.basis import FINEST, MAX_WEIGHTS, PartBasis, part_basis, pivoted_cholesky
+from holdcourse.learning.posteriors.basis import (
+    FINEST,
+    MAX_WEIGHTS,
+    PartBasis,
+    part_basis,
+    pivoted_cholesky,
+    require_sound,
+    restored,
+)
 from holdcourse.learning.posteriors.flat import packed, unpacked
 from holdcourse.learning.posteriors.protocol import VARIANCE_FLOOR, Prior, logger
 
@@ -134,8 +142,7 @@ class CappedBasis:
         if len(arrays["phi0"]) != self._n:
             raise InvalidInput(f"this state is for {len(arrays['phi0'])} actions, but the problem has {self._n}")
         for k, part in enumerate(self._parts):
-            phi, Z, Q, counts = (np.array(arrays[f"{name}{k}"]) for name in ("phi", "Z", "Q", "counts"))
-            self._parts[k] = replace(part, phi=phi, Z=Z, Q=Q, counts=counts)
+            self._parts[k] = restored(part, *(np.array(arrays[f"{name}{k}"]) for name in ("phi", "Z", "Q", "counts")))
         self._arrange()
 
     def _arrange(self) -> None:
@@ -354,6 +361,7 @@ class CappedPosterior:
             raise InvalidInput(f"this state is damaged: {len(arrays['weights'])} weights for a basis of {m}")
         self._start()
         lower = unpacked(arrays["covariance"])
+        require_sound(arrays["weights"], lower)
         self._w, self._S = np.array(arrays["weights"]), lower + np.tril(lower, -1).T
         self._pending = len(arrays["pending"])
         self._G[: self._pending] = arrays["pending"]

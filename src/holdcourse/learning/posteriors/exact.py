@@ -162,8 +162,16 @@ class ExactPosterior:
         """Take over what `state` of a posterior made with the same arguments gave; returns itself."""
         require_arrays(arrays, ARRAYS, "an exact posterior")
         t = len(arrays["actions"])
-        if len(arrays["factor"]) != t * (t + 1) // 2 or (t and arrays["actions"].max() >= self.prior.problem.n):
+        lengths = {len(arrays[name]) for name in ("contexts", "measurements", "whitened", "weights", "group")}
+        if lengths != {t} or len(arrays["factor"]) != t * (t + 1) // 2 or arrays["contexts"].ndim != 2:
             raise InvalidInput("this state belongs to another problem, or is damaged")
+        seen = arrays["first_seen"]
+        if t and not (0 <= min(arrays["actions"].min(), seen.min()) <= arrays["actions"].max() < self.prior.problem.n):
+            raise InvalidInput("this state belongs to another problem, or is damaged")
+        if t and not (0 <= arrays["group"].min() <= arrays["group"].max() < len(seen)):
+            raise InvalidInput("this state is damaged: its measurements belong to no action")
+        if not all(np.isfinite(arrays[name]).all() for name in ("contexts", "factor", "whitened", "weights")):
+            raise InvalidInput("this state is damaged: it holds numbers that are not finite")
         for name in ARRAYS:
             setattr(self, f"_{name}", np.array(arrays[name]))
         self._log_determinant = float(arrays["log_determinant"])

@@ -38,11 +38,11 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsymm, dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf
 
-from holdcourse._numeric.gp import multiply, settle, sweep
+from holdcourse._numeric.gp import multiply, settle, sweep, sweep_each
 from holdcourse.archive import require_arrays
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
-from holdcourse.learning.posteriors.basis import Layout
+from holdcourse.learning.posteriors.basis import Layout, require_sound
 from holdcourse.learning.posteriors.protocol import Prior, logger
 
 Array: TypeAlias = NDArray[np.float64]
@@ -70,6 +70,25 @@ def variances(X: Array, columns: Array) -> Array:
     values, vectors = np.linalg.eigh(np.tril(X) + np.tril(X, -1).T)
     half = np.sqrt(np.maximum(values, 0.0))[:, None] * (vectors.T @ columns)
     return np.asarray(np.einsum("ix,ix->x", half, half))
+
+
+def variances_each(Xs: Array, columns: Array) -> Array:
+    """`variances` of several X, (k, r, r), to the last bit: what can be done for all of them at once is."""
+    factors, halves = (
+        Xs.copy(order="C"),
+        np.repeat(columns.T[None], len(Xs), axis=0),
+    )  # as above, in column order: transposed
+    failed = []
+    for k in range(len(Xs)):
+        U, info = dpotrf(factors[k].T, lower=0, clean=0, overwrite_a=1)
+        if info:
+            failed.append(k)
+        else:
+            halves[k] = dtrmm(1.0, U, halves[k].T, lower=0, overwrite_b=1).T
+    found: Array = np.einsum("kxi,kxi->kx", halves, halves)
+    for k in failed:
+        found[k] = variances(Xs[k], columns)
+    return found
 
 
 def add_batch(S: Array, w: Array, F: Array, excess: Array, noise_variance: float) -> tuple[float, float]:
@@ -119,6 +138,7 @@ def unpacked(values: Array) -> Array:
 
 
 BATCH = 256  # history is learned in blocks of this many
+TOGETHER = 1 << 18  # numbers that are held for contexts predicted together
 CACHED_CONTEXTS = 1024
 ARRAYS = ("weights", "covariance", "observations", "log_likelihood", "gain")
 
@@ -235,17 +255,11 @@ class FlatPosterior:
         """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
         rows = check_contexts(contexts, self.layout.dimension)
         mean, std = np.empty((len(rows), self.prior.problem.n)), np.empty((len(rows), self.prior.problem.n))
-        for begin in range(0, len(rows), BATCH):  # the features of many at once
-            block = rows[begin : begin + BATCH]
-            found = [self._known.get(e.tobytes()) for e in block]
-            new = [k for k, features in enumerate(found) if features is None]
-            for k, psi, missed in zip(new, *self.layout.features_each(block[new]), strict=True):
-                found[k] = psi, missed
-                if len(self._known) < CACHED_CONTEXTS:
-                    self._known[block[k].tobytes()] = psi, missed
-            for k, features in enumerate(found):
-                assert features is not None
-                mean[begin + k], std[begin + k] = self._predicted(block[k], *features)
+        n, r = self._Phi.shape
+        many = max(1, min(BATCH, TOGETHER // max(r * (r + n), 1)))
+        for begin in range(0, len(rows), many):
+            block = slice(begin, begin + many)
+            mean[block], std[block] = self._predicted_each(rows[block])
         return mean, std
 
     def truncation_bound(self, std: Array) -> Array:
@@ -278,6 +292,7 @@ class FlatPosterior:
         if len(arrays["weights"]) != m or len(arrays["covariance"]) != m * (m + 1) // 2:
             raise InvalidInput(f"this state is damaged: {len(arrays['weights'])} weights for a basis of {m}")
         self._w, self._S = np.array(arrays["weights"]), unpacked(arrays["covariance"])
+        require_sound(self._w, self._S)
         self._g, self._c = np.zeros(m), 0.0
         self._observations = int(arrays["observations"])
         self._log_likelihood, self._gain = float(arrays["log_likelihood"]), float(arrays["gain"])
@@ -323,6 +338,33 @@ class FlatPosterior:
         self._c = 0.0
         variance = variances(self._X, self._columns)
         return self.prior.mean(e) + self._Phi @ self._v, np.sqrt(variance if missed is None else variance + missed)
+
+    def _predicted_each(self, contexts: Array) -> tuple[Array, Array]:
+        """`_predict` of each of the contexts (k, d), to the last bit, in as few calls as that allows."""
+        psis, missed = self._features_each(contexts)
+        n, r = self._Phi.shape
+        Xs, vs = np.empty((r, r, len(contexts))), np.empty((r, len(contexts)))
+        sweep_each(self._S, self._g, self._c, psis, self.layout.start, self.layout.column, self._w, Xs, vs)
+        self._c = 0.0
+        variance = variances_each(Xs.transpose(2, 0, 1), self._columns) if r else np.zeros((len(contexts), n))
+        for k, more in missed:
+            variance[k] += more
+        excess = np.matmul(self._Phi, np.ascontiguousarray(vs.T)[:, :, None])[:, :, 0]  # a product for each context
+        return self.prior.means(contexts) + excess, np.sqrt(variance)
+
+    def _features_each(self, contexts: Array) -> tuple[Array, list[tuple[int, Array]]]:
+        """Features (J, k) of contexts (k, d), and which of them miss how much of the prior variance."""
+        keys = [e.tobytes() for e in contexts]
+        found = [self._known.get(key) for key in keys]
+        new = [k for k, features in enumerate(found) if features is None]
+        if new:
+            for k, psi, missed in zip(new, *self.layout.features_each(contexts[new]), strict=True):
+                found[k] = psi, missed
+                if len(self._known) < CACHED_CONTEXTS:
+                    self._known[keys[k]] = psi, missed
+        known = [features for features in found if features is not None]
+        psis = np.array([psi for psi, _ in known]).T
+        return np.ascontiguousarray(psis), [(k, more) for k, (_, more) in enumerate(known) if more is not None]
 
     def _flush(self) -> None:
         """Make the pending change now."""

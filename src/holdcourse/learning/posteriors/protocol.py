@@ -106,6 +106,8 @@ class Prior:
 
     def means(self, contexts: Array) -> Array:
         """Prior mean of every action in each of the contexts (k, d); shape (k, n)."""
+        if not callable(self._mean):
+            return np.repeat(self._mean[None], len(contexts), axis=0)
         return np.array([self.mean(context) for context in contexts]).reshape(len(contexts), self.problem.n)
 
 

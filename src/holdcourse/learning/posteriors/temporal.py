@@ -252,6 +252,8 @@ class TemporalPosterior:
         if own != other:
             raise InvalidInput(f"this state belongs to another problem or kernel: its shapes are {other}, not {own}")
         w, P, mu, M, totals, time = (np.array(arrays[name], dtype=np.float64, order="C") for name in ARRAYS)
+        if not all(np.isfinite(array).all() for array in (w, P, mu, M)):
+            raise InvalidInput("this state is damaged: it holds numbers that are not finite")
         self._w, self._P, self._mu, self._M, self._totals, self._time = w, P, mu, M, totals, float(time)
         return self
 

@@ -23,6 +23,7 @@ from holdcourse import archive
 from holdcourse.deciding import recipe, registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence, PolicyFile
+from holdcourse.deciding.trial import OPERATORS, trial, without_trial
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, TooLarge, computing
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import Kernel
@@ -74,6 +75,7 @@ EPOCH_SETTINGS = (  # a change of these begins a new epoch
     "limits",
     "guard",
     "max_pending",
+    "trial",
 )
 
 
@@ -81,7 +83,7 @@ def settings_of(config: requests.Config) -> Settings:
     """Return the settings as the record holds them: actions by their index, and of the history a fingerprint."""
     if config.policy_file is not None:
         return _settings_of_file(config)
-    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file"})
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "readings"})
 
     @cache
     def problem() -> Problem:
@@ -135,7 +137,7 @@ def _settings_of_file(config: requests.Config) -> Settings:
     except (KeyError, TypeError, ValueError) as error:
         words = all_in_words(error.errors(include_url=False)) if isinstance(error, ValidationError) else repr(error)
         raise InvalidInput(f"the service cannot take the policy's file: {words}") from None
-    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "options"})
+    plainly = requests.plain(config, exclude={"history", "history_index", "policy_file", "readings", "options"})
     plainly |= requests.plain(checked, include=set(said))
     with computing():
         given = with_indices(with_numbers(plainly, plainly, lambda: file.problem), lambda: file.problem)
@@ -213,6 +215,8 @@ def with_numbers(given: Mapping[str, Any], before: Mapping[str, Any], problem: C
         if _holds_text(limits.max_step) or isinstance(limits.max_step, Mapping):
             limits = limits.on(problem())
         result["limits"] = {name: plain(getattr(limits, name)) for name in given["limits"]}
+    if isinstance(given.get("trial"), Mapping):
+        result["trial"] = {**given["trial"], "block": rounds(given["trial"]["block"], length, "block")}
     if isinstance(given.get("guard"), Mapping) and isinstance(given["guard"].get("cool_down"), str):
         result["guard"] = {**given["guard"], "cool_down": rounds(given["guard"]["cool_down"], length, "cool_down")}
     return result
@@ -234,6 +238,10 @@ def with_indices(given: Mapping[str, Any], problem: Callable[[], Problem]) -> di
     if isinstance(result.get("guard"), Mapping):
         result["guard"] = dict(result["guard"])
         _by_index(result["guard"], "revert_to", "revert_to_index", problem)
+    if isinstance(result.get("trial"), Mapping):
+        absent = {"blocks": None, "operators": False, "baseline": None, "baseline_policy": None}
+        result["trial"] = absent | dict(result["trial"])
+        _by_index(result["trial"], "baseline", "baseline_index", problem)
     if isinstance(result.get("options"), Mapping):
         options = result["options"] = dict(result["options"])
         _by_index(options, "setting", "setting_index", problem)
@@ -277,6 +285,8 @@ def in_words(settings: Settings, problem: Problem) -> dict[str, Any]:
     found["actions"] = axes_of(settings.actions) or settings.actions
     if settings.guard is not None:
         found["guard"]["revert_to"] = name(found["guard"].pop("revert_to_index"))
+    if settings.trial is not None:
+        found["trial"]["baseline"] = name(found["trial"].pop("baseline_index"))
     options = found["options"]
     for option in ("setting", "baseline"):
         action = options.pop(f"{option}_index", None)
@@ -303,6 +313,7 @@ def begin(
     else:
         require_room(settings)
         policy = file.policy()
+    policy = on_trial(policy, settings, past)
     note = ControllerCreated(
         config=settings,
         history=history,
@@ -343,9 +354,12 @@ def begin_next(
         again = _folded(store, settings.id, taken_back)
         carried = replace(carried, sums=again.sums, watched=again.watched)
     if settings.file is None:
-        policy = policy_of(settings, new, _past(told_so_far(store, settings.id, new, taken_back)))
+        past = _past(told_so_far(store, settings.id, new, taken_back))
+        policy = policy_of(settings, new, past)
     else:
+        past = None
         policy = replace(_learned_again(store, settings.id, taken_back), explanation=ledger.explanation)
+    policy = on_trial(policy, settings, past)
     note = EpochBegun(
         config=settings,
         start=start,
@@ -384,6 +398,7 @@ def _learned_again(store: DataFolder, controller: str, taken_back: Collection[st
                 _, arrays = archive.unpack(log.newest_snapshot(at_most=0)[1], f"the first snapshot in {path.name}")
                 policy = recorded_policy(log)
                 policy.costs.restore(archive.under("pilot.model.", arrays))
+                policy = without_trial(policy)
             for action, context, y in _told(log, gone):
                 policy.costs.learn(action, context, y)
         finally:
@@ -481,6 +496,9 @@ def _renamed(settings: Settings, changes: Mapping[str, Any], places: list[int]) 
         settings = settings.with_kept_action(places[action])
     if settings.baseline is not None and "baseline_index" not in changes.get("options", {}):
         settings = settings.with_baseline(places[settings.baseline])
+    terms = settings.trial
+    if terms is not None and terms.baseline_index is not None and "trial" not in changes:
+        settings = replace(settings, trial=replace(terms, baseline_index=places[terms.baseline_index]))
     return replace(settings, guard=guard, fallback=fallback)
 
 
@@ -590,6 +608,19 @@ def policy_of(settings: Settings, problem: Problem, past: History | None) -> Pol
         raise
     except (ArithmeticError, ValueError, TypeError, RecursionError, np.linalg.LinAlgError) as error:
         raise InvalidInput(f"policy {name!r} cannot be made of this: {error}") from error
+
+
+def on_trial(policy: Policy, settings: Settings, past: History | None) -> Policy:
+    """Return the policy taking turns with a baseline, where a trial is made; else the policy."""
+    terms = settings.trial
+    if terms is None:
+        return policy
+    baseline: Any = OPERATORS if terms.operators else None
+    if terms.baseline_policy is not None:
+        other = replace(settings, policy=terms.baseline_policy, options=settings.options_for_another_policy())
+        baseline = policy_of(other, policy.problem, past)
+    made = trial(policy, baseline, block=terms.block, blocks=terms.blocks, baseline_index=terms.baseline_index)
+    return replace(made, explanation=policy.explanation)
 
 
 def _past(measured: list[Measured]) -> History | None:

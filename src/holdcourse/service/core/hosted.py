@@ -295,6 +295,7 @@ class Hosted:
         key: str | None = None,
         epoch: int | None = None,
         profile: Profile | None = None,
+        reference: float | None = None,
     ) -> Done:
         """Take in what was measured (None: nothing was), or say again that it was.
 
@@ -313,13 +314,13 @@ class Hosted:
             if isinstance(body, Tell | Learn) and body.extra is not None:
                 taken = body.extra.default if applied is None else applied
                 measurement, also = self._profile(measurement, profile, taken)
-            return Done(idempotency.same_tell(told.event, decision, measurement, applied, also, key), [])
+            return Done(idempotency.same_tell(told.event, decision, measurement, applied, also, key, reference), [])
         applied = self._action_of(ran, epoch, self.epoch)
         taken = self.ledger.meant(decision) if applied is None else applied
         measurement, also = self._profile(measurement, profile, taken)
         late = self.watch().happened if self.view.has_unreported else []  # what it says by now, it was told
         with computing():
-            self._learn(decision, measurement, applied, key, profile, also)
+            self._learn(decision, measurement, applied, key, profile, also, reference)
         answer = next(
             records.tell_answer(Event(event.number, event.at, event.body))
             for event in self.catch_up()
@@ -389,6 +390,7 @@ class Hosted:
         key: str | None,
         profile: Profile | None,
         also: Also,
+        reference: float | None,
     ) -> None:
         """Book what was measured; of a decision of an earlier epoch the controller knows nothing any more."""
         controller, book = self.controller, self.ledger
@@ -410,7 +412,7 @@ class Hosted:
         else:
             other = None if taken == entry.meant else taken
             given = None if profile is None else (profile.heights, profile.speeds)
-            controller.tell(decision, measurement, other, booked, given)
+            controller.tell(decision, measurement, other, booked, given, reference)
 
     def _asked_before(self, number: int, request: AskGiven, key: str | None, rebuilt: dict[str, Any] | None) -> Done:
         """Return the answer to a round that was decided, with the question that it must be the same as."""
@@ -505,7 +507,8 @@ class Hosted:
 
         changes = epochs.with_indices(epochs.with_numbers(given, before, problem), problem)
         settings = epochs.merged(self.ledger.settings, changes)
-        changed = {name: value for name, value in plain(settings).items() if value != before.get(name)}
+        after = dict.fromkeys(before) | plain(settings)  # what has its default is left out there
+        changed = {name: value for name, value in after.items() if value != before.get(name)}
         if any(name in epochs.EPOCH_SETTINGS for name in changed):
             self.begin_epoch(changes, requested, without_archived=without_archived)
         else:

@@ -71,7 +71,13 @@ def check_question(problem: Problem, asked: Ask, request: AskGiven) -> None:
 
 
 def same_tell(
-    told: Event[Body], decision: str, measurement: float | None, applied: int | None, also: Also, key: str | None
+    told: Event[Body],
+    decision: str,
+    measurement: float | None,
+    applied: int | None,
+    also: Also,
+    key: str | None,
+    reference: float | None = None,
 ) -> dict[str, Any]:
     """Return the answer to a tell that was told before; another one is a conflict."""
     body = told.body
@@ -84,6 +90,9 @@ def same_tell(
     if also != recorded_also(body):
         recorded |= {"also": body.also or []}
         given |= {"also": [list(each) for each in also]}
+    if isinstance(body, Tell) and body.reference != reference:
+        recorded |= {"reference": body.reference}
+        given |= {"reference": reference}
     if recorded != given:
         raise Conflict(f"{body.id} was told {recorded}, now {given}; a measurement is told once", recorded, given)
     return tell_answer(Event(told.number, told.at, body))

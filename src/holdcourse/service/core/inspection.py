@@ -20,6 +20,9 @@ from holdcourse.service.core.hosted import Hosted
 from holdcourse.service.core.ledger import finite, plain_value, shown_problem
 from holdcourse.service.core.records import EpochChain, LocatedEvent, Records, entry, rounds_of, row
 from holdcourse.service.core.refusals import Unknown
+from holdcourse.trials.answer import answer
+from holdcourse.trials.record import read_trial
+from holdcourse.trials.report import to_data
 
 FIELD_CONTEXTS = 48
 FIELD_ROUNDS = 480  # newest rounds whose contexts the field may show
@@ -177,6 +180,19 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
         return _verdict(False, events, paths, str(error))
     words = f"every event is as it was written, and all {decisions} decisions come out the same again"
     return _verdict(True, events, paths, words)
+
+
+def trial(paths: list[Path]) -> dict[str, Any] | None:
+    """Return what the newest trial has measured so far; None where none was made, or it was ended."""
+    newest = Log.read(paths[-1], checked=False)
+    try:
+        made = newest.about.recipe is not None and newest.about.recipe["policy"] == "trial"
+    finally:
+        newest.close()
+    if not made:
+        return None
+    found = read_trial(*paths, checked=False)
+    return to_data(found, answer(found.blocks, cycle=found.day))
 
 
 def _decisions(path: Path) -> int:

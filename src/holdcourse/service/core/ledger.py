@@ -16,13 +16,14 @@ the sums are corrected then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from holdcourse.deciding.trial import BASELINE
 from holdcourse.learning.costs import CostModel, noise_variance_of, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
@@ -297,7 +298,9 @@ def finite(number: float | None) -> float | None:
 
 
 def plain_value(value: Any) -> Any:
-    """Return an action in the user's words, as JSON gives it back."""
+    """Return an action in the user's words, as JSON gives it back: the record sorts what has names."""
+    if isinstance(value, Mapping):
+        return dict(sorted(value.items()))
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -318,12 +321,14 @@ def wish_of(ledger: Ledger) -> Wish | None:
 def ask_details(ledger: Ledger, problem: Problem, entry: Entry, key: str | None, by: Author | None) -> AskDetails:
     """Return what the machine shall do with a decision, and what is needed to book its tell."""
     proposed, action, order = entry.decision.action, entry.meant, entry.order
-    reason = "observe" if ledger.mode == "observe" else None
+    turn, terms = entry.decision.turn, ledger.settings.trial
+    people = turn is not None and turn.arm == BASELINE and terms is not None and terms.operators
+    reason = "observe" if ledger.mode == "observe" else "trial" if people else None
     if ledger.override is not None:
         reason = "override"
     return AskDetails(
         mode=ledger.mode,
-        act=ledger.override is not None or ledger.mode == "act",
+        act=ledger.override is not None or (ledger.mode == "act" and not people),
         action=action,
         value=plain_value(problem.value(action)),
         proposed_value=plain_value(problem.value(proposed)),

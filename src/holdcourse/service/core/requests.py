@@ -19,6 +19,7 @@ MAX_FORECAST = 1000  # rounds ahead
 MAX_HEIGHTS = 200  # of a profile
 MAX_HISTORY = 500_000  # measurements to start from
 MAX_FILE = 2**25  # characters of a policy's file
+MAX_TABLE = 2**23  # bytes of a table of readings
 SAID_BY_FILE = frozenset(
     (
         "actions",
@@ -32,6 +33,7 @@ SAID_BY_FILE = frozenset(
         "options",
         "history",
         "history_index",
+        "readings",
     )
 )
 
@@ -178,6 +180,26 @@ class Options(Request):
     guard: OutlierGuardGiven | None = None
 
 
+class TrialGiven(Request):
+    """The policy and a baseline take turns in blocks, in an order that a coin decides. Nothing given: staying."""
+
+    block: Rounds | Amount = Field(description="Length of a block: rounds, or a time such as `6 h`.")
+    blocks: Annotated[int, Field(ge=2, le=10**6, multiple_of=2), AS_WHOLE] | None = Field(
+        None, description="How many blocks, in pairs; then the policy runs alone. Null: until the trial is ended."
+    )
+    baseline: Setting | None = Field(None, description="A setting for ever.")
+    baseline_index: Action | None = None
+    baseline_policy: PolicyName | None = Field(None, description="Another policy, with default options.")
+    operators: bool = Field(False, description="People run the machine in these blocks, and tell `applied`.")
+
+    @model_validator(mode="after")
+    def _check_baseline(self) -> TrialGiven:
+        given = [self.baseline, self.baseline_index, self.baseline_policy, self.operators or None]
+        if sum(each is not None for each in given) > 1:
+            raise ValueError("give one of baseline, baseline_index, baseline_policy and operators")
+        return self
+
+
 class SettingsGiven(Request):
     """What can be changed on a running controller."""
 
@@ -223,6 +245,42 @@ class SettingsGiven(Request):
     context_names: Annotated[list[Words], Field(max_length=MAX_CONTEXT)] | None = Field(
         None, description="What the numbers of a context are called."
     )
+    trial: TrialGiven | None = Field(None, description="A trial that measures what the policy brings; null: none.")
+
+
+class ReadingsOptions(Request):
+    """How a plant's table is written, where that is left open: as in `holdcourse backtest --log`."""
+
+    time: Words | None = Field(None, description="Column of the time, or two of date and clock with a comma between.")
+    timezone: Words | None = Field(None, description="Of times that carry none: `Europe/Oslo`, `+01:00`.")
+    time_format: Words | None = Field(None, examples=["%d/%m/%Y %H:%M"])
+    separator: Words | None = None
+    decimal: Words | None = Field(None, description="`point` or `comma`.")
+    thousands: Words | None = None
+    encoding: Words | None = None
+    header_line: Annotated[int, Field(ge=1, le=10**6), AS_WHOLE] | None = None
+    sheet: Words | None = Field(None, description="Of an Excel file.")
+    missing: Words | None = Field(None, description="What else stands for a missing number, such as `-9999`.")
+
+
+class ReadingsGiven(ReadingsOptions):
+    """A plant's own table to start from: which settings there are, and what was measured."""
+
+    file: Annotated[str, Field(max_length=MAX_TABLE * 4 // 3 + 4)] = Field(
+        description="The file as base64: CSV, Excel or Parquet."
+    )
+    file_name: Words = "readings"
+    action: Words = Field(description="Column of the setting that ran.")
+    cost: Words = Field(description="Column of what was measured.")
+    context: Annotated[str, Field(max_length=2000)] = Field(
+        description="What was known before, with commas between: columns, or derived from them.",
+        examples=["load, outdoor, hour, load@-1"],
+    )
+    bins: Annotated[int, Field(ge=2, le=60), AS_WHOLE] | None = Field(
+        None, description="Round settings that vary continuously to so many."
+    )
+    named: bool = Field(False, description="Settings are names, also where they look like numbers.")
+    duplicates: Literal["refuse", "first", "last", "keep"] = "refuse"
 
 
 class Config(SettingsGiven):
@@ -259,6 +317,11 @@ class Config(SettingsGiven):
     )
     history_index: Annotated[list[tuple[Action, Context, Number]], Field(max_length=MAX_HISTORY)] | None = Field(
         None, description="Past measurements by the index of the setting, in place of `history`."
+    )
+    readings: ReadingsGiven | None = Field(
+        None,
+        description="A plant's own table, in place of `history`. Settings, units and names of contexts are those of "
+        "the table unless given, and the machine is where the newest row says.",
     )
     policy_file: Annotated[str, Field(max_length=MAX_FILE)] | None = Field(
         None,
@@ -369,6 +432,9 @@ class TellGiven(Request):
     applied: Setting | None = None
     applied_index: Action | None = None
     epoch: Epoch = None
+    reference: Number | None = Field(
+        None, description="A signal that goes with what is measured and that no decision touches; for trials."
+    )
 
     @model_validator(mode="after")
     def _check_measured(self) -> TellGiven:

@@ -197,7 +197,9 @@ def decision_answer(epoch: int, asked: Event[Ask], probabilities: list[float] | 
     """Return what the client was answered, from the event of its decision."""
     body = asked.body
     assert body.extra is not None  # the service writes it with every decision
-    return _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
+    answer = _answer(epoch, body.round, body.action, body.extra, asked.at, probabilities)
+    turn = body.turn
+    return answer if turn is None else answer | {"turn": {"block": turn.block, "arm": turn.arm, "whose": turn.whose}}
 
 
 def carried_answer(epoch: int, asked: PendingDecision) -> dict[str, Any]:
@@ -226,6 +228,7 @@ def _answer(
         "reason": details.reason,
         "limited_by": details.limited_by,
         "forced": details.forced,
+        "turn": None,
         "at": at,
     }
 
@@ -309,12 +312,12 @@ class View:
             "limits": dict(vars(settings.limits)),
             "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
             "context_names": settings.context_names,
+            "trial": _trial(settings, problem),
             "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
             "maximise": settings.maximise,
-            "measured": None,  # what a trial has measured; no estimate of a model ever stands here
             "measurements_sum": -sums.service + 0.0 if settings.maximise or priced else sums.service,
             "times": isinstance(controller.session.pilot.model, Profiled),
             "made": -sums.service + 0.0 if priced else None,
@@ -405,7 +408,7 @@ class View:
 
     def summary(self) -> dict[str, Any]:
         """Return the controller's line of the overview."""
-        figures = ("units", "maximise", "measured", "measurements_sum", "service", "movement", "estimate")
+        figures = ("units", "maximise", "trial", "measurements_sum", "service", "movement", "estimate")
         names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
         kept = {name: self.fixed_part[name] for name in names}
         return kept | {
@@ -450,6 +453,17 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
         return Instruction(ledger.place)
     order = controller.permitted(wanted)
     return Instruction(order.action, order.limited_by)
+
+
+def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:
+    """How the policy and a baseline take turns, where they do."""
+    terms = settings.trial
+    if terms is None:
+        return None
+    against = "the operators" if terms.operators else terms.baseline_policy or "staying"
+    if terms.baseline_index is not None:
+        against = shown_problem(problem, settings).named(terms.baseline_index)
+    return {"block": terms.block, "blocks": terms.blocks, "against": against}
 
 
 def _override(held: Override, problem: Problem) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from holdcourse.errors import HoldcourseError
 from holdcourse.mistakes import all_in_words
 from holdcourse.service.core.clients import Caller, Pace, never
 from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.readings import FIELDS, look, with_readings
 from holdcourse.service.core.refusals import ClientLeft
-from holdcourse.service.core.requests import Config
+from holdcourse.service.core.requests import MAX_TABLE, Config
 from holdcourse.service.core.tokens import ANYBODY, Keyring, Token
 from holdcourse.service.core.tokens import Scope as TokenScope
 from holdcourse.service.http.errors import HttpRefusal, error_response, log_refusal
@@ -55,6 +56,13 @@ MAX_DEPTH = 32
 MAX_PARTS = 5000  # lists, objects and names in a body that is not long; more would take long to look through
 SMALL = 2**16  # bytes; more are checked beside the event loop
 JSON = "application/json"
+TABLES = (  # of readings; their first bytes say what they are
+    "text/csv",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/vnd.apache.parquet",
+    "text/plain",
+    "text/tab-separated-values",
+)
 FILES = ("application/octet-stream", "application/zip", "application/vnd.holdcourse.policy")  # a policy's file
 # Possessive, and an open string ends with the body: a body of quotes is read once, not once per quote.
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -296,29 +304,73 @@ def json_body(model: type[Body], limit: int = MAX_BODY) -> Callable[[Request], A
 async def config_body(request: Request) -> Config:
     """Return a new controller: as JSON, or a policy's file with the other settings in the query of the address."""
     kind = _kind(request)
-    if kind not in (JSON, *FILES):
-        words = f"send JSON as Content-Type: {JSON}, or a policy's file as {FILES[0]}, not {kind or 'nothing'!r}"
+    if kind not in (JSON, *FILES, *TABLES):
+        words = (
+            f"send JSON as Content-Type: {JSON}, a policy's file as {FILES[0]}, or readings as {TABLES[0]}, not "
+            f"{kind or 'nothing'!r}"
+        )
         raise HttpRefusal(415, "not_json", words)
+    fleet: Fleet = request.app.state.fleet
+    caller = replace(await caller_of(request), left=never)
     if kind == JSON:
-        return await json_body(Config, MAX_LONG_BODY)(request)
-    _announced(request, MAX_LONG_BODY)
+        config = await json_body(Config, MAX_LONG_BODY)(request)
+        if config.readings is None:
+            return config
+        async with fleet.long_bodies.place(caller):
+            return await fleet.parse(partial(with_readings, config))
+    limit = MAX_TABLE if kind in TABLES else MAX_LONG_BODY
+    _announced(request, limit)
+    make = _with_table if kind in TABLES else _with_file
+    async with fleet.long_bodies.place(caller):
+        content = await _content(request, limit)
+        return await fleet.parse(partial(make, dict(request.query_params), content))
+
+
+async def table_body(request: Request) -> dict[str, Any]:
+    """Return what a plant's table holds, and what its query says about it."""
+    kind = _kind(request)
+    if kind not in TABLES:
+        words = f"send the table as Content-Type: {TABLES[0]}, or that of Excel or Parquet, not {kind or 'nothing'!r}"
+        raise HttpRefusal(415, "not_json", words)
+    _announced(request, MAX_TABLE)
     fleet: Fleet = request.app.state.fleet
     caller = replace(await caller_of(request), left=never)
     async with fleet.long_bodies.place(caller):
-        content = await _content(request, MAX_LONG_BODY)
-        return await fleet.parse(partial(_with_file, dict(request.query_params), content))
+        content = await _content(request, MAX_TABLE)
+        return await fleet.parse(partial(look, content, _typed(dict(request.query_params))))
+
+
+def _typed(query: dict[str, str]) -> dict[str, Any]:
+    """Return what a query says about a table: texts, except for what is a number, true or false."""
+    typed: dict[str, Any] = dict(query)
+    for name in typed.keys() & {"bins", "header_line", "named"}:
+        with suppress(ValueError, RecursionError):
+            typed[name] = json.loads(typed[name])
+    return typed
+
+
+def _with_table(query: dict[str, str], content: bytes) -> Config:
+    """Return the settings of a query with a table of readings; see `_with_file`."""
+    about = {name: text for name, text in query.items() if name in FIELDS}
+    given = _settings_in({name: text for name, text in query.items() if name not in FIELDS})
+    given["readings"] = _typed(about) | {"file": base64.b64encode(content).decode()}
+    return with_readings(parsed(Config, json.dumps(given).encode()))
 
 
 def _with_file(query: dict[str, str], content: bytes) -> Config:
     """Return the settings of a query, whose values are JSON, or text where the setting is one, and a policy's file."""
+    given = _settings_in(query) | {"policy_file": base64.b64encode(content).decode()}
+    return parsed(Config, json.dumps(given).encode())
+
+
+def _settings_in(query: dict[str, str]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for name, text in query.items():
         given[name] = text
-        if name not in ("id", "name", "mode"):
+        if name not in ("id", "name", "mode", "policy"):
             with suppress(ValueError, RecursionError):
                 given[name] = json.loads(text)
-    given["policy_file"] = base64.b64encode(content).decode()
-    return parsed(Config, json.dumps(given).encode())
+    return given
 
 
 def _kind(request: Request) -> str:

@@ -44,6 +44,7 @@ EXPECTED = {
     "list": (401, 403),
     "look": (401, 403, 404, 422, 503),
     "backup": (401, 403, 404, 422, 503, 507),
+    "readings": (400, 401, 403, 413, 415, 422, 503),
     "create": (400, 401, 403, 409, 413, 415, 422, 503, 507),
     "write": (400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 507),
 }
@@ -60,10 +61,12 @@ def refusal_responses(kind: str) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Refused, "description": MEANINGS[status]} for status in EXPECTED[kind]}
 
 
-def body_schema(model: type[BaseModel], *files: str) -> dict[str, Any]:
+def body_schema(model: type[BaseModel] | None, *files: str) -> dict[str, Any]:
     """Return a body that we read ourselves, for the description; `files` are kinds of files that are taken too."""
     binary = {"schema": {"type": "string", "format": "binary"}}
-    content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    content: dict[str, Any] = {}
+    if model is not None:
+        content[JSON] = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
     return {"requestBody": {"required": True, "content": content | dict.fromkeys(files, binary)}}
 
 

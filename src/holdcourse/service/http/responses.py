@@ -15,7 +15,7 @@ from holdcourse.service.core.requests import Config, Context, Mode
 Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
 Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
 Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
-Reason: TypeAlias = Literal["override", "observe"]
+Reason: TypeAlias = Literal["override", "observe", "trial"]
 Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
 Limited = Annotated[
     Limit | None, Field(description="The limit that kept `action` from being what was wanted; null where none did.")
@@ -37,6 +37,15 @@ class Health(Answer):
     version: str
 
 
+class TokenAnswer(Answer):
+    """A token: its name, what it allows, and on which controllers (`*`: on all)."""
+
+    name: str
+    scopes: list[str]
+    controllers: list[str]
+    expires: At | None
+
+
 class Readiness(Answer):
     """Whether every controller has been opened; `/controllers` names those that could not be, with a token."""
 
@@ -44,6 +53,83 @@ class Readiness(Answer):
     message: str
     controllers: int
     broken: int = Field(description="How many records could not be opened.")
+
+
+class TurnAnswer(Answer):
+    """Whose turn it is in a trial: blocks are counted from 0, two of them are a pair."""
+
+    block: int
+    arm: int = Field(description="0: the baseline's, 1: the policy's.")
+    whose: Literal["baseline", "policy"]
+
+
+class MeasuredGain(Answer):
+    """A gain that was measured, with its 95 % intervals; null where there is none yet."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    always_low: float | None = Field(description="Of the interval that is right however often somebody looks.")
+    always_high: float | None
+
+
+class GainLooks(Answer):
+    """The same after every pair of blocks."""
+
+    value: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    always_low: list[float | None]
+    always_high: list[float | None]
+
+
+class CarryOver(Answer):
+    """How much the gain changes where the first rounds of each block are left out."""
+
+    rounds: int
+    change: float | None
+    low: float | None
+    high: float | None
+
+
+class MeasuredTrial(Answer):
+    """What a trial has measured; costs are net of movement, and a gain above zero pays."""
+
+    policy: str
+    against: str
+    unit: str
+    verdict: Literal["it pays", "it does not pay", "undecided", "too early"]
+    words: list[str]
+    pairs: int
+    rounds: int = Field(description="Rounds of a block.")
+    gain: MeasuredGain = Field(description="Per round, in the unit of costs.")
+    percent: MeasuredGain = Field(description="In % of the baseline's bill.")
+    looks: GainLooks
+    looks_in_percent: GainLooks
+    bill: float | None = Field(description="Net cost of the baseline per round.")
+    carry_over: CarryOver | None
+    further_pairs: float | None = Field(description="How many more pairs would decide; null: no end can be seen.")
+    lost: list[int] = Field(description="Rounds without a measurement: of the baseline, of the policy.")
+    redirected: list[int] = Field(description="Rounds that were overridden: of the baseline, of the policy.")
+    switching: float | None = Field(description="What moving between the arms costs per round; on neither bill.")
+    adjusted_by: list[str]
+    began: list[str] = Field(description="When each pair of blocks began.")
+    net: list[list[float]] = Field(description="Net cost per round of both blocks of every pair.")
+    policy_first: list[bool]
+
+
+class TrialInProgress(Answer):
+    """How the policy and a baseline take turns."""
+
+    block: int = Field(description="Rounds of a block.")
+    blocks: int | None = Field(description="How many there are; null: until the trial is ended.")
+    against: str
+
+
+class TrialAnswer(Answer):
+    """What the newest trial has measured; null where none is made."""
+
+    trial: MeasuredTrial | None
 
 
 class DecisionAnswer(Answer):
@@ -69,6 +155,7 @@ class DecisionAnswer(Answer):
     reason: Reason | None
     limited_by: Limited
     forced: Forced
+    turn: TurnAnswer | None = Field(description="Whose turn it is in a trial; null where none is made.")
     at: At
 
 
@@ -206,12 +293,6 @@ class Estimate(Answer):
     )
 
 
-Measured = Annotated[
-    dict[str, Any] | None,
-    Field(description="The gain that a randomised trial has measured; null: no trial has measured it yet."),
-]
-
-
 class Calibration(Answer):
     """How the model stands to what it was told."""
 
@@ -243,6 +324,7 @@ class State(Answer):
     instruction: Instruction
     limits: dict[str, Any]
     limits_in_words: dict[str, str] = Field(description="Each limit in the user's units, by its name.")
+    trial: TrialInProgress | None = Field(description="The trial that is made; null: none.")
     context_names: list[str] | None
     alarms: list[Alarm]
     last_at: At | None
@@ -251,7 +333,6 @@ class State(Answer):
     actions: list[Value]
     units: UnitsAnswer
     maximise: Maximise
-    measured: Measured
     measurements_sum: float = Field(description="Sum of what was measured.")
     times: bool = Field(description="Whether contexts are times, in hours since 1970, UTC.")
     made: float | None = Field(
@@ -281,7 +362,7 @@ class Summary(Answer):
     seconds_since: float | None
     units: UnitsAnswer | None
     maximise: Maximise | None
-    measured: Measured
+    trial: TrialInProgress | None
     measurements_sum: float | None
     service: float | None
     movement: float | None
@@ -329,6 +410,7 @@ class Row(Answer):
     expected_measurement: float | None
     limited_by: Limited
     forced: Forced
+    turn: TurnAnswer | None
     service: float | None = Field(
         description="Of a measurement that is set aside, what the model expects in its place."
     )
@@ -367,6 +449,39 @@ class ConfigAnswer(Config):
     history_count: int = Field(description="How many measurements it started from.")
     history_sha256: str | None
     file: PolicyOrigin | None = Field(None, description="Where the policy came from; null: it was made here.")
+
+
+class ReadingsRead(Answer):
+    """What was read of a table, to be confirmed."""
+
+    rows: int
+    settings: list[float | str] = Field(description="Those that were tried.")
+    newest: float | str = Field(description="The setting of the newest row.")
+    context: list[str]
+    units: dict[str, Any]
+    notes: list[str] = Field(description="What was left out, sorted or taken for granted.")
+
+
+class ReadingsAnswer(Answer):
+    """What a plant's table holds; what may be meant by its columns is a guess for people to confirm."""
+
+    label: str
+    rows: int
+    columns: list[dict[str, Any]]
+    time: list[str]
+    start: str | None
+    end: str | None
+    step_hours: float | None
+    gaps: list[str]
+    gap_count: int
+    repeated: int
+    ordered: bool | None
+    settings: list[str] = Field(description="Columns that may be the setting, the likeliest first.")
+    costs: list[str]
+    contexts: list[str]
+    remarks: list[str] = Field(description="What looks wrong.")
+    notes: list[str]
+    read: ReadingsRead | None = Field(None, description="What was read, where the columns are named.")
 
 
 class CostField(Answer):

@@ -25,12 +25,14 @@ from holdcourse.service.http.admission import (
     MAY_READ,
     MAY_TELL,
     SMALL,
+    TABLES,
     TheCaller,
     TheFleet,
     TokenGiven,
     config_body,
     json_body,
     require_scope,
+    table_body,
 )
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.stream import stream
@@ -91,7 +93,7 @@ def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handle
     response_model=responses.State,
     responses={200: {"model": responses.State, "description": "It exists already."}, **refusal_responses("create")},
     dependencies=[MAY_CREATE],  # before the body is read; which controller it is for, the body says
-    openapi_extra=body_schema(requests.Config, *FILES),
+    openapi_extra=body_schema(requests.Config, *FILES, *TABLES),
 )
 async def create(
     fleet: TheFleet,
@@ -102,11 +104,28 @@ async def create(
     """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
 
     A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
-    query: `POST /controllers?id=kite-1&start=180&mode=shadow`.
+    query: `POST /controllers?id=kite-1&start=180&mode=shadow`. So can a plant's own table to start from, as `text/csv`,
+    with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
     """
     require_scope(request, "admin", body.id)
     state, is_new = await fleet.create(body, by)
     return reply(responses.State, state, 201 if is_new else 200)
+
+
+@router.post(
+    "/readings",
+    response_model=responses.ReadingsAnswer,
+    responses=refusal_responses("readings"),
+    dependencies=[MAY_CREATE],
+    openapi_extra=body_schema(None, *TABLES),
+)
+async def look_at_readings(found: Annotated[dict[str, Any], Depends(table_body)]) -> Response:
+    """What a plant's table holds, as `holdcourse data info` says it; nothing is kept.
+
+    The query may say how it is written (`timezone`, `decimal`, `missing` and so on) and which column is which
+    (`action`, `cost`, `context`): then `read` says what a controller would start from.
+    """
+    return reply(responses.ReadingsAnswer, found)
 
 
 @router.patch(
@@ -167,7 +186,7 @@ async def tell(
 
     def told(hosted: Hosted) -> Done:
         ran = SettingGiven(body.applied, body.applied_index)
-        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile)
+        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile, body.reference)
 
     return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
 
@@ -311,6 +330,13 @@ async def events(name: Id, fleet: TheFleet, by: TheCaller, request: Request) -> 
     return stream(fleet, by, request, lambda other: other == name)
 
 
+@router.get("/me", response_model=responses.TokenAnswer, responses=refusal_responses("list"))
+async def me(token: TokenGiven) -> Response:
+    """Whose token it is, and what it allows; the page shows the buttons that it may press."""
+    said = {"name": token.name, "scopes": ["read", *token.scopes], "controllers": list(token.controllers)}
+    return reply(responses.TokenAnswer, said | {"expires": token.expires or None})
+
+
 @router.get("/controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
 async def controllers(fleet: TheFleet, token: TokenGiven) -> Response:
     """All controllers that the token may see."""
@@ -388,6 +414,14 @@ async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """What operators changed lately, and who: settings, mode, override; newest last."""
     hosted = await fleet.opened(name)
     return reply(responses.ChangeList, {"changes": await fleet.look(hosted.records.changes, by)})
+
+
+@read_route("trial", responses.TrialAnswer)
+async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """What its trial has measured so far: as often as somebody looks, the interval is right."""
+    fleet.slot(name)
+    found = await fleet.read(partial(inspection.trial, fleet.store.epochs(name)), by)
+    return reply(responses.TrialAnswer, {"trial": found})
 
 
 @read_route("verify", responses.Verification)

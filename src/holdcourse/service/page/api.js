@@ -63,9 +63,24 @@ async function carrying(method, path, body) {
 }
 
 export const post = (path, body) => carrying("POST", path, body);
+export const patch = (path, body) => carrying("PATCH", path, body);
 
 /** Send a file as it is. */
 export const postFile = async (path, file) =>
   (await send(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file })).json();
+
+/** Send a table of readings; its first bytes say what it is, so one kind does for all. */
+export const postTable = async (path, file) =>
+  (await send(path, { method: "POST", headers: { "Content-Type": "text/csv" }, body: file })).json();
+
+let known = null; // what the token in use allows
+
+/** What the reader may do on a controller, or on any without one: { tell, admin }. */
+export async function may(id = null) {
+  if (known?.token !== token.get()) known = { ...(await get("me")), token: token.get() };
+  const here = id === null || known.controllers.includes("*") || known.controllers.includes(id);
+  const has = (scope) => here && (known.scopes.includes(scope) || known.scopes.includes("admin"));
+  return { tell: has("tell"), admin: has("admin") };
+}
 
 export const pathOf = (id, ...rest) => ["controllers", encodeURIComponent(id), ...rest].join("/");

@@ -15,6 +15,7 @@ import { ABOUT_GAINS, alarmList, alarmStrip, facts, promise, tiles } from "./pan
 import { pendingPanel } from "./pending.js";
 import { recordPanel } from "./record.js";
 import { keyOf } from "./rows.js";
+import { trialPanel } from "./trial.js";
 import { statusOf } from "./words.js";
 
 const SPANS = [60, 120, 240, 1000];
@@ -26,6 +27,7 @@ export function controllerView(main, id) {
   let span = 120;
   let picked = null; // the key of the decision explained; null: the newest
   let spoken = "";
+  let trial = null; // what one has measured
 
   const title = h("h1", { tabindex: "-1" }, id);
   const under = h("p", { class: "under" });
@@ -58,6 +60,10 @@ export function controllerView(main, id) {
       },
     }),
     record: recordPanel(id),
+    trial: trialPanel(id, (found) => {
+      trial = found;
+      if (feed.state) parts.tiles.update({ ...feed.state, trial_found: trial });
+    }),
   };
   const spans = h(
     "select",
@@ -104,8 +110,9 @@ export function controllerView(main, id) {
     drawTitle({ status: state.status, last_at: state.last_at });
     parts.strip.update(state.alarms);
     parts.instruction.update({ state, rows });
-    parts.controls.update(state);
-    parts.tiles.update(state);
+    parts.controls.update(state, feed.may);
+    parts.trial.update(state);
+    parts.tiles.update({ ...state, trial_found: trial });
     parts.promise.update(state);
     parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state });
     say(paid, state.maximise || typeof state.made === "number" ? "Made and paid so far" : "Paid so far");
@@ -113,7 +120,7 @@ export function controllerView(main, id) {
     parts.pending.update(state);
     parts.alarms.update(feed.alarms);
     parts.facts.update(state);
-    parts.table.update({ rows, state, more: feed.more });
+    parts.table.update({ rows, state, more: feed.more, may: feed.may });
     drawPicked();
     const { verb, value } = instruct(state, rows);
     const trouble = ["stale", "silent", "broken"].includes(state.status) ? ` It is ${statusOf(state.status).word}.` : "";
@@ -129,6 +136,7 @@ export function controllerView(main, id) {
     h("div", { class: "command" }, parts.instruction.node, parts.controls.node),
     parts.tiles.node,
     parts.promise.node,
+    parts.trial.node,
     h(
       "section",
       { "aria-labelledby": "did" },

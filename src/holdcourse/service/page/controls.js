@@ -1,6 +1,6 @@
 // What an operator may do: switch the mode, hold the machine at one setting, let go again.
 
-import { pathOf, post } from "./api.js";
+import { patch, pathOf, post } from "./api.js";
 import { ask, field } from "./ask.js";
 import { announce, drawn, h } from "./dom.js";
 import { MODES, modeOf, number, setting, withUnit } from "./words.js";
@@ -58,6 +58,40 @@ function release(state) {
   });
 }
 
+/** The policy and something else take turns, so that the gain is measured. */
+function beginTrial(state) {
+  const unit = state.units?.action;
+  const fixed = state.actions.map((value, i) => h("option", { value: String(i) }, `${setting(value, unit)} for ever`));
+  const others = [h("option", { value: "stay" }, "staying where it is"), h("option", { value: "people" }, "people run the machine")];
+  const against = h("select", { name: "against", autofocus: true }, others, fixed);
+  const block = h("input", { name: "block", required: true, value: "6", maxlength: 20, autocomplete: "off" });
+  const terms = () => {
+    if (against.value === "stay") return {};
+    return against.value === "people" ? { operators: true } : { baseline: state.actions[Number(against.value)] };
+  };
+  const length = () => (/^\d+$/.test(block.value.trim()) ? Number(block.value) : block.value.trim());
+  return ask({
+    title: "Begin a trial?",
+    body: [
+      h("p", {}, "The policy and the baseline take turns in blocks of rounds. In each pair of blocks a coin says who begins. So the gain is measured, not estimated."),
+      h("p", { class: "small" }, "Limits and overrides hold as always, and it goes on learning. A new epoch of the record begins. holdcourse trial plan says how long a block should be and how many weeks it takes."),
+      field("Against", against),
+      field("Length of a block", block, "In rounds, or a time such as 6 h where the length of a round is known."),
+    ],
+    confirm: "Begin the trial",
+    act: () => patch(pathOf(state.id), { trial: { block: length(), ...terms() } }),
+  });
+}
+
+function endTrial(state) {
+  return ask({
+    title: "End the trial?",
+    body: [h("p", {}, "From the next decision on the policy is in charge alone. What was measured stays in the record.")],
+    confirm: "End the trial",
+    act: () => patch(pathOf(state.id), { trial: null }),
+  });
+}
+
 /** Take back what was measured in a round; resolves to null when the reader changed their mind. */
 export function takeBack(state, row) {
   const reason = h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*" });
@@ -75,6 +109,13 @@ export function takeBack(state, row) {
   });
 }
 
+/** What stands in their place for those who may only look. */
+const looking = (mode) => [
+  h("p", {}, "Mode: ", h("b", {}, modeOf(mode).word)),
+  h("p", { class: "small" }, modeOf(mode).long),
+  h("p", { class: "small" }, "Your token is for looking: mode, override and trials need one with admin."),
+];
+
 /** The controls; `done` is called after each change. */
 export function controls(done) {
   const node = h("div", { class: "controls" });
@@ -86,7 +127,7 @@ export function controls(done) {
     // The button that was pressed may be gone: the focus must not be lost to the top of the page.
     if (document.activeElement === document.body) node.querySelector("button")?.focus();
   };
-  const draw = drawn(node, (mode, override) => [
+  const draw = drawn(node, (mode, override, trial, admin) => !admin ? looking(mode) : [
     h(
       "div",
       { class: "segments", role: "group", "aria-label": "Mode" },
@@ -109,13 +150,16 @@ export function controls(done) {
       { class: "buttons" },
       h("button", { type: "button", onclick: () => run(takeOver(now), "The machine is held.") }, override ? "Hold elsewhere …" : "Take over …"),
       override && h("button", { type: "button", class: "primary", onclick: () => run(release(now), "Control is handed back.") }, "Release …"),
+      trial
+        ? h("button", { type: "button", onclick: () => run(endTrial(now), "The trial is over.") }, "End the trial …")
+        : h("button", { type: "button", onclick: () => run(beginTrial(now), "The trial has begun.") }, "Begin a trial …"),
     ),
   ]);
   return {
     node,
-    update(state) {
+    update(state, { admin }) {
       now = state;
-      draw(state.mode, state.override !== null);
+      draw(state.mode, state.override !== null, Boolean(state.trial), admin);
     },
   };
 }

@@ -1,9 +1,10 @@
-// Making a controller: from a short form, from a policy's file, or from JSON for everything the form leaves out.
+// Making a controller: from a short form, a policy's file, a plant's readings, or from JSON for everything the form leaves out.
 
 import { post, postFile } from "./api.js";
 import { ask, field } from "./ask.js";
 import { fill, h } from "./dom.js";
 import { readPolicy } from "./policy_file.js";
+import { isTable, readingsForm } from "./readings.js";
 import { MODES, plural, setting, withUnit } from "./words.js";
 
 const MOST_FROM_RANGE = 5000;
@@ -180,15 +181,17 @@ function jsonForm() {
   return { node, text };
 }
 
-/** Ask for a controller and make it; resolves to its state, or null. `file`: a policy that was dropped on the page. */
+/** Ask for a controller and make it; resolves to its state, or null. `file`: a policy or readings that were dropped on the page. */
 export function createController(file = null) {
   const short = shortForm();
   const saved = fileForm();
+  const table = readingsForm();
   const long = jsonForm();
+  const first = !file ? "form" : isTable(file) ? "readings" : "file";
   const choose = (name, label, checked) =>
     h("label", {}, h("input", { type: "radio", name: "how", value: name, checked, onchange: () => show(name) }), ` ${label}`);
-  const how = h("fieldset", { class: "how" }, h("legend", {}, "How"), choose("form", "Short form", !file), choose("file", "From a file", Boolean(file)), choose("json", "JSON"));
-  const parts = { form: short, file: saved, json: long };
+  const how = h("fieldset", { class: "how" }, h("legend", {}, "How"), choose("form", "Short form", first === "form"), choose("file", "From a file", first === "file"), choose("readings", "From readings", first === "readings"), choose("json", "JSON"));
+  const parts = { form: short, file: saved, readings: table, json: long };
   const place = h("div");
   const body = h("div", {}, how, place);
 
@@ -201,8 +204,8 @@ export function createController(file = null) {
       long.text.setSelectionRange(0, 0);
     }
   }
-  show(file ? "file" : "form");
-  if (file) saved.give(file);
+  show(first);
+  if (file) parts[first].give(file);
 
   return ask({
     title: "New controller",
@@ -212,6 +215,7 @@ export function createController(file = null) {
     act: (form) => {
       if (form.elements.how.value === "form") return post("controllers", short.read(form));
       if (form.elements.how.value === "file") return saved.send(form);
+      if (form.elements.how.value === "readings") return table.send(form);
       let config;
       try {
         config = JSON.parse(long.text.value);

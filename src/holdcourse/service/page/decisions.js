@@ -85,7 +85,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
       h("td", {}, contextWords(row.context, { times: state.times })),
       h("td", {}, modeOf(row.mode).word),
       h("td", { title: whoOf(row) }, timeOf(row.at)),
-      h("td", {}, row.measurement !== null && takeBackButton(row, button)),
+      h("td", {}, row.measurement !== null && state.tell && takeBackButton(row, button)),
     ];
   }
 
@@ -99,7 +99,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
       const key = keyOf(row);
       const entry = made.get(key) ?? { node: h("tr"), draw: null };
       entry.draw ??= drawn(entry.node, cells);
-      entry.draw(row, decimals, { maximise: state.maximise, times: state.times });
+      entry.draw(row, decimals, { maximise: state.maximise, times: state.times, tell: data.may?.tell });
       entry.node.classList.toggle("selected", key === selected);
       made.set(key, entry);
       return entry.node;

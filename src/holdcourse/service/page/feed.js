@@ -1,6 +1,6 @@
 // What is known of one controller, kept up to date: its state, its newest decisions, and the learned field.
 
-import { get, pathOf, Refused } from "./api.js";
+import { get, may, pathOf, Refused } from "./api.js";
 import { merged } from "./rows.js";
 
 export const PAGE_OF_ROWS = 240;
@@ -32,7 +32,7 @@ export function calmly(task, wait) {
 
 export class Feed {
   constructor(id, onChange) {
-    Object.assign(this, { id, onChange, state: null, rows: [], more: false, field: null, fieldNote: "", alarms: [] });
+    Object.assign(this, { id, onChange, state: null, rows: [], more: false, field: null, fieldNote: "", alarms: [], may: {} });
     this.fieldAt = 0;
     this.outdated = false; // whether rows of long ago may have changed
     this.refreshing = calmly(() => this.refresh(), REFRESH);
@@ -45,6 +45,7 @@ export class Feed {
   /** Everything anew: at the start, and after the connection was lost. */
   async load() {
     const [state, page] = await Promise.all([get(pathOf(this.id, "state")), this.decisions({ limit: PAGE_OF_ROWS })]);
+    this.may = await may(this.id);
     this.state = state;
     this.rows = merged([], page.decisions);
     this.more = page.more;

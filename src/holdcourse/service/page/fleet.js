@@ -1,6 +1,6 @@
 // The fleet: every controller in one table; on a narrow screen each row is a card.
 
-import { get } from "./api.js";
+import { get, may } from "./api.js";
 import { agoOf, modeBadge, statusBadge, symbol } from "./badges.js";
 import { connect } from "./connection.js";
 import { createController } from "./create.js";
@@ -17,12 +17,8 @@ const place = (status) => (FIRST.includes(status) ? FIRST.indexOf(status) : FIRS
 
 const address = (id) => `#/c/${encodeURIComponent(id)}`;
 
-/** What a trial has measured, or that none has. */
-function measuredGain({ measured }, unit) {
-  if (!Number.isFinite(measured?.gain)) return h("span", { class: "small" }, NOT_MEASURED);
-  const { gain, low, high } = measured;
-  return [withUnit(signed(gain), unit), h("span", { class: "small" }, between(low, high, unit))];
-}
+/** Whether a trial measures it; what it has measured stands on the controller's own page. */
+const measuring = ({ trial }) => h("span", { class: "small" }, trial ? `a trial against ${trial.against} is on` : NOT_MEASURED);
 
 /** What the model believes, in grey: had it acted, where it only watches. */
 function estimated({ estimate, mode }, unit) {
@@ -48,7 +44,7 @@ function cells(one) {
     cell(2, one.mode ? modeBadge(one.mode) : "–"),
     cell(3, h("b", {}, setting(one.value, one.units?.action))),
     cell(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
-    cell(5, measuredGain(one, costUnit(one))),
+    cell(5, measuring(one)),
     cell(6, estimated(one, costUnit(one))),
     cell(7, one.alarms ? h("span", { class: "bad with-symbol" }, symbol("stale"), plural(one.alarms, "alarm")) : "none"),
   ];
@@ -80,7 +76,7 @@ export function fleetView(main) {
     { class: "empty", hidden: true },
     h("p", {}, h("b", {}, "No controller yet.")),
     h("p", {}, "A controller learns what each setting costs, weighs it against the cost of changing, and says what to do."),
-    h("p", {}, "Make the first one here, drop a policy's file on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
+    h("p", {}, "Make the first one here, drop a policy's file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
   );
 
   function draw(all) {
@@ -103,7 +99,10 @@ export function fleetView(main) {
     if (focused !== document.activeElement && focused?.isConnected) focused.focus(); // moving an element takes its focus
   }
 
-  const load = async () => draw((await get("controllers")).controllers);
+  const load = async () => {
+    draw((await get("controllers")).controllers);
+    adds.hidden = !(await may()).admin;
+  };
   const refreshing = calmly(load, REFRESH);
   const create = async (file = null) => {
     const made = await createController(file);
@@ -118,6 +117,7 @@ export function fleetView(main) {
     event.preventDefault();
     if (!document.querySelector("dialog[open]")) create(file);
   };
+  const adds = h("button", { type: "button", class: "primary", hidden: true, onclick: () => create() }, "New controller …");
   document.addEventListener("dragover", over);
   document.addEventListener("drop", drop);
   fill(
@@ -126,7 +126,7 @@ export function fleetView(main) {
       "div",
       { class: "row top" },
       h("div", {}, title, lead),
-      h("button", { type: "button", class: "primary", onclick: () => create() }, "New controller …"),
+      adds,
     ),
     table,
     empty,

@@ -2,15 +2,13 @@
 
 import { agoOf, symbol, timeOf } from "./badges.js";
 import { drawn, h, s } from "./dom.js";
+import { headline } from "./trial.js";
 import { costUnit, decimalsFor, lasting, number, plural, setting, signed, withUnit, worth } from "./words.js";
 
 const MOST_ALARMS = 20; // newest
 
 const tile = (label, value, note, tone = "") =>
   h("div", { class: `tile ${tone}` }, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "small" }, note));
-
-/** A measured gain is good or bad only when it is more than nothing. */
-const tone = ({ low, high }) => (low > 0 ? "good" : high < 0 ? "bad" : "");
 
 export const NOT_MEASURED = "no trial has measured it yet";
 
@@ -26,10 +24,10 @@ export function between(low, high, unit) {
 }
 
 /** What a trial has measured: the only gain that may stand in front. */
-function measuredTile({ measured }, unit) {
-  const { gain, low, high, words } = measured ?? {};
-  if (!Number.isFinite(gain)) return tile("Measured gain", words ?? "not known", words ? "" : NOT_MEASURED, "headline");
-  return tile("Measured gain", withUnit(signed(gain), unit), `95\u00a0%: ${between(low, high, unit)}`, `headline ${tone(measured)}`);
+function measuredTile({ trial, trial_found }) {
+  const found = headline(trial_found);
+  if (!found) return tile("Measured gain", "not known", trial ? "the trial has just begun" : NOT_MEASURED, "headline");
+  return tile("Measured gain", found.words, found.note, `headline ${found.tone}`);
 }
 
 /** A gain as the model believes it: grey, with its interval, or the reason why it is withheld. */
@@ -52,7 +50,7 @@ export function tiles() {
     const { against_staying, against_fixed, had_it_acted } = state.estimate;
     const watching = ["observe", "shadow"].includes(state.mode);
     return [
-      measuredTile(state, unit),
+      measuredTile(state),
       tile(made === null ? "Service cost" : "Made so far", of(made ?? state.service), plural(state.rounds_told, "measured round")),
       tile("Movement cost", of(state.movement), "spent on changing the setting"),
       watching && estimateTile("had its proposals been followed", had_it_acted, unit, "nothing else than what was done was proposed yet"),
@@ -62,8 +60,8 @@ export function tiles() {
   });
   return {
     node,
-    update: ({ units, maximise, mode, made, measured, estimate, service, movement, rounds_told }) =>
-      draw({ units, maximise, mode, made, measured, estimate, service, movement, rounds_told }),
+    update: ({ units, maximise, mode, made, trial, trial_found, estimate, service, movement, rounds_told }) =>
+      draw({ units, maximise, mode, made, trial, trial_found, estimate, service, movement, rounds_told }),
   };
 }
 

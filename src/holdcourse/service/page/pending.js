@@ -21,7 +21,7 @@ function odds(decision, state) {
   const chosen = decision.proposed ?? decision.action;
   const likely = p.map((_, i) => i).filter((i) => p[i] >= SHOWN_FROM || i === chosen).sort((a, b) => p[b] - p[a]);
   const name = (i) => setting(state.actions[i], state.units?.action);
-  if (likely.length === 1) return h("p", {}, "The rule is sure: all its weight is on ", h("b", {}, name(likely[0])), ".");
+  if (likely.length === 1) return h("p", {}, "The rule leaves nothing to chance here: it chose ", h("b", {}, name(likely[0])), ".");
   const shown = likely.slice(0, MOST_BARS).sort((a, b) => a - b);
   const largest = Math.max(...shown.map((i) => p[i]));
   const row = (i) =>

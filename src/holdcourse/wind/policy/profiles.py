@@ -78,7 +78,12 @@ def forecast_rows(said: Mapping[str, Any], altitudes: Array, now: float, interva
         )
     table = np.array([profile_at(altitudes, said["heights"], row) for row in speeds])  # (k, n)
     given = said.get("std")
-    std = None if given is None else np.broadcast_to(_numbers(given, "std"), times.shape)
+    deviations = None if given is None else _numbers(given, "std")
+    if deviations is not None and deviations.shape not in ((), times.shape):
+        raise InvalidInput(
+            f"std must be one number or one for each of {len(times)} times, got shape {deviations.shape}"
+        )
+    std = None if deviations is None else np.broadcast_to(deviations, times.shape)
     if std is not None and not (std >= 0).all():
         raise InvalidInput(f"std must be 0 or more, got {std.min():g}")
     rows = []

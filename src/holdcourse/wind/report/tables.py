@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdcourse.deciding import registry
-from holdcourse.spreadsheet import write_rows
+from holdcourse.tables.spreadsheet import write_rows
 from holdcourse.wind.backtest.result import Backtest, Line
 from holdcourse.wind.backtest.run import SiteResult
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import holdcourse
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.experiments.store import Folder, Row, read_summary
-from holdcourse.spreadsheet import STARTS, neutral, original, write_rows
+from holdcourse.tables.spreadsheet import STARTS, neutral, original, write_rows
 
 EVIL = ['=HYPERLINK("http://x","see")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1+1"]
 
@@ -66,4 +66,4 @@ def test_csv_is_written_in_one_place_only() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("writer", "DictWriter", "to_csv", "savetxt")
         if isinstance(node.value, ast.Name) and node.value.id != "database"  # whose writer writes records
     ]
-    assert set(writers) == {"spreadsheet.py"}
+    assert set(writers) == {"tables/spreadsheet.py"}

@@ -1,0 +1,288 @@
+"""The command `holdcourse trial`: trials of a policy against a baseline, planned beforehand, and what they measured."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import holdcourse as hc
+from holdcourse.backtest.readings import read_readings
+from holdcourse.cli.arguments import Json, Time, TimeFormat, Timezone, Trusted, check_out
+from holdcourse.cli.progress import Working
+from holdcourse.deciding.policy import Policy
+from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.experiments.style import save
+from holdcourse.experiments.trial_plots import plot_plan
+from holdcourse.running.database import refuse_record
+from holdcourse.trials.answer import answer
+from holdcourse.trials.plan import GAINS, HOURS_PER_WEEK, Paths, Rehearse, TrialPlan, plan_of, rehearsal_of, run_both
+from holdcourse.trials.record import read_trial
+from holdcourse.trials.report import summary, write_report
+from holdcourse.wind.backtest.handover import site_policy
+from holdcourse.wind.backtest.paths import policy_paths, rehearsal, trial_paths
+from holdcourse.wind.backtest.run import Plan, run_backtest
+from holdcourse.wind.files.load import bundled
+from holdcourse.worlds.logged import LoggedWorld
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Did it pay? Trials of a policy against a baseline.",
+)
+
+PLANT, WIND = "A plant's readings", "Wind"
+OURS = "wind-planner"
+
+
+@app.callback()
+def group() -> None:
+    """Did it pay? Trials of a policy against a baseline."""
+
+
+@app.command("plan")
+def plan_command(
+    policy: Annotated[
+        Path | None, typer.Argument(help="A saved policy; default: one of ours, learned from the data.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="The plant's readings: CSV, Excel or Parquet.", rich_help_panel=PLANT)
+    ] = None,
+    action: Annotated[str | None, typer.Option(help="Column of the setting that ran.", rich_help_panel=PLANT)] = None,
+    cost: Annotated[str | None, typer.Option(help="Column of what was measured.", rich_help_panel=PLANT)] = None,
+    context: Annotated[
+        list[str] | None, typer.Option(help="Known before: 'load, outdoor, hour'.", rich_help_panel=PLANT)
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Setting to compare with; default the one that ran most, or makes most."),
+    ] = None,
+    move_cost: Annotated[
+        float, typer.Option(help="Of one unit of the setting; a saved policy knows it.", rich_help_panel=PLANT)
+    ] = 1.0,
+    bins: Annotated[
+        int | None, typer.Option(help="Gather continuous settings into so many.", rich_help_panel=PLANT)
+    ] = None,
+    wind: Annotated[
+        list[str] | None, typer.Option(help="Wind of one site, or 'demo': bundled wind.", rich_help_panel=WIND)
+    ] = None,
+    history: Annotated[list[str] | None, typer.Option(help="Wind before it.", rich_help_panel=WIND)] = None,
+    movement: Annotated[
+        str, typer.Option(help="Cost of moving: paper, physical, kWh per m.", rich_help_panel=WIND)
+    ] = "physical",
+    gain: Annotated[
+        float | None, typer.Option(help="Gain to tell from none, %; default what the simulation gains.")
+    ] = None,
+    blocks: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Block lengths to judge, in rounds: 2,4,8.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(help="Length of a round; default from the data's times.")] = None,
+    rehearsals: Annotated[
+        int, typer.Option(help="Run the trial itself so often, to see what learning changes.", min=0)
+    ] = 1,
+    trust: Trusted = None,
+    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the picture, PNG and SVG.")] = None,
+    as_json: Json = False,
+    time: Time = None,
+    timezone: Timezone = None,
+    time_format: TimeFormat = None,
+) -> None:
+    """How long would a trial take? Planned before anything is switched.
+
+    Runs the policy and the baseline in a simulation of your plant or wind, and deals their blocks out by many coins.
+
+    Example: [bold]holdcourse trial plan --wind demo[/]
+
+    Example: [bold]holdcourse trial plan --wind lidar.csv --gain 3 --out plan[/]
+
+    Example: [bold]holdcourse trial plan site.policy --wind lidar.csv[/]
+
+    Example:
+    [bold]holdcourse trial plan --log mill.csv --action speed --cost kwh --context load[/]
+    """
+    lengths = _lengths(blocks)
+    check_out(out)
+    if (log is None) == (wind is None):
+        raise InvalidInput("give the data to simulate with: a plant's readings with --log, or wind with --wind")
+    loaded = None
+    if policy is not None:
+        refuse_record(policy, "a plan takes a policy's file")
+        loaded = hc.load_policy(policy, trust=tuple(trust or ()))
+    with Working("reading") as working:
+        if log is not None:
+            if action is None or cost is None or not context:
+                raise InvalidInput("--log needs --action, --cost and --context: the names of its columns")
+            reading = {"action": action, "cost": cost, "context": context, "time": time, "bins": bins}
+            reading |= {"timezone": timezone, "time_format": time_format}
+            paths, rehearse, step = _plant_paths(log, reading, loaded, baseline, move_cost, seed, working)
+        else:
+            paths, rehearse, step = _wind_paths(wind or [], history, movement, loaded, baseline, seed, working)
+        long = hours if hours is not None else step
+        if long is None:
+            raise InvalidInput("the data have no times, so say how long a round lasts: --hours 1")
+        found = plan_of(
+            paths,
+            gain=gain,
+            hours=long,
+            blocks=lengths,
+            rehearse=rehearse,
+            rehearsals=rehearsals,
+            seed=seed,
+            progress=working.tell,
+        )
+    drawn = [] if out is None else _draw(found, out)
+    if as_json:
+        typer.echo(json.dumps(found.to_data() | ({"pictures": [str(path) for path in drawn]} if drawn else {})))
+        return
+    _show(found)
+    for path in drawn[:1]:
+        typer.echo(f"picture: {path}")
+
+
+@app.command("report")
+def report(
+    records: Annotated[list[Path], typer.Argument(help="The controller's record; of several epochs, oldest first.")],
+    cycle: Annotated[
+        int | None, typer.Option(help="Rounds of a day, where the limits do not say how long a round is.", min=2)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for report.html, rounds.csv and pairs.csv.")] = None,
+    trust: Trusted = None,
+    as_json: Json = False,
+) -> None:
+    """What a trial has measured so far.
+
+    The record may be in use, and it may be looked at as often as you like: the interval in the headline is right at
+    every look.
+
+    Example: [bold]holdcourse trial report turbine.log[/]
+
+    Example: [bold]holdcourse trial report turbine.log --cycle 24 --out trial[/]
+    """
+    found = read_trial(*records, trust=trust or ())
+    measured = answer(found.blocks, cycle=cycle or found.day)
+    if as_json:
+        typer.echo(json.dumps(measured.to_data() | {"policy": found.policy, "against": found.against}))
+    else:
+        console = Console()
+        for line in summary(found, measured):
+            console.print(line)
+    if out is not None:
+        written = write_report(found, measured, out)
+        if not as_json:
+            typer.echo(f"written: {', '.join(str(path) for path in written)}")
+
+
+def _plant_paths(
+    log: Path,
+    reading: dict[str, Any],
+    policy: Policy | None,
+    baseline: str | None,
+    move_cost: float,
+    seed: int,
+    working: Working,
+) -> tuple[Paths, Rehearse, float | None]:
+    """Both arms in a world fitted to a plant's readings, the trial's rehearsal, and how long a round lasts."""
+    refuse_record(log, "--log reads a CSV, an Excel sheet or a Parquet file")
+    readings = read_readings(log, **reading)
+    problem = readings.problem(scale=move_cost) if policy is None else policy.problem
+    settings = [problem.value(k) for k in range(problem.n)]
+    if policy is not None and settings != [readings.problem(scale=1.0).value(k) for k in range(len(readings.values))]:
+        raise InvalidInput(
+            f"the policy chooses among {settings}, and the readings hold {list(readings.values)}; take the readings "
+            "that it was made from, or leave the policy out"
+        )
+    working.tell("fitting the readings", 0, 1)
+    world = LoggedWorld.fit(problem, readings.history, seed=seed)
+    ours = hc.recommended(problem, history=readings.history) if policy is None else policy
+    most = int(np.bincount(readings.history.actions).argmax())
+    theirs = hc.fixed_at(problem, setting_index=most) if baseline is None else hc.fixed_at(problem, _value(baseline))
+    start = most if baseline is None else problem.index(_value(baseline))
+    paths = run_both(ours, theirs, world, start=start, seed=seed, progress=working.tell)
+    return paths, rehearsal_of(ours, theirs, world, world.contexts, start=start, seed=seed), readings.step
+
+
+def _wind_paths(
+    wind: list[str],
+    history: list[str] | None,
+    movement: str,
+    policy: Policy | None,
+    baseline: str | None,
+    seed: int,
+    working: Working,
+) -> tuple[Paths, Rehearse, float]:
+    """Both arms over a site's wind, the trial's rehearsal, and how long a round lasts."""
+    demo = wind == ["demo"]
+    data: Any = bundled("test") if demo else wind
+    if policy is not None:
+        altitude = None if baseline is None else _value(baseline)
+        return policy_paths(policy, data, altitude=altitude, seed=seed, progress=working.tell)
+    if baseline is not None:
+        raise InvalidInput("without a policy's file the baseline is the altitude that the history chooses")
+    plan = Plan(movement=_value(movement), policies=("fixed", OURS), what_if=(), seed=seed)
+    past: Any = bundled("history") if demo and history is None else history
+    result = run_backtest(data, past, plan, progress=working.tell)
+    flown = result.backtest
+    held = int(flown.flights["fixed"].actions[-1])
+    flies = site_policy(result, OURS, as_judged=True)
+    return trial_paths(flown, OURS), rehearsal(flies, held, flown.world, flown.start), flown.world.step_hours
+
+
+def _value(text: str) -> Any:
+    """A number, or a name."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _lengths(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 1:
+        raise InvalidInput(f"--blocks takes lengths in rounds such as 2,4,8, got {text!r}")
+    return found
+
+
+def _show(plan: TrialPlan) -> None:
+    console = Console()
+    table = Table(title="Weeks until a gain is told from none, in four of five trials")
+    table.add_column("block")
+    for gain in GAINS:
+        table.add_column(f"{gain:g} %", justify="right")
+    for heading in (f"{plan.target:g} %, with a reference", "changes cost"):
+        table.add_column(heading, justify="right")
+    for design in plan.designs:
+        best = design.block == plan.best.block
+        rounds = f"{design.block} rounds" + (" *" if best else "")
+        weeks = [_weeks(design.weeks(gain)) for gain in GAINS]
+        helped = _weeks(design.weeks(plan.target, reference=True))
+        table.add_row(rounds, *weeks, helped, f"{design.switching:.2g} %", style="bold" if best else None)
+    console.print(table)
+    for sentence in plan.words:
+        console.print(f"- {sentence}", highlight=False, markup=False)
+
+
+def _weeks(weeks: float) -> str:
+    if math.isinf(weeks) or weeks > 100 * 8766 / HOURS_PER_WEEK:
+        return "never"
+    return f"{weeks:,.0f}" if weeks >= 10 else f"{weeks:.1f}"
+
+
+def _draw(plan: TrialPlan, out: Path) -> list[Path]:
+    try:
+        return save(plot_plan(plan), out, "trial-plan")
+    except MissingExtra as missing:
+        typer.echo(f"note: no picture: {missing}", err=True)
+        return []

@@ -1,0 +1,126 @@
+// A trial: what it has measured, as a verdict, the interval over time, and every block.
+
+import { get, pathOf } from "./api.js";
+import { drawn, h, s } from "./dom.js";
+import { number, plural, signed, withUnit } from "./words.js";
+
+const WIDE = 900;
+const HIGH = 190;
+const LEFT = 70;
+const TONES = { "it pays": "good", "it does not pay": "bad" };
+
+const day = (at) => at.slice(0, 10);
+const finite = (values) => values.filter(Number.isFinite);
+
+/** Five dates, or hours within a day, below a picture. */
+function dates(began, x) {
+  if (began.length === 0) return [];
+  const short = day(began[0]) === day(began.at(-1));
+  const places = [...new Set([0, 0.25, 0.5, 0.75, 1].map((part) => Math.round(part * (began.length - 1))))];
+  return places.map((k) => {
+    const last = k === began.length - 1 && k > 0;
+    const text = short ? `${began[k].slice(11, 16)} UTC` : day(began[k]);
+    return s("text", { x: last ? WIDE - 6 : x(k), y: HIGH - 6, "text-anchor": last ? "end" : "start" }, text);
+  });
+}
+
+function picture(label, ...children) {
+  return s("svg", { class: "trial-picture", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": label }, children);
+}
+
+function overTime(found) {
+  const inPercent = finite(found.looks_in_percent.always_low).length > 0;
+  const looks = inPercent ? found.looks_in_percent : found.looks;
+  const known = looks.value.map((_, k) => k).filter((k) => Number.isFinite(looks.always_low[k]) && Number.isFinite(looks.always_high[k]));
+  if (known.length < 2) return null;
+  const settled = known.slice(Math.floor(known.length / 4)); // the first intervals are wide
+  const top = Math.max(0, ...settled.map((k) => looks.always_high[k]));
+  const low = Math.min(0, ...settled.map((k) => looks.always_low[k]));
+  const x = (k) => LEFT + ((WIDE - LEFT - 10) * (k - known[0])) / Math.max(known.at(-1) - known[0], 1);
+  const y = (v) => 10 + ((HIGH - 42) * (top - Math.min(Math.max(v, low), top))) / (top - low || 1);
+  const band = (lows, highs, kind) => {
+    const there = known.filter((k) => Number.isFinite(lows[k]) && Number.isFinite(highs[k]));
+    const points = [...there.map((k) => `${x(k)},${y(highs[k])}`), ...there.reverse().map((k) => `${x(k)},${y(lows[k])}`)];
+    return s("polygon", { class: kind, points: points.join(" ") });
+  };
+  const marks = [0, top, low].filter((v, k) => k === 0 || Math.abs(y(v) - y(0)) > 16);
+  const unit = inPercent ? "%" : found.unit;
+  return [
+    h("h3", {}, "The answer over time"),
+    picture(
+      "The measured gain and its intervals after every pair of blocks",
+      band(looks.always_low, looks.always_high, "wide"),
+      band(looks.low, looks.high, "narrow"),
+      s("polyline", { class: "line", points: known.map((k) => `${x(k)},${y(looks.value[k])}`).join(" ") }),
+      s("path", { class: "zero", d: `M${LEFT} ${y(0)}H${WIDE - 10}` }),
+      marks.map((v) => s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, `${v === 0 ? "0" : signed(v)}${unit === "%" ? "\u00a0%" : ""}`)),
+      dates(known.map((k) => found.began[k]), (place) => x(known[place])),
+    ),
+    h("p", { class: "small" }, "Wide: the 95\u00a0% interval that is right at every look, which the verdict goes by. Narrow: right for one look that was fixed beforehand."),
+  ];
+}
+
+function blocks(found) {
+  if (found.net.length === 0) return null;
+  const all = found.net.flat();
+  const [low, top] = [Math.min(...all), Math.max(...all)];
+  const width = (WIDE - LEFT - 10) / found.net.length;
+  const x = (k) => LEFT + width * (k + 0.5);
+  const y = (v) => 12 + ((HIGH - 46) * (top - v)) / (top - low || 1);
+  const dots = found.net.flatMap((pair, k) =>
+    pair.map((value, j) => {
+      const ours = (j === 0) === found.policy_first[k];
+      return s("circle", { class: ours ? "ours" : "theirs", cx: x(k) + width * (j ? 0.2 : -0.2), cy: y(value), r: 3 });
+    }),
+  );
+  return [
+    h("h3", {}, "Block by block"),
+    picture(
+      "Net cost of every block of the policy and of the baseline",
+      dots,
+      s("text", { x: LEFT - 8, y: 16, "text-anchor": "end" }, number(top)),
+      s("text", { x: LEFT - 8, y: HIGH - 30, "text-anchor": "end" }, number(low)),
+      dates(found.began, x),
+    ),
+    h("p", { class: "small" }, `Net cost a round${found.unit ? ` in ${found.unit}` : ""}. Coloured: the policy's blocks, grey: the baseline's.`),
+  ];
+}
+
+/** The measured gain in short, as the headline shows it: null while there is nothing to say. */
+export function headline(found) {
+  if (!found) return null;
+  const { gain, percent } = found;
+  if (!Number.isFinite(gain.always_low)) return { words: "too early to say", note: `${plural(found.pairs, "pair")} of blocks measured so far`, tone: "" };
+  const inPercent = Number.isFinite(percent.always_low);
+  const [value, ends] = inPercent
+    ? [`${signed(percent.value, 1)}\u00a0%`, `${signed(percent.always_low, 1)} to ${signed(percent.always_high, 1)}\u00a0%`]
+    : [withUnit(signed(gain.value), found.unit), `${signed(gain.always_low)} to ${withUnit(signed(gain.always_high), found.unit)}`];
+  return { words: value, note: `measured by a trial, 95\u00a0%: ${ends}`, tone: TONES[found.verdict] ?? "" };
+}
+
+/** The trial of a controller; hidden while none is made. `heard` is given every new answer. */
+export function trialPanel(id, heard) {
+  const inner = h("div", {});
+  const node = h("section", { "aria-labelledby": "trial", hidden: true }, h("h2", { id: "trial" }, "Trial: did it pay?"), inner);
+  const draw = drawn(inner, (found) => [
+    h("p", { class: `verdict ${TONES[found.verdict] ?? ""}` }, h("b", {}, found.words[1])),
+    h("ul", { class: "small" }, [found.words[0], ...found.words.slice(2)].map((sentence) => h("li", {}, sentence))),
+    overTime(found),
+    blocks(found),
+  ]);
+  let looked = null; // the round up to which it was asked for
+
+  return {
+    node,
+    async update(state) {
+      node.hidden = !state.trial;
+      const now = `${state.epoch}.${state.rounds_told}`;
+      if (!state.trial) heard(null);
+      if (!state.trial || now === looked) return;
+      looked = now;
+      const { trial } = await get(pathOf(id, "trial"));
+      if (trial) draw(trial);
+      heard(trial);
+    },
+  };
+}

@@ -1,0 +1,335 @@
+"""Did it pay? The gain of a policy against a baseline, measured by a randomised trial, and how sure it is.
+
+The gain is that of the trial's own period: what running the policy throughout would have saved against running the
+baseline throughout. Whether another season is alike is another question.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import whole_number
+from holdcourse.errors import InvalidInput
+from holdcourse.trials.adjustment import Known, cycle_features, guesses
+from holdcourse.trials.blocks import BASELINE, POLICY, Blocks
+from holdcourse.trials.intervals import bounds_of_mean, bounds_of_percentage, pairs_needed, running_means
+
+Array: TypeAlias = NDArray[np.float64]
+Verdict: TypeAlias = Literal["it pays", "it does not pay", "undecided", "too early"]
+
+DROPPED = 0.25  # of a block: what the check of carry-over leaves out by default
+
+
+class Measured(NamedTuple):
+    """A number with its 95 % intervals; NaN where there is none yet.
+
+    Attributes
+    ----------
+    value
+        The estimate.
+    low, high
+        The ordinary interval: right if the look was fixed before the trial began.
+    always_low, always_high
+        One of a sequence of intervals that are all right together, however often somebody looks.
+    """
+
+    value: float
+    low: float
+    high: float
+    always_low: float
+    always_high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """A number as it stood after every pair; arrays (pairs,), as in `Measured`."""
+
+    value: Array
+    low: Array
+    high: Array
+    always_low: Array
+    always_high: Array
+
+    def __getitem__(self, pair: int) -> Measured:
+        return Measured(*(float(getattr(self, name)[pair]) for name in Measured._fields))
+
+
+class CarryOver(NamedTuple):
+    """How much the gain per round changes when the first rounds of each block are left out.
+
+    Attributes
+    ----------
+    rounds
+        How many were left out of each block.
+    change, low, high
+        The change, and its ordinary 95 % interval; NaN where there is none yet.
+    """
+
+    rounds: int
+    change: float
+    low: float
+    high: float
+
+    @property
+    def found(self) -> bool:
+        """Whether blocks depend on the one before them, as far as this can tell."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a trial has measured so far. Made by `answer`.
+
+    Attributes
+    ----------
+    pairs, rounds
+        Pairs of blocks that count, and rounds of a whole block.
+    gain
+        Net gain per round of the policy against the baseline, in the units of the cost; above zero it pays.
+    percent
+        The same in % of the baseline's net bill; NaN where the bill may be zero.
+    looks, looks_in_percent
+        Both after every pair.
+    bill
+        Net cost per round of the baseline (net reward, if rewards are told).
+    carry_over
+        None where blocks have a single round.
+    further_pairs
+        How many more pairs would decide, if the gain and its scatter stay as they are; 0 where it is decided, infinite
+        where no end can be seen.
+    lost, redirected
+        Rounds without a measurement, and rounds that were overridden: of the baseline, of the policy.
+    switching
+        What moving between the arms' paths has cost per round of the trial; part of neither arm's bill.
+    adjusted_by
+        What the two blocks of a pair were made comparable by.
+    """
+
+    pairs: int
+    rounds: int
+    gain: Measured
+    percent: Measured
+    looks: Looks
+    looks_in_percent: Looks
+    bill: float
+    carry_over: CarryOver | None
+    further_pairs: float
+    lost: tuple[int, int]
+    redirected: tuple[int, int]
+    switching: float
+    adjusted_by: tuple[str, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """What may be said today, by the interval that is right however often somebody looks."""
+        if math.isnan(self.gain.always_low):
+            return "too early"
+        if self.gain.always_low > 0:
+            return "it pays"
+        return "it does not pay" if self.gain.always_high < 0 else "undecided"
+
+    def words(self, unit: str = "", hours: float | None = None) -> list[str]:
+        """The answer in sentences.
+
+        Parameters
+        ----------
+        unit
+            Of the cost, such as kWh.
+        hours
+            How long a round lasts, to say weeks instead of pairs of blocks.
+        """
+        per_round = f"{f' {unit}' if unit else ''} a round"
+        said = [self._headline(per_round)]
+        if self.verdict == "too early":
+            return said
+        if self.verdict == "undecided":
+            said.append(self._needed(hours))
+        fixed = f"{_signed(self.gain.low)} to {_signed(self.gain.high)}{per_round}"
+        said.append(f"Had this one look been fixed before the trial began, the 95 % interval would be {fixed}.")
+        if self.carry_over is not None and self.carry_over.found:
+            said.append(
+                f"Without the first {self.carry_over.rounds} rounds of each block the gain would be "
+                f"{_signed(self.gain.value + self.carry_over.change)}{per_round}: blocks feel the one before them. "
+                "Use longer blocks."
+            )
+        for counts, what in ((self.lost, "without a measurement"), (self.redirected, "overridden")):
+            if sum(counts):
+                said.append(
+                    f"Rounds {what}: {counts[BASELINE]} of the baseline's, {counts[POLICY]} of the policy's; "
+                    "they count for the arm that they were assigned to."
+                )
+        if self.switching > 0:
+            said.append(f"Moving between the arms has cost {self.switching:.3g}{per_round}, which is on neither bill.")
+        return said
+
+    def _headline(self, per_round: str) -> str:
+        pairs = f"{self.pairs} pair{'s' * (self.pairs != 1)} of blocks"
+        if self.verdict == "too early":
+            return f"Too early to say anything: {pairs} so far."
+        begin = {
+            "it pays": "It pays",
+            "it does not pay": "It does not pay",
+            "undecided": "Undecided",
+        }[self.verdict]
+        interval = f"{_signed(self.gain.always_low)} to {_signed(self.gain.always_high)}"
+        sentence = f"{begin}: {_signed(self.gain.value)}{per_round} against the baseline"
+        if not math.isnan(self.percent.always_low):
+            ends = f"{self.percent.always_low:+.1f} to {self.percent.always_high:+.1f}"
+            return f"{sentence}, {self.percent.value:+.1f} % of its bill (95 % interval {ends} %), after {pairs}."
+        return f"{sentence} (95 % interval {interval}), after {pairs}."
+
+    def _needed(self, hours: float | None) -> str:
+        if math.isinf(self.further_pairs):
+            return "At this gain and scatter no end can be seen: if there is a difference, it is small."
+        rounds = 2 * self.rounds * self.further_pairs
+        how_long = f"{self.further_pairs:.0f} more pairs of blocks ({rounds:.0f} rounds)"
+        if hours is not None:
+            how_long = f"{rounds * hours / 168:.2g} more weeks"
+        return f"If the gain and its scatter stay as they are, it would take about {how_long} to decide."
+
+    def to_data(self) -> dict[str, Any]:
+        """The answer in JSON values; None for what is not known."""
+
+        def plain(value: float) -> float | None:
+            return float(value) if math.isfinite(value) else None
+
+        def listed(looks: Looks) -> dict[str, list[float | None]]:
+            return {name: [plain(value) for value in getattr(looks, name)] for name in Measured._fields}
+
+        return {
+            "verdict": self.verdict,
+            "pairs": self.pairs,
+            "rounds": self.rounds,
+            "gain": {name: plain(value) for name, value in self.gain._asdict().items()},
+            "percent": {name: plain(value) for name, value in self.percent._asdict().items()},
+            "looks": listed(self.looks),
+            "looks_in_percent": listed(self.looks_in_percent),
+            "bill": plain(self.bill),
+            "carry_over": None
+            if self.carry_over is None
+            else {name: plain(value) for name, value in self.carry_over._asdict().items()},
+            "further_pairs": plain(self.further_pairs),
+            "lost": list(self.lost),
+            "redirected": list(self.redirected),
+            "switching": plain(self.switching),
+            "adjusted_by": list(self.adjusted_by),
+        }
+
+
+def answer(blocks: Blocks, *, adjust: bool = True, cycle: int | None = None, drop: int | None = None) -> Answer:
+    """Say what a trial has measured.
+
+    Parameters
+    ----------
+    blocks
+        The trial's table.
+    adjust
+        Make the two blocks of a pair comparable by what was known when the pair began, and by the reference signal.
+    cycle
+        Rounds of a day, or of another cycle that costs follow; its phase is known beforehand too.
+    drop
+        Rounds left out of each block to see whether blocks depend on the one before; default a quarter of a block.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> coin = rng.integers(2, size=60)
+    >>> arm = np.repeat(np.stack([coin, 1 - coin], axis=1).ravel(), 4)  # 60 pairs of blocks of 4 rounds
+    >>> table = Blocks(block=np.arange(480) // 4, arm=arm, cost=10 - arm + rng.normal(size=480))
+    >>> found = answer(table)
+    >>> print(found.words(unit="kWh")[0])  # doctest: +NORMALIZE_WHITESPACE
+    It pays: +0.993 kWh a round against the baseline, +9.9 % of its bill (95 % interval +7.2 to +12.6 %), after 60
+    pairs of blocks.
+    """
+    others = _others(blocks, cycle)
+    known = Known.of(blocks.net, others) if adjust else Known(np.zeros((blocks.pairs, 0)), ())
+    gains, bills = adjusted_pairs(blocks.net, blocks.coins, known)
+    bills = -bills if blocks.maximise else bills
+    looks, in_percent = looks_of(gains, bills)
+    nothing = Measured(*[math.nan] * 5)
+    gain, percent = (looks[-1], in_percent[-1]) if blocks.pairs else (nothing, nothing)
+    further = math.inf
+    if blocks.pairs > 1:
+        deviation = float(gains.std(ddof=1))
+        needed = pairs_needed(gain.value / deviation) if deviation > 0 else math.inf
+        further = max(needed - blocks.pairs, 1.0)
+    if gain.always_low > 0 or gain.always_high < 0:
+        further = 0.0
+    return Answer(
+        pairs=blocks.pairs,
+        rounds=blocks.length,
+        gain=gain,
+        percent=percent,
+        looks=looks,
+        looks_in_percent=in_percent,
+        bill=float(bills.mean()) if blocks.pairs else math.nan,
+        carry_over=_carry_over(blocks, drop),
+        further_pairs=further,
+        lost=(int(blocks.lost[BASELINE]), int(blocks.lost[POLICY])),
+        redirected=(int(blocks.redirected[BASELINE]), int(blocks.redirected[POLICY])),
+        switching=float(blocks.switching.mean()) if len(blocks.block) else 0.0,
+        adjusted_by=("the level before", *others) if adjust else (),
+    )
+
+
+def adjusted_pairs(net: Array, coins: Array, known: Known) -> tuple[Array, Array]:
+    """Gain of the policy and net cost of the baseline in every pair, made comparable; both (..., pairs).
+
+    Parameters
+    ----------
+    net
+        Net cost per round of the first and second block, (..., pairs, 2).
+    coins
+        +1 where the policy had the first block, else -1; (..., pairs).
+    known
+        What is known of first less second without the coin.
+    """
+    half = guesses(net[..., 0] - net[..., 1], known.features, coins, known.sets) / 2
+    first, second = net[..., 0] - half, net[..., 1] + half
+    return coins * (second - first), np.where(coins > 0, second, first)
+
+
+def looks_of(gains: Array, bills: Array) -> tuple[Looks, Looks]:
+    """The mean gain, and its percentage of the mean bill, after every pair; arrays (..., pairs)."""
+    mean, bill = running_means(gains), running_means(bills)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = 100 * mean / np.abs(bill)
+    fixed, always = bounds_of_mean(gains, "ordinary"), bounds_of_mean(gains, "sequence")
+    looks = Looks(mean, fixed.low, fixed.high, always.low, always.high)
+    fixed, always = bounds_of_percentage(gains, bills, "ordinary"), bounds_of_percentage(gains, bills, "sequence")
+    return looks, Looks(np.where(bill == 0, np.nan, ratio), fixed.low, fixed.high, always.low, always.high)
+
+
+def _others(blocks: Blocks, cycle: int | None) -> dict[str, Array]:
+    """What else than the blocks' own costs is known of every pair without its coin, by name; (pairs, k) each."""
+    found = {}
+    for name, values in (("the prediction", blocks.predictions[..., None]), ("the reference", blocks.references)):
+        difference = values[:, 0] - values[:, 1]
+        if np.isfinite(difference).any():
+            found[name] = np.where(np.isfinite(difference), difference, 0.0)
+    if cycle is not None:
+        found["the time of the cycle"] = cycle_features(blocks.began, whole_number(cycle, "cycle", 2))
+    return found
+
+
+def _carry_over(blocks: Blocks, drop: int | None) -> CarryOver | None:
+    rounds = max(1, round(DROPPED * blocks.length)) if drop is None else whole_number(drop, "drop", 1)
+    if drop is not None and rounds >= blocks.length:
+        raise InvalidInput(f"drop must be less than a block's {blocks.length} rounds, got {rounds}")
+    if blocks.length < 2:
+        return None
+    change = blocks.coins * np.diff(blocks.net_after(rounds) - blocks.net, axis=1)[:, 0]
+    change = change[np.isfinite(change)]  # a pair all of whose later rounds were lost shows none
+    if len(change) == 0:
+        return CarryOver(rounds, math.nan, math.nan, math.nan)
+    low, high = bounds_of_mean(change, "ordinary")
+    return CarryOver(rounds, float(change.mean()), float(low[-1]), float(high[-1]))
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}"

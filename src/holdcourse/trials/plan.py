@@ -1,0 +1,533 @@
+"""Planning a trial: how long blocks should be, and how long it takes until a gain can be told from none.
+
+Both arms are run throughout in a world of ours. Their paths, cut into blocks and dealt out by many coins, are as many
+trials; what differs between these is what a real one will not know. This leaves out that the arms learn from each
+other's blocks. So the trial with the best length is rehearsed: the very rule is run, and the policy's blocks are held
+against the same rounds of the policy alone.
+
+| symbol | meaning |
+|---|---|
+| s | deviation of a pair's adjusted gain, in % of the baseline's bill |
+| g | gain to be seen, in % |
+| n | pairs until it is seen, in four of five trials: g √n = (c_n + `LUCK`) s |
+| c_n | critical value of the sequence after n pairs |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.checks import checked_seed, float_array, require_finite, whole_number
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.trial import trial
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import check_contexts
+from holdcourse.trials.adjustment import Known, cycle_features
+from holdcourse.trials.answer import adjusted_pairs
+from holdcourse.trials.blocks import POLICY, Blocks
+from holdcourse.trials.intervals import critical_values, pairs_needed
+from holdcourse.trials.simulated import simulate_trial
+from holdcourse.worlds.logged import LoggedWorld
+from holdcourse.worlds.simulation import Run, World, measurement_noise, simulate, true_costs
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+Rehearse: TypeAlias = Callable[[int, int, Callable[[int, int], None]], Blocks]
+Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+LENGTHS = (2, 3, 4, 6, 8, 12, 24, 48, 84, 168)  # rounds of a block; one round alone could not be checked for carry-over
+DRAWS = 48  # coins for every length
+FEWEST_PAIRS = 20  # a length that leaves fewer in the world's rounds is not judged
+LUCK = 0.5  # deviations; found by simulation: the sequence has then excluded zero in four of five trials
+NOTABLE = 0.1  # of the gain to be seen: what learning from each other's blocks may change without a word
+GAINS = (1.0, 2.0, 3.0, 5.0, 10.0)  # % shown in tables
+HOURS_PER_WEEK = 168.0
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """What both arms cost, each as if it had run throughout; arrays have one entry per round.
+
+    Parameters
+    ----------
+    policy, baseline
+        What was measured: costs, or rewards if `maximise`.
+    policy_movement, baseline_movement
+        What each paid for moving along its own path.
+    to_policy, to_baseline
+        What moving over to an arm in a round would cost on top of the arm's own movement; for the cost of switching.
+    reference
+        A signal that neither arm can change. Default: what the baseline costs, as a twin machine would show it.
+    """
+
+    policy: Array
+    baseline: Array
+    policy_movement: Array
+    baseline_movement: Array
+    to_policy: Array = None  # type: ignore[assignment]
+    to_baseline: Array = None  # type: ignore[assignment]
+    reference: Array = None  # type: ignore[assignment]
+    maximise: bool = False
+
+    def __post_init__(self) -> None:
+        rounds = len(self.policy)
+        absent = {"to_policy": np.zeros(rounds), "to_baseline": np.zeros(rounds), "reference": self.baseline}
+        for name in ("policy", "baseline", "policy_movement", "baseline_movement", *absent):
+            given = getattr(self, name)
+            column = float_array(absent[name] if given is None else given, name)
+            if column.shape != (rounds,):
+                raise InvalidInput(f"{name} must have one entry per round, {rounds}, got shape {column.shape}")
+            require_finite(column, name)
+            object.__setattr__(self, name, column)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were run."""
+        return len(self.policy)
+
+    @cached_property
+    def nets(self) -> tuple[Array, Array]:
+        """Net cost of each round, of the baseline and of the policy; rewards count as negative costs."""
+        sign = -1.0 if self.maximise else 1.0
+        return sign * self.baseline + self.baseline_movement, sign * self.policy + self.policy_movement
+
+    @property
+    def bill(self) -> float:
+        """Net cost per round of the baseline, or its net reward."""
+        return float(self.nets[0].mean()) * (-1.0 if self.maximise else 1.0)
+
+    @property
+    def gain(self) -> float:
+        """Net gain of the policy throughout against the baseline throughout, in % of the baseline's bill."""
+        return 100 * float(self.nets[0].mean() - self.nets[1].mean()) / abs(self.bill)
+
+    def pairs(self, block: int) -> tuple[Array, Array]:
+        """Net cost per round of both blocks of every pair under the baseline and under the policy; (pairs, 2) each."""
+        baseline, policy = (_cut(net, block) for net in self.nets)
+        return baseline, policy
+
+    def switching(self, block: int) -> float:
+        """Expected cost per round of changing arms at the borders.
+
+        Within a pair the arm always changes, between two pairs every other time.
+        """
+        borders = np.arange(block, self.rounds, block)
+        chance = np.where(borders // block % 2 == 1, 1.0, 0.5)
+        return float((chance * (self.to_policy[borders] + self.to_baseline[borders]) / 2).sum() / self.rounds)
+
+
+def _cut(values: Array, block: int) -> Array:
+    pairs = len(values) // (2 * block)
+    return np.asarray(values[: 2 * block * pairs].reshape(pairs, 2, block).mean(axis=2))
+
+
+def dealt(
+    paths: Paths, block: int, draws: int, seed: int = 0, *, reference: bool = False, cycle: int | None = None
+) -> tuple[Array, Array]:
+    """Deal the blocks out by many coins: gain and bill of every pair, adjusted as in an answer; (draws, pairs) each."""
+    baseline, policy = paths.pairs(block)
+    coins = np.random.default_rng([checked_seed(seed), block]).choice([-1.0, 1.0], (draws, len(baseline)))
+    first = np.where(coins > 0, policy[:, 0], baseline[:, 0])
+    second = np.where(coins > 0, baseline[:, 1], policy[:, 1])
+    net = np.stack([first, second], axis=-1)
+    others = {}
+    if reference:
+        others["reference"] = -np.diff(_cut(paths.reference, block), axis=1)
+    if cycle is not None:
+        others["cycle"] = cycle_features(2 * block * np.arange(len(baseline)), cycle)
+    gains, bills = adjusted_pairs(net, coins, Known.of(net, others))
+    return gains, -bills if paths.maximise else bills
+
+
+@dataclass(frozen=True)
+class Design:
+    """A block length, and what a trial with it would be like. Percentages are of the baseline's bill.
+
+    Attributes
+    ----------
+    block
+        Rounds of a block.
+    deviation, with_reference
+        Of a pair's gain in %, without and with a reference signal.
+    switching
+        What changing between the arms costs while the trial lasts, in %.
+    hours
+        How long a round lasts.
+    """
+
+    block: int
+    deviation: float
+    with_reference: float
+    switching: float
+    hours: float
+
+    def weeks(self, gain: float, *, reference: bool = False) -> float:
+        """Weeks until a gain of so many % is told from none, in four of five trials; infinite where that is too far."""
+        pairs = pairs_needed(gain / (self.with_reference if reference else self.deviation), LUCK)
+        return 2 * self.block * pairs * self.hours / HOURS_PER_WEEK
+
+    def visible(self, weeks: float, *, reference: bool = False) -> float:
+        """Smallest gain in % that is told from none within so many weeks, in four of five trials."""
+        pairs = int(weeks * HOURS_PER_WEEK / (2 * self.block * self.hours))
+        if pairs < 1:
+            return math.inf
+        deviation = self.with_reference if reference else self.deviation
+        return float(deviation * (critical_values(pairs, "sequence")[-1] + LUCK) / math.sqrt(pairs))
+
+    def price(self, gain: float) -> float:
+        """What a trial costs until it is decided, in weeks of the baseline's bill, if the policy gains so many %.
+
+        The changes between the arms, and the gain forgone in the baseline's blocks.
+        """
+        return self.weeks(gain) * (max(self.switching, 0.0) + gain / 2) / 100
+
+
+@dataclass(frozen=True, eq=False)
+class TrialPlan:
+    """What trials of several block lengths would be like, and which is best. Made by `plan_trial`.
+
+    Attributes
+    ----------
+    designs
+        One for each block length, ascending.
+    target
+        The gain in % that the trial is to tell from none.
+    expected
+        What the policy gains in the world of the plan, in %: an estimate, which the trial is to replace.
+    bill
+        The baseline's net cost (or reward) per round there.
+    rounds
+        How many rounds were simulated.
+    learning
+        By how many % of the bill the policy is better in the trial's own blocks than alone in the same rounds, because
+        it learns from the baseline's blocks too; a trial measures that with it. NaN where none was rehearsed.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> noise = np.random.default_rng(0).normal(size=(2, 2000))
+    >>> paths = hc.trials.Paths(9.5 + noise[0], 10 + noise[1], np.zeros(2000), np.zeros(2000))
+    >>> plan = hc.trials.plan_of(paths, gain=5, blocks=[2, 6, 12])
+    >>> isinstance(plan, hc.TrialPlan), round(plan.best.weeks(5), 1), plan.best.weeks(2) > 5
+    (True, 1.2, True)
+    """
+
+    designs: tuple[Design, ...]
+    target: float
+    expected: float
+    bill: float
+    rounds: int
+    learning: float = math.nan
+
+    @property
+    def best(self) -> Design:
+        """The design whose trial costs least until it is decided: changes between the arms, and gain forgone."""
+        return min(self.designs, key=lambda design: (design.price(self.target), design.weeks(self.target)))
+
+    @property
+    def words(self) -> list[str]:
+        """The plan in sentences."""
+        best, target = self.best, f"{self.target:.2g} %"
+        weeks, shorter = best.weeks(self.target), best.weeks(self.target, reference=True)
+        if math.isinf(weeks):
+            return [f"No block length shows a gain of {target} within a lifetime: the scatter is too large."]
+        said = [
+            f"Use blocks of {best.block} rounds ({_duration(best.block * best.hours)}). A gain of {target} is then "
+            f"told from none within {_weeks(weeks)}, in four of five trials.",
+            f"While it lasts, changing between the arms costs {best.switching:.2g} % of the baseline's bill.",
+        ]
+        if shorter < 0.95 * weeks:
+            said.append(f"A reference signal as good as a twin machine would shorten it to {_weeks(shorter)}.")
+        said.append(
+            f"In the simulation the policy gained {self.expected:+.1f} %. That is the estimate that the trial is to "
+            "replace."
+        )
+        if abs(self.learning) > NOTABLE * self.target:
+            less = "more" if self.learning > 0 else "less"
+            said.append(
+                f"In the trial it would gain {abs(self.learning):.1f} points {less} than alone, because it also learns "
+                "from the baseline's blocks: the trial's answer is off by that. Longer blocks make it smaller."
+            )
+        return said
+
+    def table(self) -> list[dict[str, float]]:
+        """A row for each block length: weeks until gains are seen, and what the changes cost."""
+        return [
+            {
+                "block": design.block,
+                "hours": design.block * design.hours,
+                "switching_percent": design.switching,
+                **{f"weeks_for_{gain:g}_percent": design.weeks(gain) for gain in self.gains},
+                "weeks_for_target": design.weeks(self.target),
+                "weeks_for_target_with_reference": design.weeks(self.target, reference=True),
+            }
+            for design in self.designs
+        ]
+
+    @property
+    def gains(self) -> tuple[float, ...]:
+        """Gains that tables show, in %."""
+        return GAINS
+
+    def to_data(self) -> dict[str, Any]:
+        """The plan in JSON values; None for what would take for ever."""
+        rows = [{name: value if math.isfinite(value) else None for name, value in row.items()} for row in self.table()]
+        return {
+            "block": self.best.block,
+            "target_percent": self.target,
+            "expected_percent": self.expected,
+            "bill": self.bill,
+            "rounds": self.rounds,
+            "learning_percent": self.learning if math.isfinite(self.learning) else None,
+            "designs": rows,
+            "words": self.words,
+        }
+
+
+def plan_trial(
+    policy: Policy,
+    baseline: Policy,
+    world: World,
+    contexts: ArrayLike | None = None,
+    *,
+    start: int = 0,
+    gain: float | None = None,
+    hours: float = 1.0,
+    blocks: Sequence[int] | None = None,
+    noise: float | ArrayLike | None = None,
+    rehearsals: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TrialPlan:
+    """Plan a trial of a policy against a baseline, by simulation, before anything is switched.
+
+    Parameters
+    ----------
+    policy, baseline
+        The arms, made for the world's problem.
+    world
+        What the machine is taken to be: one fitted to readings (`LoggedWorld`), or any other.
+    contexts
+        Of every round; default the readings' own, for a world that was fitted to readings.
+    start
+        Action (index) before the first round.
+    gain
+        The gain in % of the baseline's bill that the trial is to tell from none. Default: what the policy gains in the
+        simulation, or 5 where it gains nothing.
+    hours
+        How long a round lasts.
+    blocks
+        Block lengths to judge, in rounds; default from 2 on.
+    noise
+        Of a measured cost: its deviation, or one number per round. Default for a world fitted to readings: what the
+        model leaves unexplained of them, in their order; for others their own deviation, where they have one.
+    rehearsals
+        How often the trial itself is run in the world, with other coins, to see what learning from each other's blocks
+        does. Each takes as long as running the policy.
+    seed
+        Of the simulation.
+    progress
+        Called with what is being done, how much is done, and of how much.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> world = hc.SyntheticWorld.sample(seed=7, grid=5, contexts=3)
+    >>> contexts = world.context_sequence("iid", rounds=600)
+    >>> arms = hc.gp_md(world.problem), hc.stationary(world.problem)
+    >>> plan = plan_trial(*arms, world, contexts, gain=5, rehearsals=0)
+    >>> plan.best.weeks(5) > plan.best.weeks(10)
+    True
+    """
+    rows = _contexts(world, contexts)
+    paths = run_both(policy, baseline, world, rows, start=start, noise=noise, seed=seed, progress=progress)
+    return plan_of(
+        paths,
+        gain=gain,
+        hours=hours,
+        blocks=blocks,
+        rehearse=rehearsal_of(policy, baseline, world, rows, start=start, noise=noise, seed=seed)
+        if rehearsals
+        else None,
+        rehearsals=rehearsals,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def plan_of(
+    paths: Paths,
+    *,
+    gain: float | None = None,
+    hours: float = 1.0,
+    blocks: Sequence[int] | None = None,
+    rehearse: Rehearse | None = None,
+    rehearsals: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TrialPlan:
+    """Plan a trial from both arms' paths; parameters as in `plan_trial`.
+
+    `rehearse` runs the trial itself, from a block length, a seed of its coin and what to tell progress to, and returns
+    its table.
+    """
+    if not (hours > 0 and math.isfinite(hours)):
+        raise InvalidInput(f"hours must be above 0, got {hours!r}")
+    if gain is not None and not (gain > 0 and math.isfinite(gain)):
+        raise InvalidInput(f"gain must be above 0, in % of the baseline's bill, got {gain!r}")
+    most = paths.rounds // (2 * FEWEST_PAIRS)
+    wanted = LENGTHS if blocks is None else sorted({whole_number(block, "blocks", 1) for block in blocks})
+    lengths = [block for block in wanted if block <= most]
+    if not lengths:
+        shortest = f"{wanted[0]} rounds" if wanted else "0 rounds"
+        raise InvalidInput(
+            f"{paths.rounds} rounds are too few to plan a trial: with blocks of {shortest} they make fewer than "
+            f"{FEWEST_PAIRS} pairs. Give more data"
+        )
+    if paths.bill == 0:
+        raise InvalidInput("the baseline's bill is zero, so a gain in % of it says nothing")
+    cycle = day_of(hours)
+    designs = []
+    for done, block in enumerate(lengths):
+        if progress is not None:
+            progress(f"trials with blocks of {block}", done, len(lengths))
+        plain, helped = (
+            _deviation(dealt(paths, block, DRAWS, seed, reference=reference, cycle=cycle)[0])
+            for reference in (False, True)
+        )
+        percent = 100 / abs(paths.bill)
+        designs.append(Design(block, percent * plain, percent * helped, percent * paths.switching(block), hours))
+    target = gain if gain is not None else (round(paths.gain, 1) if paths.gain >= 0.1 else 5.0)
+    plan = TrialPlan(tuple(designs), float(target), paths.gain, paths.bill, paths.rounds)
+    if rehearse is None or whole_number(rehearsals, "rehearsals", 0) == 0:
+        return plan
+    found = []
+    for coin in range(rehearsals):
+
+        def tell(done: int, total: int, coin: int = coin) -> None:
+            if progress is not None:
+                progress("rehearsing the trial", coin * total + done, rehearsals * total)
+
+        found.append(_learning(paths, rehearse(plan.best.block, seed + coin, tell)))
+    return replace(plan, learning=float(np.mean(found)))
+
+
+def rehearsal_of(
+    policy: Policy,
+    baseline: Policy,
+    world: World,
+    contexts: Array,
+    *,
+    start: int = 0,
+    noise: float | ArrayLike | None = None,
+    seed: int = 0,
+) -> Rehearse:
+    """What runs the trial itself in a world, for `plan_of`; parameters as in `plan_trial`."""
+
+    def run(block: int, coin: int, tell: Callable[[int, int], None]) -> Blocks:
+        costs = np.array([true_costs(world, t, context) for t, context in enumerate(contexts)])
+        measured = costs + _noise(world, len(contexts), noise, seed)[:, None]
+        on_trial = trial(policy, baseline, block=block)
+        return simulate_trial(on_trial, world, contexts, start=start, seed=coin, measured=measured, progress=tell)
+
+    return run
+
+
+def _learning(paths: Paths, table: Blocks) -> float:
+    """How much better the policy was in its blocks than alone in the same rounds, in % of the baseline's bill."""
+    sign = -1.0 if table.maximise else 1.0
+    there = (table.arm == POLICY) & np.isfinite(table.cost)
+    net = sign * table.cost + table.movement
+    return 100 * float((paths.nets[1] - net)[there].mean()) / abs(paths.bill)
+
+
+def day_of(hours: float) -> int | None:
+    """Rounds of a day; None where they are no whole number, or fewer than four: then no cycle can be seen in them."""
+    rounds = 24 / hours
+    return round(rounds) if abs(rounds - round(rounds)) < 1e-9 and rounds >= 4 else None
+
+
+def _deviation(gains: Array) -> float:
+    return float(np.sqrt(gains.var(axis=1, ddof=1).mean()))
+
+
+def run_both(
+    policy: Policy,
+    baseline: Policy,
+    world: World,
+    contexts: ArrayLike | None = None,
+    *,
+    start: int = 0,
+    noise: float | ArrayLike | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Paths:
+    """Run both arms throughout in a world; parameters as in `plan_trial`."""
+    contexts = _contexts(world, contexts)
+    runs: list[Run] = []
+    for arm, name in ((policy, "the policy"), (baseline, "the baseline")):
+
+        def tell(done: int, total: int, name: str = name, before: int = len(runs)) -> None:
+            if progress is not None:
+                progress(f"running {name}", before * total + done, 2 * total)
+
+        runs.append(simulate(arm, world, contexts, start, seed, progress=tell))
+    ours, theirs = runs
+    added = _noise(world, len(ours.actions), noise, seed)
+    before = [np.append(start, run.actions[:-1]) for run in runs]
+    move = world.problem.move_costs
+    return Paths(
+        policy=ours.service_costs + added,
+        baseline=theirs.service_costs + added,
+        policy_movement=ours.movement_costs,
+        baseline_movement=theirs.movement_costs,
+        to_policy=move(before[1], ours.actions) - ours.movement_costs,
+        to_baseline=move(before[0], theirs.actions) - theirs.movement_costs,
+        reference=theirs.service_costs,
+    )
+
+
+def _contexts(world: World, given: ArrayLike | None) -> Array:
+    if given is not None:
+        return check_contexts(given, None)
+    if not isinstance(world, LoggedWorld):
+        raise InvalidInput("give the contexts of the rounds; only a world that was fitted to readings has its own")
+    return world.contexts
+
+
+def _noise(world: World, rounds: int, given: float | ArrayLike | None, seed: int) -> Array:
+    """What is added to the cost of every round, whichever arm has it."""
+    if given is None and isinstance(world, LoggedWorld) and rounds == len(world.readings):
+        readings = world.readings
+        expected = np.array([world.costs(t, context) for t, context in enumerate(readings.contexts)])
+        return np.asarray(world.rho * readings.measurements - expected[np.arange(rounds), readings.actions])
+    level = getattr(world, "noise_std", 0.0) if given is None else given
+    if np.ndim(level) == 0:
+        if not (float(level) >= 0 and math.isfinite(float(level))):  # type: ignore[arg-type]
+            raise InvalidInput(f"noise must be 0 or more, got {level!r}")
+        return float(level) * np.array([measurement_noise(seed, t) for t in range(rounds)])  # type: ignore[arg-type]
+    column = float_array(level, "noise")
+    if column.shape != (rounds,):
+        raise InvalidInput(f"noise must be one number, or one for each of the {rounds} rounds, got {column.shape}")
+    require_finite(column, "noise")
+    return column
+
+
+def _duration(hours: float) -> str:
+    if hours < 2:
+        return f"{60 * hours:.0f} min"
+    return f"{hours:.3g} h" if hours < 48 else f"{hours / 24:.3g} days"
+
+
+def _weeks(weeks: float) -> str:
+    if weeks < 2:
+        days = max(1, math.ceil(7 * weeks))
+        return f"{days} day{'s' * (days != 1)}"
+    return f"{weeks:.0f} weeks"

@@ -1,0 +1,246 @@
+"""A trial as the record of a controller holds it: from decisions and tells to the table of blocks.
+
+Nothing is asked of a model: what counts was measured, and whose turn it was stands in the record, where
+``holdcourse verify`` checks it against the coin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdcourse.deciding import recipe
+from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.trial import BASELINE, TrialMaker
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.costs import maximises, price_of
+from holdcourse.movement.problem import Problem
+from holdcourse.running.events import Ask, Body, Change, Episode, Event, Redirect, Retract, Tell
+from holdcourse.running.log import Log
+from holdcourse.trials.blocks import Blocks
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedTrial:
+    """A trial that a record holds.
+
+    Attributes
+    ----------
+    blocks
+        Its table.
+    began
+        When each round was decided, ISO 8601; one for each row of the table.
+    policy, against
+        What was tried, and the baseline: their names.
+    unit
+        Of a cost.
+    round_hours
+        How long a round lasts, where the limits say so.
+    """
+
+    blocks: Blocks
+    began: tuple[str, ...]
+    policy: str
+    against: str
+    unit: str = ""
+    round_hours: float | None = None
+
+    @property
+    def day(self) -> int | None:
+        """How many rounds a day has, where it is known and two or more."""
+        rounds = 0.0 if self.round_hours is None else 24.0 / self.round_hours
+        return round(rounds) if rounds >= 2 and abs(rounds - round(rounds)) < 1e-9 else None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every round as a flat dict, in the order of time."""
+        table = self.blocks
+        columns: dict[str, Sequence[Any]] = {
+            "at": self.began,
+            "block": table.block.tolist(),
+            "pair": (table.block // 2).tolist(),
+            "arm": [("baseline", "policy")[arm] for arm in table.arm],
+            "cost": _known(table.cost),
+            "movement": table.movement.tolist(),
+            "switching": table.switching.tolist(),
+            "reference": _known(table.reference[:, 0]),
+            "overridden": table.overridden.tolist(),
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def read_trial(*paths: str | Path, trust: str | Iterable[str] = (), checked: bool = True) -> RecordedTrial:
+    """Read the newest trial of a controller; the records may be in use.
+
+    Parameters
+    ----------
+    paths
+        Its record, or the records of its epochs, oldest first. A trial goes on where the next epoch holds one with the
+        same arms and blocks, such as after other limits.
+    trust
+        Import paths whose code may be run, as in `holdcourse.load_policy`.
+    checked
+        Look first whether each event is as it was written.
+    """
+    if not paths:
+        raise InvalidInput("name the record of the trial")
+    rounds: list[_Round] = []
+    about: tuple[Any, ...] = ()
+    policy: Policy | None = None
+    for path in map(Path, paths):
+        log = Log.read(path, checked=checked)
+        try:
+            found = _policy(log, (trust,) if isinstance(trust, str) else tuple(trust))
+            if not isinstance(found.rule, TrialMaker):
+                rounds, about = [], ()  # the one before is over
+                continue
+            described = found.rule.describe()
+            if (described, found.problem.n) != about:
+                rounds, about = [], (described, found.problem.n)
+            policy = found
+            start, limits = log.about.identity.start, log.about.identity.limits
+            rounds += _rounds(log.events(), found, start, after=rounds[-1].block if rounds else None)
+        finally:
+            log.close()
+    if policy is None or not about:
+        raise InvalidInput(f"{paths[-1]} holds no trial; one is made with hc.trial(policy, baseline, block=...)")
+    maker = policy.rule
+    assert isinstance(maker, TrialMaker)
+    problem = policy.problem
+    seconds = limits.round_length
+    return RecordedTrial(
+        _table(rounds, policy, maker.block),
+        tuple(each.at for each in rounds),
+        maker.policy.name,
+        "the operators" if maker.baseline is None else maker.baseline.name,
+        problem.cost_unit,
+        None if seconds is None else float(seconds) / 3600.0,
+    )
+
+
+def _policy(log: Log, trust: Sequence[str]) -> Policy:
+    """The policy that the record says wrote it."""
+    if log.about.recipe is None:
+        raise InvalidInput(
+            f"{log.path} does not hold its policy ({log.about.recipe_missing}), so what its measurements cost is not "
+            "known; make the policy by its import path, hc.registry.make('mine.py:mine', problem, ...)"
+        )
+    return recipe.make(log.about.recipe, trust)
+
+
+@dataclass
+class _Round:
+    """A round of a trial, as far as the events told so far know it."""
+
+    at: str
+    block: int
+    arm: int
+    place: int
+    before: int
+    wanted: int
+    action: int
+    taken: int
+    problem: Problem
+    people: bool
+    predicted: tuple[float, float] | None
+    measurement: float | None = None
+    reference: float | None = None
+    movement: float = field(default=0.0, init=False)
+
+    @property
+    def arrived(self) -> int:
+        """Where the arm is after the round: somewhere else than it wanted only where somebody moved the machine."""
+        return self.wanted if self.taken == self.action else self.taken
+
+
+def _rounds(events: Iterable[Event[Body]], policy: Policy, start: int, after: int | None) -> list[_Round]:
+    """The rounds of a record; `after`: the last block of the record before."""
+    rounds: list[_Round] = []
+    by_id: dict[str, _Round] = {}
+    where, problem, newest, offset = start, policy.problem, -1, _next_pair(after)
+    maker = policy.rule
+    people = isinstance(maker, TrialMaker) and maker.baseline is None
+    for event in events:
+        body = event.body
+        match body:
+            case Ask(turn=turn):
+                if turn is not None:
+                    if turn.block < newest:  # the rule began again, at other prices
+                        offset = _next_pair(offset + newest)
+                    newest = turn.block
+                    by_id[body.id] = _Round(
+                        event.at,
+                        offset + turn.block,
+                        turn.arm,
+                        turn.place,
+                        where,
+                        body.wanted,
+                        body.action,
+                        body.meant,
+                        problem,
+                        people and turn.arm == BASELINE,
+                        turn.predicted,
+                    )
+                    rounds.append(by_id[body.id])
+                where = body.meant
+            case Redirect():
+                where = body.order.action
+                if f"r{body.round}" in by_id:
+                    by_id[f"r{body.round}"].taken = where
+            case Tell():
+                told = by_id.get(body.id)
+                if told is not None:
+                    told.measurement, told.reference = body.measurement, body.reference
+                    told.taken = told.taken if body.applied is None else body.applied
+                    where = told.taken if told is rounds[-1] else where
+            case Retract(id=name) if name in by_id:
+                by_id[name].measurement = None
+            case Episode():
+                where = body.start
+            case Change(problem=data) if data is not None:
+                problem = Problem.from_data(data)
+    return rounds
+
+
+def _next_pair(block: int | None) -> int:
+    """The first number of the pair after the one that a block belongs to."""
+    return 0 if block is None else 2 * (block // 2 + 1)
+
+
+def _table(rounds: Sequence[_Round], policy: Policy, length: int) -> Blocks:
+    price, gains = price_of(policy.costs), maximises(policy.costs)
+
+    def cost(each: _Round) -> float:
+        if each.measurement is None:
+            return np.nan
+        return each.measurement if price is None else price(each.measurement)
+
+    def way(each: _Round, start: int, end: int) -> float:
+        return each.problem.distance(start, end)
+
+    numbers = [each.block for each in rounds]
+    first = [t == 0 or numbers[t] != numbers[t - 1] for t in range(len(rounds))]
+    of_pair: dict[int, tuple[float, float]] = {e.block // 2: e.predicted for e in rounds if e.predicted is not None}
+    unknown = (np.nan, np.nan)
+    return Blocks(
+        block=np.array(numbers, dtype=np.int64),
+        arm=np.array([each.arm for each in rounds], dtype=np.int64),
+        cost=np.array([cost(each) for each in rounds]),
+        movement=np.array([way(each, each.place, each.arrived) for each in rounds]),
+        predicted=np.array([of_pair.get(number // 2, unknown)[number % 2] for number in numbers]),
+        reference=np.array([np.nan if each.reference is None else each.reference for each in rounds]),
+        # From where the machine was to where the arm would have been.
+        switching=np.array(
+            [way(each, each.before, each.place) if begins else 0.0 for each, begins in zip(rounds, first, strict=True)]
+        ),
+        overridden=np.array([not each.people and each.taken != each.wanted for each in rounds], dtype=bool),
+        length=length,
+        maximise=price is None and gains,
+    )
+
+
+def _known(values: Any) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

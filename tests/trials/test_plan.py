@@ -1,0 +1,146 @@
+"""The plan of a trial: block length, weeks, what changing costs; and whether its promise is kept."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.learning.history import History
+from holdcourse.trials.intervals import bounds_of_mean
+from holdcourse.trials.plan import LENGTHS, Paths, dealt, plan_of, plan_trial, run_both
+from holdcourse.worlds.logged import LoggedWorld
+
+
+def weather(seed, rounds=24 * 7 * 20, gain=0.6, jump=0.0, maximise=False, lasting=0.9):
+    """Paths in a weather that lasts for about ten hours and has days."""
+    rng = np.random.default_rng(seed)
+    slow = np.zeros(rounds)
+    for t in range(1, rounds):
+        slow[t] = lasting * slow[t - 1] + math.sqrt(1 - lasting**2) * rng.normal()
+    costs = 20 + 3 * slow + 4 * np.sin(2 * np.pi * np.arange(rounds) / 24)
+    told = (lambda cost: 50 - cost) if maximise else (lambda cost: cost)
+    noise, moving, jumps = 0.5 * rng.normal(size=(2, rounds)), np.full(rounds, 0.1), np.full(rounds, jump)
+    arms = (costs - gain + noise[0], costs + noise[1])
+    return Paths(told(arms[0]), told(arms[1]), moving, 0 * moving, jumps, jumps, told(costs), maximise)
+
+
+def test_the_promised_weeks_are_right_within_a_fifth():
+    """Trials that begin anywhere in the world's weeks, with a gain as promised: four of five are decided by then."""
+    paths = weather(1)
+    plan = plan_of(paths, gain=2.0)
+    for design in plan.designs[:3:2]:
+        gains, _ = dealt(paths, design.block, 300, seed=9, cycle=24)
+        target = design.deviation * paths.bill / 100 * 0.2  # a fifth of the scatter: some three hundred pairs
+        shifted = gains - gains.mean() + target
+        begins = np.random.default_rng(2).integers(shifted.shape[1], size=(300, 1))
+        turned = np.take_along_axis(shifted, (np.arange(2 * shifted.shape[1]) + begins) % shifted.shape[1], axis=1)
+        seen = bounds_of_mean(turned, "sequence").low > 0
+        pairs = np.where(seen.any(axis=1), seen.argmax(axis=1) + 1, np.inf)
+        weeks = np.quantile(pairs, 0.8) * 2 * design.block / 168
+        promised = design.weeks(100 * target / paths.bill)
+        assert promised == pytest.approx(weeks, rel=0.2)
+        assert design.visible(promised) == pytest.approx(100 * target / paths.bill, rel=0.02)
+
+
+def test_what_a_trial_measures_is_what_the_paths_say():
+    paths = weather(2, maximise=True)
+    gains, bills = dealt(paths, 3, 200)
+    found = 100 * gains.mean() / bills.mean()
+    assert found == pytest.approx(paths.gain, abs=4 * 100 * gains.mean(axis=1).std() / bills.mean() / math.sqrt(200))
+    helped, _ = dealt(paths, 3, 200, reference=True)
+    assert helped.std() < 0.5 * gains.std()
+
+
+def test_long_blocks_where_changing_is_dear_and_hours_are_independent():
+    free, dear = (plan_of(weather(3, jump=jump, lasting=0.0), gain=3) for jump in (0.0, 5.0))
+    assert free.best.block < dear.best.block
+    assert (
+        plan_of(weather(3, jump=5.0), gain=3).best.block == 2
+    )  # a weather that lasts asks for short ones all the same
+    # Every border within a pair, every other one between pairs, 5 each.
+    assert dear.designs[0].switching == pytest.approx(100 * 5 * 0.75 / 2 / dear.bill, rel=0.01)
+
+
+def test_words_table_and_data():
+    plan = plan_of(weather(4), gain=3, hours=0.5, blocks=[4, 2])
+    assert [design.block for design in plan.designs] == [2, 4]
+    assert "4 of 5" not in plan.words[0]
+    assert plan.words[0].startswith(f"Use blocks of {plan.best.block} rounds")
+    assert "replace" in plan.words[-1]
+    json.dumps(plan.to_data(), allow_nan=False)
+    assert plan.best.weeks(3) < plan.best.weeks(1)
+    assert plan.best.weeks(3, reference=True) < plan.best.weeks(3)
+    hopeless = plan_of(weather(4), gain=1e-6)
+    assert "No block length" in hopeless.words[0]
+    json.dumps(hopeless.to_data(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gain": 0}, "gain must be above 0"),
+        ({"hours": -1}, "hours must be above 0"),
+        ({"blocks": [0]}, "blocks must be a whole number, 1 or more"),
+        ({"blocks": [2000]}, "too few to plan a trial"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(options, words):
+    with pytest.raises(InvalidInput, match=words):
+        plan_of(weather(5, rounds=1000), **options)
+
+
+def test_a_plan_from_readings_keeps_the_order_of_what_they_leave_unexplained():
+    rng = np.random.default_rng(6)
+    problem = hc.Problem([0.0, 1.0, 2.0], scale=0.1)
+    actions = np.where(rng.random(240) < 0.7, 1, rng.integers(3, size=240))
+    contexts = rng.integers(4, size=240) / 2.0
+    slow = np.repeat(rng.normal(size=10), 24)
+    world = LoggedWorld.fit(problem, History(actions, contexts[:, None], 5 + (actions - contexts) ** 2 + 2 * slow))
+    told = []
+    policy = hc.minc_known(problem)
+    paths = run_both(policy, hc.fixed_at(problem, 1.0), world, start=1, progress=lambda *words: told.append(words))
+    rest = paths.baseline - paths.reference
+    assert np.corrcoef(rest[1:], rest[:-1])[0, 1] > 0.5
+    assert told
+    plan = plan_trial(policy, hc.fixed_at(problem, 1.0), world, start=1, rehearsals=0)
+    assert math.isnan(plan.learning)
+    assert {design.block for design in plan.designs} <= set(LENGTHS)
+    assert plan.expected == pytest.approx(paths.gain)
+    with pytest.raises(InvalidInput, match="give the contexts"):
+        plan_trial(policy, policy, hc.SyntheticWorld.sample(seed=1, grid=3, contexts=2))
+    with pytest.raises(InvalidInput, match="noise must be 0 or more"):
+        plan_trial(policy, policy, world, noise=-1.0)
+
+
+def test_a_rehearsal_shows_what_learning_changes():
+    """A policy that learns nothing is in the trial what it is alone."""
+    world = hc.SyntheticWorld.sample(seed=3, grid=5, contexts=4)
+    contexts = world.context_sequence("iid", rounds=240)
+    arms = hc.fixed_at(world.problem, setting_index=4), hc.fixed_at(world.problem, setting_index=2)
+    still = plan_trial(*arms, world, contexts, start=2, gain=5, blocks=[2], rehearsals=2)
+    assert still.learning == pytest.approx(0, abs=1e-9)
+    learner = hc.gp_md(world.problem, kernel=world.kernel, noise_std=world.noise_std)
+    learned = plan_trial(learner, arms[1], world, contexts, start=2, gain=5, blocks=[2])
+    assert abs(learned.learning) > 1
+    assert "than alone" in " ".join(learned.words)
+
+
+def test_the_rule_of_a_trial_books_what_each_arm_would_pay_alone():
+    """With costs that are known nothing is learned: each arm's blocks cost what the arm costs alone in these rounds."""
+    world = hc.SyntheticWorld.sample(seed=3, grid=5, contexts=4)
+    contexts = world.context_sequence("alternating", rounds=120)
+    policy = hc.proximal_lcb(world.problem, kernel=world.kernel, noise_std=world.noise_std)
+    table = hc.trials.simulate_trial(hc.trial(policy, baseline_index=2, block=3), world, contexts, start=7, seed=5)
+    still = hc.simulate(hc.fixed_at(world.problem, setting_index=2), world, contexts, start=7, seed=5)
+    theirs = table.arm == 0
+    np.testing.assert_allclose(table.movement[theirs], still.movement_costs[theirs])
+    np.testing.assert_allclose(table.cost[theirs], still.measurements[theirs])
+    assert (table.switching[np.arange(120) % 3 > 0] == 0).all()
+    assert table.pairs == 20
+    with pytest.raises(InvalidInput, match="is no trial in round 0"):
+        hc.trials.simulate_trial(policy, world, contexts)
+    with pytest.raises(InvalidInput, match="measured must have the shape"):
+        hc.trials.simulate_trial(hc.trial(policy, block=3), world, contexts, measured=[1.0])

@@ -1,0 +1,133 @@
+"""From a controller's record to the table of a trial, against the same sums done by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import durability
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.trials.answer import answer
+from holdcourse.trials.record import read_trial
+from holdcourse.trials.report import page, summary, to_data, write_report
+
+LINE = hc.Problem(np.linspace(0.0, 1.0, 5), scale=0.1, cost_unit="kWh")
+
+
+def played(path, rounds=24, *, seed=2, baseline=0.5, block=2, limits=None, act=None):
+    """A trial on record, and by hand, for each round: arm, cost, reference, the arm's way, whether it was obeyed."""
+    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), baseline, block=block)
+    random, hand = np.random.default_rng(seed), []
+    with hc.Controller(policy, start=0.0, seed=seed, log=path, limits=limits) as controller:
+        places = {"baseline": 0, "policy": 0}
+        for t in range(rounds):
+            context = float(random.random())
+            decision = controller.ask(context=[context])
+            # By hand: both arms' rules as the session has them after this round.
+            own = [int(place) for place in controller._operation.session.pilot.state.arrays["places"]]
+            arms = dict(zip(("baseline", "policy"), own, strict=True))
+            whose = decision.turn.whose
+            told = {} if act is None else act(t, whose)
+            taken = decision.action
+            if "applied" in told:
+                taken = int(np.argmin(np.abs(LINE.actions[:, 0] - told["applied"])))
+            reached = decision.wanted if taken == decision.action else taken
+            way = LINE.distance(places[whose], reached)
+            places = arms | {whose: reached}
+            y = float((LINE.actions[taken, 0] - context) ** 2)
+            controller.tell(decision.id, y, reference=context, **told)
+            hand.append((decision.turn.arm, y, context, way, taken != decision.wanted))
+    return hand
+
+
+@pytest.mark.parametrize("limits", [None, hc.Limits(max_step=0.25), hc.Limits(min_dwell=3)])
+def test_the_table_is_what_the_rounds_add_up_to(tmp_path, limits):
+    def act(t, whose):
+        return {"applied": 1.0} if t in (5, 12) else {}
+
+    hand = np.array(played(tmp_path / "a.log", limits=limits, act=act), dtype=float)
+    found = read_trial(tmp_path / "a.log")
+    table = found.blocks
+    arm, cost, reference, way, moved = hand.T
+    np.testing.assert_array_equal(table.arm, arm)
+    np.testing.assert_array_equal(table.block, np.arange(24) // 2)
+    np.testing.assert_array_equal(table.cost, cost)
+    np.testing.assert_array_equal(table.reference[:, 0], reference)
+    np.testing.assert_allclose(table.movement, way, atol=1e-15)
+    np.testing.assert_array_equal(table.overridden, moved.astype(bool))
+    assert (table.switching[1::2] == 0).all()
+    assert (found.policy, found.against, found.unit) == ("GP-MD", "fixed at 0.5", "kWh")
+    assert len(found.rows()) == len(found.began) == 24
+
+
+def test_what_was_taken_back_is_lost_and_gains_are_gains(tmp_path):
+    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1, maximise=True), block=1)
+    with hc.Controller(policy, start=0.5, log=tmp_path / "a.log") as controller:
+        for y in (1.0, 2.0, 3.0, 4.0):
+            controller.tell(controller.ask(context=[0.1]).id, y)
+        controller.retract("r1", "the sensor was unplugged")
+    table = read_trial(tmp_path / "a.log").blocks
+    assert table.maximise
+    np.testing.assert_array_equal(table.cost, [1.0, np.nan, 3.0, 4.0])
+    assert table.lost.sum() == 1
+
+
+def test_a_wind_record_is_in_energy(tmp_path):
+    wind_policy = hc.load_policy(Path(__file__).parents[1] / "data" / "site.policy")
+    with hc.Controller(hc.trial(wind_policy, block=2), start_index=0, log=tmp_path / "a.log") as controller:
+        for t in range(8):
+            controller.tell(controller.ask(context=440500.0 + t).id, 9.0)
+    table = read_trial(tmp_path / "a.log").blocks
+    price = hc.costs.price_of(wind_policy.costs)
+    np.testing.assert_allclose(table.cost, price(9.0))
+    assert not table.maximise
+
+
+def test_a_trial_goes_on_after_other_prices(tmp_path):
+    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), block=2)
+    with hc.Controller(policy, start=0.5, log=tmp_path / "a.log") as controller:
+        for t in range(6):
+            controller.tell(controller.ask(context=[0.1 * t]).id, 1.0)
+        controller.change(scale=0.4)
+        for t in range(8):
+            controller.tell(controller.ask(context=[0.1 * t]).id, 1.0)
+    table = read_trial(tmp_path / "a.log").blocks
+    assert table.block.tolist() == [0, 0, 1, 1, 2, 2, *[4, 4, 5, 5, 6, 6, 7, 7]]
+    assert table.pairs == 3
+
+
+def test_a_record_without_a_trial_is_said_to_have_none(tmp_path):
+    with hc.Controller(hc.gp_md(LINE), log=tmp_path / "a.log") as controller:
+        controller.ask(context=[0.1])
+    with pytest.raises(InvalidInput, match=r"a\.log holds no trial; one is made with hc\.trial"):
+        read_trial(tmp_path / "a.log")
+
+
+def test_the_report_says_what_the_answer_says(tmp_path):
+    played(tmp_path / "a.log", rounds=80)
+    found = read_trial(tmp_path / "a.log")
+    measured = answer(found.blocks)
+    paths = write_report(found, measured, tmp_path / "out")
+    assert [path.name for path in paths] == ["report.html", "trial.json", "pairs.csv", "rounds.csv"]
+    text = page(found, measured)
+    assert summary(found, measured)[1].split(":")[0] in text
+    assert json.loads(paths[1].read_text())["verdict"] == measured.verdict
+    assert len(paths[2].read_text().splitlines()) == 1 + found.blocks.pairs == 21
+    assert len(paths[3].read_text().splitlines()) == 81
+    assert len(to_data(found, measured)["net"]) == 20
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills are those of POSIX")
+def test_killed_at_random_moments_the_answer_is_the_same(tmp_path, record_property):
+    outcome = durability.check_kills(kills=8, seed=1, path=tmp_path / "record", policy="trial")
+    record_property("a trial killed 8 times", outcome)
+    disturbed, calm = (read_trial(tmp_path / name).blocks for name in ("record", "undisturbed"))
+    told = len(disturbed.cost)
+    for name in ("block", "arm", "movement", "switching", "overridden"):
+        np.testing.assert_array_equal(getattr(disturbed, name), getattr(calm, name)[:told])
+    np.testing.assert_array_equal(disturbed.cost[:-1], calm.cost[: told - 1])

@@ -1,0 +1,231 @@
+"""How right the answers of trials are: the tables of docs/trials.md.
+
+    python tools/trial_table.py [synthetic] [plants] [wind] [rule]
+
+Paths of both arms, each run throughout, are cut into blocks and dealt out by many coins; so the true gain is known to
+the last digit, and every deal is a trial. `rule` runs the very rule of `holdcourse.trial` over the half year of wind
+instead, in which the arms learn from each other's blocks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+import holdcourse as hc
+from holdcourse.trials.answer import answer, looks_of
+from holdcourse.trials.intervals import running_means
+from holdcourse.trials.plan import Paths, dealt, plan_of
+from holdcourse.wind.backtest.paths import trial_paths
+from holdcourse.wind.backtest.run import Plan, SiteResult, run_backtest
+from holdcourse.worlds import plants
+
+HEAD = "| trials | block | true gain | mean error | deviation | width | held | held at every look | it pays |"
+PLANTS = ("heating", "database", "servers", "ventilation")
+PUBLISHED = range(2)  # seeds of the plants' cases
+WEEKS = 8
+OURS = "wind-planner"
+
+
+class Counts:
+    """What many trials of one kind came to; all in % of the baseline's bill."""
+
+    def __init__(self) -> None:
+        self.rows: list[np.ndarray] = []
+
+    def add(self, paths: Paths, block: int, draws: int, seed: int, **options: object) -> None:
+        """Deal paths out, and compare every answer with the truth."""
+        gains, bills = dealt(paths, block, draws, seed, **options)  # type: ignore[arg-type]
+        baseline, policy = (net.mean(axis=1) for net in paths.pairs(block))
+        bill = -baseline if paths.maximise else baseline
+        so_far = 100 * running_means(baseline - policy) / np.abs(running_means(bill))
+        looks, percent = looks_of(gains, bills)
+        held = (percent.low[:, -1] <= so_far[-1]) & (so_far[-1] <= percent.high[:, -1])
+        missed = ((percent.always_low > so_far) | (percent.always_high < so_far)).any(axis=1)
+        width = percent.high[:, -1] - percent.low[:, -1]
+        pays = (looks.always_low > 0).any(axis=1)
+        truth = np.full(draws, so_far[-1])
+        self.rows.append(np.stack([truth, percent.value[:, -1] - so_far[-1], width, held, ~missed, pays], axis=1))
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """The numbers of a row of the table."""
+        truth, error, width, held, always, pays = np.concatenate(self.rows).T
+        return {
+            "trials": len(truth),
+            "truth": truth.mean(),
+            "bias": error.mean(),
+            "deviation": error.std(),
+            "width": width.mean(),
+            "held": 100 * held.mean(),
+            "always": 100 * always.mean(),
+            "pays": 100 * pays.mean(),
+        }
+
+
+def row(name: str, block: int, found: dict[str, float]) -> str:
+    """A line of the table."""
+    return (
+        f"| {found['trials']:,} {name} | {block} | {found['truth']:+.1f} | {found['bias']:+.2f} | "
+        f"{found['deviation']:.2f} | {found['width']:.2f} | {found['held']:.1f} % | {found['always']:.1f} % | "
+        f"{found['pays']:.1f} % |"
+    )
+
+
+def lasting(rng: np.random.Generator, rounds: int, share: float, heavy: bool = False) -> np.ndarray:
+    """A weather of deviation 1 that keeps this share of itself from hour to hour."""
+    shock = rng.standard_t(3, rounds) if heavy else rng.normal(size=rounds)
+    found = np.empty(rounds)
+    found[0] = shock[0]
+    for t in range(1, rounds):
+        found[t] = share * found[t - 1] + np.sqrt(1 - share**2) * shock[t]
+    return found
+
+
+KINDS = {
+    "no effect": (0.0, 0.0, False, 0.0),
+    "no effect, heavy tails": (0.0, 0.0, True, 0.0),
+    "same gain always": (0.6, 0.0, False, 0.0),
+    "same gain, heavy tails": (0.6, 0.0, True, 0.0),
+    "gain by the weather": (0.6, 0.8, False, 0.0),
+    "gain by the hour": (0.6, 0.0, False, 1.5),
+}
+
+
+def synthetic(kind: str, seed: int, rounds: int = 168 * WEEKS) -> Paths:
+    """Eight weeks of hours around 20, with days, a weather that lasts half a day, and noise."""
+    gain, by_weather, heavy, by_hour = KINDS[kind]
+    rng = np.random.default_rng([seed, list(KINDS).index(kind)])
+    day, slow = np.sin(2 * np.pi * np.arange(rounds) / 24), lasting(rng, rounds, 0.92, heavy)
+    level = 20 + 4 * day + 3 * slow
+    saved = gain + by_weather * slow + by_hour * day
+    noise = 0.5 * rng.normal(size=(2, rounds))
+    still = np.zeros(rounds)
+    return Paths(level - saved + noise[0], level + noise[1], still, still, reference=level)
+
+
+def synthetic_rows(worlds: int = 40, draws: int = 25) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Every kind of world, at two block lengths."""
+    for kind in KINDS:
+        for block in (2, 6):
+            counts = Counts()
+            for world in range(worlds):
+                counts.add(synthetic(kind, world), block, draws, world, cycle=24)
+            yield f"synthetic: {kind}", block, counts.summary
+
+
+def plant_rows(draws: int = 40) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Plants of the benchmark: `recommended` against staying, with the block length of each plan."""
+    counts: dict[str, Counts] = {"": Counts(), ", no effect": Counts()}
+    lengths = []
+    for name in PLANTS:
+        for seed in PUBLISHED:
+            paths = plant_paths(name, seed)
+            block = plan_of(paths).best.block
+            lengths.append(block)
+            counts[""].add(paths, block, draws, seed, cycle=24)
+            still = Paths(paths.baseline, paths.baseline, paths.baseline_movement, paths.baseline_movement)
+            counts[", no effect"].add(still, block, draws, seed, cycle=24)
+            print(f"{name} {seed}: blocks of {block}, gain {paths.gain:.1f} %", file=sys.stderr, flush=True)
+    for kind, found in counts.items():
+        yield f"plants{kind}", int(np.median(lengths)), found.summary
+
+
+def plant_paths(name: str, seed: int) -> Paths:
+    """`recommended`, with the operators' history, and staying, as the plant's sensor sees them."""
+    case = plants.PLANTS[name].case(seed)
+    ours = plants.operate(hc.recommended(case.problem, history=case.history), case)
+    theirs = plants.operate(plants.stay(case.problem, case.start), case)
+    measured = [[case.reading(t, a) for t, a in enumerate(run.actions.tolist())] for run in (ours, theirs)]
+    move, before = case.problem.move_costs, [np.append(case.start, run.actions[:-1]) for run in (ours, theirs)]
+    return Paths(
+        np.array(measured[0], dtype=float),
+        np.array(measured[1], dtype=float),
+        ours.movement,
+        theirs.movement,
+        to_policy=move(before[1], ours.actions) - ours.movement,
+        to_baseline=move(before[0], theirs.actions) - theirs.movement,
+        reference=theirs.service,
+    )
+
+
+def half_year() -> SiteResult:
+    """The half year of wind at the physical price of moving."""
+    plan = Plan(movement="physical", policies=("fixed", OURS), what_if=())
+    return run_backtest(hc.wind.bundled("test"), hc.wind.bundled("history"), plan)
+
+
+def wind_rows(site: SiteResult, draws: int = 500) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """The half year of wind, with the block length of the plan, without and with a mast as a reference."""
+    paths = trial_paths(site.backtest, OURS)
+    best = plan_of(paths).best.block
+    world = site.backtest.world
+    mast = int(np.argmin(np.abs(world.altitudes - 100)))
+    with_mast = Paths(
+        **{name: getattr(paths, name) for name in Paths.__dataclass_fields__} | {"reference": world.energy[:, mast]}
+    )
+    still = Paths(paths.baseline, paths.baseline, paths.baseline_movement, paths.baseline_movement, maximise=True)
+    for name, used, options in (
+        ("wind", paths, {}),
+        ("wind, a mast of 100 m as reference", with_mast, {"reference": True}),
+        ("wind, a twin machine as reference", paths, {"reference": True}),
+        ("wind, no effect", still, {}),
+    ):
+        counts = Counts()
+        counts.add(used, best, draws, 0, cycle=24, **options)
+        yield name, best, counts.summary
+
+
+def rule_rows(site: SiteResult, seeds: int = 12) -> Iterator[str]:
+    """The half year with the rule of a trial itself: every arm learns from all that is measured."""
+    world, flown = site.backtest.world, site.backtest
+    ours, theirs = flown.flights[OURS], flown.flights["fixed"]
+    mast = int(np.argmin(np.abs(world.altitudes - 100)))
+    bill = theirs.net.mean()
+    yield "| block | alone | measured | with a mast | policy's blocks against the same hours alone |"
+    yield "|---|---|---|---|---|"
+    for block in (2, 4, 6):
+        found = []
+        for seed in range(seeds):
+            on_trial = hc.trial(site.policy(OURS), site.policy("fixed"), block=block)
+            table = hc.trials.simulate_trial(
+                on_trial,
+                world,
+                world.moments,
+                start=flown.start,
+                seed=seed,
+                measured=world.energy,
+                reference=world.energy[:, mast],
+                maximise=True,
+            )
+            mine = table.arm == 1
+            learned = 100 * ((table.cost - table.movement) - ours.net)[mine].mean() / bill
+            plain = hc.trials.Blocks(table.block, table.arm, table.cost, table.movement, maximise=True)
+            found.append((answer(plain, cycle=24).percent.value, answer(table, cycle=24).percent.value, learned))
+        mean, deviation = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
+        numbers = " | ".join(f"{m:+.2f} ± {d:.2f}" for m, d in zip(mean, deviation, strict=True))
+        yield f"| {block} h | {flown.line(OURS).gain:+.2f} | {numbers} |"
+
+
+def main(wanted: list[str]) -> None:
+    """Print the tables that are wanted, all by default."""
+    kinds = wanted or ["synthetic", "plants", "wind", "rule"]
+    print(HEAD)
+    print("|" + "---|" * 9)
+    total = 0
+    site = half_year() if {"wind", "rule"} & set(kinds) else None
+    sources = {"synthetic": synthetic_rows, "plants": plant_rows, "wind": lambda: wind_rows(site)}  # type: ignore[arg-type]
+    for kind, rows in sources.items():
+        for name, block, found in rows() if kind in kinds else ():
+            total += int(found["trials"])
+            print(row(name, block, found), flush=True)
+    print(f"\n{total:,} trials")
+    if site is not None and "rule" in kinds:
+        for line in rule_rows(site):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
