@@ -50,7 +50,8 @@ def show_gains(axes: plt.Axes, found: Backtest, price: str, style: str, heights:
     for (policy, name), height in zip(NAMES.items(), heights, strict=True):
         line, colour = lines[policy], COLOURS[policy]
         axes.plot(time, np.cumsum(found.flights[policy].net - fixed) / 1000, color=colour, ls=style)
-        words = f"{name}, {price}: {line.gain:+.1f} % ({line.gain_low:+.1f} to {line.gain_high:+.1f})"
+        interval = "" if np.isnan(line.gain_low) else f" ({line.gain_low:+.1f} to {line.gain_high:+.1f})"
+        words = f"{name}, {price}: {line.gain:+.1f} %{interval}"
         axes.text(time[-1], height, words, color=colour, ha="right")
 
 
@@ -63,7 +64,7 @@ def main() -> plt.Figure:
     show_gains(gains, cheap, "0.006 kWh a metre", "-", heights=(27.0, 11.5))
     show_gains(gains, dear, "0.36 kWh a metre", "--", heights=(2.5, -3.4))
     gains.set(ylabel="net gain over fixed, MWh", ylim=(-5, 31), xlim=(cheap.world.time[0], cheap.world.time[-1]))
-    gains.set_title("The half year, at both prices (95 % intervals from its weeks)")
+    gains.set_title("The half year, at both prices (95 % intervals of the gain over many years)")
     for axes in (sky, gains):
         axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
     return figure

@@ -56,6 +56,20 @@ def test_a_policy_that_is_added_later_is_asked_for_as_it_is(monkeypatch):
     assert v.runnable(lines("seer"), ()) == []
 
 
+def test_the_interval_comes_from_all_weeks_that_are_known():
+    """A half-year that holds none of the weeks that make the difference looks sure by itself."""
+    random = np.random.default_rng(2)
+    rare = 100.0 + np.repeat(random.uniform(size=13) < 0.3, 10) * 30.0
+    calm, still = 100.0 + random.normal(0, 0.1, 26), np.full(26, 100.0)
+    low, high = v.gain_interval(calm, still)
+    assert high - low < 1.0
+    low, high = v.gain_interval(calm, still, [(rare, np.full(130, 100.0))])
+    assert high - low > 10.0
+    assert (low + high) / 2 == pytest.approx(calm.mean() - 100.0)
+    assert np.isnan(v.half_width(calm, still))  # two batches say nothing
+    assert v.next_interval(1.0, 0.0, 2.0) == pytest.approx((1 - 2**0.5, 1 + 2**0.5))
+
+
 def test_the_interval_comes_from_resampled_blocks():
     assert v.BOOTSTRAP_DRAWS >= 1000
     random = np.random.default_rng(1)

@@ -18,6 +18,9 @@ Verdict: TypeAlias = Literal["yes", "no", "stayed", "undecided", "too few", "no 
 REFERENCE = "gp-md"  # the paper's algorithm
 BOOTSTRAP_DRAWS = 2000
 LEVEL = 0.95  # of an interval
+MONTH = 4  # weeks that are resampled together
+BATCH, FEWEST_BATCHES = 10, 6  # weeks whose gains are compared, and how many of them
+STRETCH = 2.5  # of intervals from the weeks of a half-year; see docs/how-to/wind-backtest.md
 VERDICTS: dict[Verdict, tuple[str, str]] = {
     "yes": ("yes", "✔ Yes"),
     "no": ("no", "✘ No"),
@@ -58,23 +61,78 @@ def judged(candidates: Sequence[AnyLine], ours: str) -> AnyLine | None:
     return next((line for line in candidates if line.policy == ours), next(iter(candidates), None))
 
 
-def gain_interval(ours: Array, theirs: Array) -> tuple[float, float]:
-    """Bound one policy's gain over another, in percent, by resampling blocks; NaN where that says nothing.
+Blocks: TypeAlias = tuple[Array, Array]  # what one policy and the other made in blocks that follow each other
+
+
+def gain_interval(
+    ours: Array, theirs: Array, past: Sequence[Blocks] = (), stretch: float = STRETCH
+) -> tuple[float, float]:
+    """Bound the gain that one policy has over another at a site, in percent; NaN where that says nothing.
+
+    Weeks are alike for months, seasons and years differ, and a half-year may hold none of the few weeks that make the
+    difference: neither can be seen in the weeks of a half-year. So the interval comes from how much the gain of
+    `BATCH` weeks varied over all weeks that are known, those of a history too, and Student's distribution. Where there
+    are fewer than `FEWEST_BATCHES` of them, weeks and blocks of `MONTH` weeks are resampled, and the wider interval is
+    stretched by what that was too narrow by, on average, where years were known.
 
     Parameters
     ----------
     ours, theirs
-        What each made in every block, shape (blocks,). Blocks are long enough to be nearly independent.
+        What each made in every week, shape (weeks,).
+    past
+        The same in earlier weeks, in pieces without gaps.
+    stretch
+        By how much an interval by resampling is widened.
     """
-    blocks = len(ours)
-    drawn = np.random.default_rng(0).integers(blocks, size=(BOOTSTRAP_DRAWS, blocks))
+    single, together = (_resampled(ours, theirs, length) for length in (1, MONTH))
+    if not len(single):
+        return math.nan, math.nan
+    gain = 100 * (float(ours.sum()) / float(theirs.sum()) - 1)
+    half = half_width(ours, theirs, past)
+    if not math.isnan(half):
+        return gain - half, gain + half
+    ends = [np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) for gains in (single, together) if len(gains)]
+    low, high = (float(pick(each)) for pick, each in zip((min, max), zip(*ends, strict=True), strict=True))
+    return gain + stretch * (low - gain), gain + stretch * (high - gain)
+
+
+def _resampled(ours: Array, theirs: Array, length: int) -> Array:
+    """Gains in percent of weeks drawn in blocks of some; none where a percentage of next to nothing says nothing."""
+    weeks = len(ours)
+    starts = np.random.default_rng(0).integers(weeks, size=(BOOTSTRAP_DRAWS, -(-weeks // length)))
+    drawn = ((starts[:, :, None] + np.arange(length)) % weeks).reshape(BOOTSTRAP_DRAWS, -1)[:, :weeks]
     made, made_by_them = ours[drawn].sum(axis=1), theirs[drawn].sum(axis=1)
     usable = made_by_them > 0
-    if usable.mean() < LEVEL:  # a percentage of next to nothing says nothing
-        return math.nan, math.nan
-    gains = 100 * (made[usable] - made_by_them[usable]) / made_by_them[usable]
-    low, high = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    if usable.mean() < LEVEL:
+        return np.zeros(0)
+    return np.asarray(100 * (made[usable] - made_by_them[usable]) / made_by_them[usable])
+
+
+def half_width(ours: Array, theirs: Array, past: Sequence[Blocks] = ()) -> float:
+    """Half of the interval of a gain, by batches of all weeks that are known; NaN where these are too few.
+
+    The arguments are as in `gain_interval`.
+    """
+    from scipy.stats import t as student
+
+    pieces = [*past, (ours, theirs)]
+    made, made_by_them = (sum(float(piece[side].sum()) for piece in pieces) for side in (0, 1))
+    batches = [
+        (float(mine[k : k + BATCH].sum()), float(other[k : k + BATCH].sum()))
+        for mine, other in pieces
+        for k in range(0, len(mine) - BATCH + 1, BATCH)
+    ]
+    if len(batches) < FEWEST_BATCHES or not made_by_them > 0:
+        return math.nan
+    table = np.array(batches)
+    more = 100 * (table[:, 0] - made / made_by_them * table[:, 1]) / table[:, 1].mean()  # than usual, in percent
+    deviation = math.sqrt(float((more**2).sum()) / (len(more) - 1) * BATCH / len(ours))
+    return float(student.ppf((1 + LEVEL) / 2, len(more) - 1)) * deviation
+
+
+def next_interval(gain: float, low: float, high: float) -> tuple[float, float]:
+    """Return where the gain of another period of the same length would lie: it varies as much as this one."""
+    return gain + math.sqrt(2) * (low - gain), gain + math.sqrt(2) * (high - gain)
 
 
 def verdict(low: float, high: float, *, comparable: bool = True, enough: bool = True, stayed: bool = False) -> Verdict:

@@ -4,8 +4,8 @@ What a learning policy believed in every round, kept while it flies: the materia
 
 What a backtest found: the flights, the table of results, and the answer in plain words.
 
-Energies are in kWh. The interval of a difference comes from resampling weeks (block bootstrap): hours of one week are
-alike, weeks nearly independent.
+Energies are in kWh. The interval of a difference is that of the site's gain over many years. It comes from how much the
+gains of some weeks varied in the period flown and in the history, through which our policy is flown again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 import holdcourse as hc
 from holdcourse.backtest.verdict import (
     REFERENCE,
+    STRETCH,
     Verdict,
     compared,
     gain_interval,
+    half_width,
     judged,
     line_of,
+    next_interval,
     runnable,
     signed,
     verdict,
@@ -238,8 +241,8 @@ class Line:
     share
         Net energy in percent of the clairvoyant's.
     gain, gain_low, gain_high
-        Net energy above that of `fixed`, in percent of it, with a bootstrap interval over weeks; NaN where there is no
-        `fixed` or there are too few weeks.
+        Net energy above that of `fixed`, in percent of it, and the 95 % interval of what it is at this site over many
+        years; NaN where there is no `fixed`, where there are too few weeks, and for hindsight.
     """
 
     policy: str
@@ -255,13 +258,17 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """The flights of all policies over one period at one site."""
+    """The flights of all policies over one period at one site.
+
+    `past` is what our policy and staying made in every week of the history, in pieces; empty where it was not flown.
+    """
 
     site: str
     world: WindWorld
     start: int
     flights: dict[str, Flight]
     lengths: tuple[int, ...]
+    past: tuple[tuple[Array, Array], ...] = ()
 
     @property
     def days(self) -> float:
@@ -293,14 +300,26 @@ class Backtest:
         return line_of(self.lines, policy)
 
     def _gain(self, flight: Flight) -> tuple[float, float, float]:
-        """Return the net energy above `fixed` in percent, and an interval by resampling weeks."""
+        """Return the net energy above `fixed` in percent, and the interval of the site's."""
         base = float(self.flights["fixed"].net.sum()) if "fixed" in self.flights else np.nan
         if not base > 0:
             return (np.nan,) * 3
         gain = 100 * (float(flight.net.sum()) - base) / base
-        if self.weeks < FEWEST_WEEKS or flight.policy == "fixed":
+        if self.weeks < FEWEST_WEEKS or flight.policy in ("fixed", *HINDSIGHT):  # hindsight is about this period
             return gain, np.nan, np.nan
-        return gain, *gain_interval(self._weekly(flight.net), self._weekly(self.flights["fixed"].net))
+        ours, theirs = self._weekly(flight.net), self._weekly(self.flights["fixed"].net)
+        past = self.past if flight.policy == OURS else ()
+        return gain, *gain_interval(ours, theirs, past, self._stretch)
+
+    @cached_property
+    def _stretch(self) -> float:
+        """By how much intervals of policies that were not flown over the history are widened: as ours is by it."""
+        if OURS not in self.flights or not self.past:
+            return STRETCH
+        ours, theirs = self._weekly(self.flights[OURS].net), self._weekly(self.flights["fixed"].net)
+        half = half_width(ours, theirs, self.past)
+        low, high = gain_interval(ours, theirs, (), 1.0)
+        return STRETCH if np.isnan(half) or not high > low else max(1.0, 2 * half / (high - low))
 
     def _weekly(self, values: Array) -> Array:
         """Return the sums over whole weeks; what is left over at the end belongs to none."""
@@ -373,7 +392,14 @@ class Backtest:
             "no": "altitude control would not have paid off here",
             "undecided": "these data do not decide whether altitude control pays off here",
         }[self.verdict]
-        return f"{sentence} ({interval}): {ending}.{self._caveat(best)}"
+        return f"{sentence} ({interval}): {ending}.{self._caveat(best)} {self._next(best)}"
+
+    def _next(self, best: Line) -> str:
+        """Say what another period of this length may bring."""
+        low, high = next_interval(best.gain, best.gain_low, best.gain_high)
+        return (
+            f"In another {self.weeks} weeks at this site the gain may lie between {signed(low)} and {signed(high)} %."
+        )
 
     def _beside(self, best: Line) -> str:
         """Return the paper's algorithm, as the reference beside ours."""

@@ -16,6 +16,7 @@ from holdcourse.wind.backtest import period
 from holdcourse.wind.backtest.result import (
     HINDSIGHT,
     HOURS_PER_WEEK,
+    OURS,
     Array,
     Backtest,
     Flight,
@@ -70,10 +71,14 @@ def backtest(
         raise InvalidInput(f"segments of {parts} rounds do not add up to the data's {len(world.time)}")
     slices = _slices(parts)
     flights: dict[str, Flight] = {}
+    past: list[tuple[Array, Array]] = []
     for name in wanted:
         if progress is not None:
             progress(name)
-        policy, trace = traced(makers[name](setting))
+        made_policy = makers[name](setting)
+        if name == OURS and "fixed" in wanted:
+            past = _past_weeks(setting, made_policy)
+        policy, trace = traced(made_policy)
         run = hc.simulate(policy, world, contexts_of(name, world), start=begin, seed=seed, episodes=parts)
         before = _before(run.actions, slices, begin)
         reasons = trace.reasons(before, run.actions)
@@ -87,7 +92,13 @@ def backtest(
         before = _before(actions, slices, begin)
         moving = world.problem.move_costs(before, actions)
         flights[name] = Flight(name, actions, before, _made(world, actions), moving, np.ones(len(actions)))
-    return Backtest(site, world, begin, flights, tuple(parts))
+    return Backtest(site, world, begin, flights, tuple(parts), tuple(past))
+
+
+def _past_weeks(setting: Setting, policy: hc.Policy) -> list[tuple[Array, Array]]:
+    from holdcourse.wind.policy.planner import past_weeks  # compiled code that only this policy needs
+
+    return past_weeks(setting, policy)
 
 
 def _hindsight(name: str, world: WindWorld, parts: Sequence[slice], start: int) -> Indices:

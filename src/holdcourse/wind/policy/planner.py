@@ -40,6 +40,8 @@ GENERAL_CAUTION = 1.5  # where there is no history to choose it on
 FOLDS = 3
 WINDOW = 480  # rounds that are replayed at a stretch
 REPLAYED_ROUNDS = 8640  # at most, evenly spread over the history
+WEEK_HOURS = 168.0
+PIECE_WEEKS, FLOWN_ROUNDS = 10, 26_880  # flown again to see how gains vary: weeks at a stretch, and rounds at most
 FASTEST = 80.0  # m/s, end of the power table
 
 
@@ -246,10 +248,70 @@ class Replayed:
         before = np.append(self.home, actions[:-1])
         return float(energy.sum() - self.world.problem.distances[before, actions].sum())
 
+    def hourly(self, caution: float) -> Array:
+        """Return the same of every round, kWh, (t,)."""
+        actions = self.actions(caution)
+        energy = self._scale * self.world.curve.power(self.speed)[np.arange(len(actions)), actions]
+        net: Array = energy - self.world.problem.distances[np.append(self.home, actions[:-1]), actions]
+        return net
+
+    @property
+    def home_energy(self) -> Array:
+        """Energy made at home in every round, kWh, (t,)."""
+        energy: Array = self._scale * self.world.curve.power(self.speed[:, self.home])
+        return energy
+
     @property
     def stayed(self) -> float:
         """Energy made at home."""
         return float(self._scale * self.world.curve.power(self.speed[:, self.home]).sum())
+
+
+def past_weeks(setting: Setting, policy: hc.Policy) -> list[tuple[Array, Array]]:
+    """Fly a wind planner again over its history: what it and staying made in every week, kWh, in pieces.
+
+    Each piece is of `PIECE_WEEKS` without a gap, flown with a climate learned from the other two thirds. Of a long
+    history some are flown, evenly spread. Empty where there is no history that a climate can be learned from.
+    """
+    world, past = setting.world, setting.past
+    options = {} if policy.made_by is None else policy.made_by[1]
+    times = None if past is None else past.moments
+    if past is None or times is None or len(times) < 2 or options.get("home") is None:
+        return []
+    step, caution = _step(times), float(options["caution"])
+    week = max(1, round(WEEK_HOURS / step))
+    rounds = PIECE_WEEKS * week
+    edges = np.linspace(0, len(times), FOLDS + 1).astype(int)
+    found = []
+    for fold, (a, b) in enumerate(pairwise(edges.tolist())):
+        cuts = np.flatnonzero(np.abs(np.diff(times[a:b]) - step) > 0.01 * step) + 1
+        for k, stop in zip(np.append(0, cuts), np.append(cuts, b - a), strict=True):
+            found += [(fold, a + begin) for begin in range(int(k), int(stop) - rounds + 1, rounds)]
+    most = max(1, FLOWN_ROUNDS // rounds)
+    if len(found) > most:
+        found = [found[k] for k in np.linspace(0, len(found) - 1, most).round().astype(int)]
+    pieces = []
+    for fold, begin in found:
+        rest = np.r_[0 : edges[fold], edges[fold + 1] : len(times)]
+        try:
+            climate = _climate_without(past, tuple(world.altitudes.tolist()), fold)
+        except InvalidInput:  # two thirds are too little to learn from
+            return []
+        home = best_altitude(world, past.speed[rest])
+        flown = Replayed(world, climate, past.speed[begin : begin + rounds], float(times[begin]), step, home)
+        pieces.append(
+            (flown.hourly(caution).reshape(-1, week).sum(axis=1), flown.home_energy.reshape(-1, week).sum(axis=1))
+        )
+    return pieces
+
+
+@lru_cache(maxsize=2 * FOLDS)  # the same at every rho
+def _climate_without(past: Past, altitudes: tuple[float, ...], fold: int) -> Climate:
+    times = past.moments
+    assert times is not None
+    edges = np.linspace(0, len(times), FOLDS + 1).astype(int)
+    rest = np.r_[0 : edges[fold], edges[fold + 1] : len(times)]
+    return learn_climate(times[rest], past.speed[rest], np.array(altitudes))
 
 
 def _step(hours: Array) -> float:
