@@ -233,6 +233,7 @@ def _ours() -> Iterable[Entry]:
         "measurements",
         {"recipe": "holdcourse.deciding.trial:trial_of"},
         "#6d6d3f",
+        (2.0, 2.0, 6.0, 2.0),
         required=("policy", "baseline", "block"),
     )
     yield Entry(

@@ -44,7 +44,7 @@ from holdcourse.running.identity import differences, in_words
 from holdcourse.running.log import Log
 from holdcourse.running.offpolicy import DoublyRobust, doubly_robust, refused, too_little_overlap
 from holdcourse.running.retraction import relived
-from holdcourse.running.session import LAST_DIGITS, Difference, Session
+from holdcourse.running.session import LAST_DIGITS, Difference, Session, recorded_also
 from holdcourse.running.witness import contradictions as contradictions_of
 from holdcourse.running.witness import read_key
 from holdcourse.threads import one_thread, versions
@@ -241,7 +241,11 @@ def rebuilt(log: Log, policy: Policy, asked: Event[Ask]) -> Entry:
     position, content = log.newest_snapshot(at_most=asked.number - 1)
     session.restore(*archive.unpack(content, f"a snapshot in {log.path}"))
     lived = relived(log, session, position)
-    return next(after.entry(asked.body.id) for event, after, _ in lived if event.number == asked.number)
+    entry = next(after.entry(asked.body.id) for event, after, _ in lived if event.number == asked.number)
+    told = next((event.body for event in log.find("decision", asked.body.id, newest=True)), None)
+    if not isinstance(told, Tell):
+        return entry
+    return entry.with_tell(told.measurement, told.applied, None, recorded_also(told), told.reference)
 
 
 @dataclass(frozen=True)
