@@ -14,6 +14,7 @@ from holdcourse.backtest.evidence import Interval, Judge, Support, blocks_of, su
 from holdcourse.backtest.verdict import Verdict, compared, judged, line_of, runnable, verdict
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.registry import label_of
+from holdcourse.deciding.rules import Stay
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.movement.offline import best_fixed, optimal_path
@@ -241,6 +242,7 @@ def backtest_plant(
     step_hours: float | None = None,
     value: Value | None = None,
     limits: Limits | None = None,
+    judge: Callable[[], Judge] | None = None,
     progress: Progress | None = None,
 ) -> PlantBacktest:
     """Let policies act in a world fitted to one half of a plant's readings, and judge them by the other half.
@@ -260,6 +262,8 @@ def backtest_plant(
         What costs are worth.
     limits
         What the machine may do in operation: the largest step, how long it stays.
+    judge
+        Gives the judge, where `judge_of` the same readings was called elsewhere meanwhile.
     progress
         Called with what is being done, how much is done, and of how much.
     """
@@ -274,28 +278,28 @@ def backtest_plant(
     acting = blocks % 2 == 0
     world = LoggedWorld.fit(problem, readings, rho=rho, seed=seed, rows=acting)
     steps.done(FIT_WEIGHT)
-    judge = Judge(LoggedWorld.fit(problem, readings, rho=rho, seed=seed, rows=~acting), ~acting, blocks)
-    steps.done(FIT_WEIGHT)
     contexts, start = world.contexts, int(readings.actions[0])
     believed = np.array([world.costs(t, context) for t, context in enumerate(contexts)])
     rows = np.arange(len(contexts))
+    knows, acted = known_to_learners(world), {}
+    for name in policies:
+        steps.begin(label_of(name))
+        acted[name] = _acted(make(name, problem, knows, {}), world, start, seed, limits, steps)
+    steps.begin("judging")
+    by = judge_of(problem, readings, rho=rho, seed=seed, step_hours=step_hours) if judge is None else judge()
+    steps.done(FIT_WEIGHT)
     taken = {
         AS_RUN: readings.actions,
         FIXED: np.full(len(rows), best_fixed(believed, problem, start)),
-        BEST_FIXED: np.full(len(rows), best_fixed(judge.costs, problem, start)),
-        CLAIRVOYANT: optimal_path(judge.costs, problem, start).actions,
+        BEST_FIXED: np.full(len(rows), best_fixed(by.costs, problem, start)),
+        CLAIRVOYANT: optimal_path(by.costs, problem, start).actions,
+        **acted,
     }
-    knows = known_to_learners(world)
-    for name in policies:
-        steps.begin(label_of(name))
-        taken[name] = _acted(make(name, problem, knows, {}), world, start, seed, limits, steps)
-    steps.begin("judging")
-    judge.without()
-    unsure = judge.world.deviations[judge.place] > UNSURE * float(readings.measurements.std())
+    unsure = by.world.deviations[by.place] > UNSURE * float(readings.measurements.std())
     lines = []
     for name, actions in taken.items():
-        service, movement = _bill(actions, judge.costs, problem, start)
-        saved = judge.interval(actions, readings.actions, start)
+        service, movement = _bill(actions, by.costs, problem, start)
+        saved = by.interval(actions, readings.actions, start)
         percent, low, high = saved.percent if name != AS_RUN else (0.0, 0.0, 0.0)
         guessed = float(unsure[rows, actions].mean())
         lines.append(Line(name, service, movement, service + movement, percent, guessed, low, high))
@@ -304,7 +308,7 @@ def backtest_plant(
         world,
         float(rho * readings.measurements.sum()),
         tuple(lines),
-        tuple(_notes(world, judge)),
+        tuple(_notes(world, by)),
         value=value or Value(),
         taken=taken,
         blocks=blocks,
@@ -314,11 +318,22 @@ def backtest_plant(
         ours = taken[found.judged.policy]
         names = context_names or [f"context {axis}" for axis in range(contexts.shape[1])]
         support = supported(problem, readings, ours, list(names), blocks, step_hours=step_hours)
-        against = {rival: judge.interval(ours, taken[rival], start) for rival in (AS_RUN, FIXED, BEST_FIXED)}
-        each = judge.saved_each(ours, readings.actions, start)
+        against = {rival: by.interval(ours, taken[rival], start) for rival in (AS_RUN, FIXED, BEST_FIXED)}
+        each = by.saved_each(ours, readings.actions, start)
         found = replace(found, support=support, against=against, saved_each=each)
     steps.done(JUDGE_WEIGHT)
     return found
+
+
+def judge_of(
+    problem: Problem, readings: History, *, rho: float = 1.0, seed: int = 0, step_hours: float | None = None
+) -> Judge:
+    """Return who judges a backtest: a model of the half of the readings in which no policy acts."""
+    blocks = blocks_of(len(readings), step_hours)
+    seen = blocks % 2 != 0
+    judge = Judge(LoggedWorld.fit(problem, readings, rho=rho, seed=seed, rows=seen), seen, blocks)
+    judge.without()  # kept: it takes a while
+    return judge
 
 
 FIT_WEIGHT, JUDGE_WEIGHT = 1.5, 3.0  # in rounds of a simple policy, all of them
@@ -354,7 +369,10 @@ def _acted(policy: Policy, world: LoggedWorld, start: int, seed: int, limits: Li
     def tell(done: int, total: int) -> None:
         steps.tell(weight * done / total)
 
-    if limits is None:
+    if limits is None and isinstance(policy.rule, Stay):  # every setting is allowed here: it holds its own
+        home = start if policy.rule.home is None else policy.rule.home
+        actions = np.full(len(world.contexts), home, dtype=np.int64)
+    elif limits is None:
         actions = simulate(policy, world, world.contexts, start=start, seed=seed, progress=tell).actions
     else:
         actions = np.empty(len(world.contexts), dtype=np.int64)

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -18,9 +19,10 @@ from typer.core import TyperCommand
 
 from holdcourse import archive
 from holdcourse.backtest.csvfile import Csv
+from holdcourse.backtest.evidence import Judge
 from holdcourse.backtest.handover import plant_policy
 from holdcourse.backtest.move_prices import MovePrices
-from holdcourse.backtest.plant import AS_RUN, POLICIES, Value, backtest_plant
+from holdcourse.backtest.plant import AS_RUN, POLICIES, Value, backtest_plant, judge_of
 from holdcourse.backtest.readings import Duplicates, read_readings
 from holdcourse.backtest.report import write_report as write_plant_report
 from holdcourse.cli.arguments import (
@@ -233,10 +235,14 @@ def backtest_log(
 
     value = Value.of(cost_unit or None, step, _price(price))
 
-    def checked() -> ModelCheck:
-        return check_model(problem, readings, context_names=found_readings.context)
+    def looked_at() -> tuple[Judge, ModelCheck]:
+        """What needs no policy, and is done beside these."""
+        judge = judge_of(problem, readings, rho=rho, seed=seed, step_hours=step)
+        return judge, check_model(problem, readings, context_names=found_readings.context)
 
-    with beside(checked, worthwhile=len(readings) >= MANY_READINGS) as later, Working("reading") as working:
+    many = len(readings) >= MANY_READINGS
+    with beside(looked_at, worthwhile=many) as later, Working("reading") as working:
+        beside_them = cache(later.result)
         found = backtest_plant(
             problem,
             readings,
@@ -248,10 +254,12 @@ def backtest_log(
             step_hours=step,
             value=value,
             limits=limits,
+            judge=(lambda: beside_them()[0]) if many else None,
             progress=lambda what, done, total: working.tell(what, done, 1.05 * total),
         )
         working.tell("checking the model", 1.0, 1.05)
-        check = later.result()
+        names = found_readings.context
+        check = beside_them()[1] if many else check_model(problem, readings, context_names=names)
         policy = None
         if save_policy is not None:
             working.tell("learning from all readings", 1.03, 1.05)

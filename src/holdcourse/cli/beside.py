@@ -53,9 +53,7 @@ def beside(call: Callable[[], Result], *, worthwhile: bool = True) -> Iterator[B
 
 def _work(call: Callable[[], Any], sender: Connection) -> None:
     try:
-        given = call()
+        sender.send((True, call()))
     except Exception:  # made again in the first process, where it is told
         sender.send((False, None))
-    else:
-        sender.send((True, given))
     sender.close()
