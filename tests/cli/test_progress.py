@@ -5,10 +5,17 @@ from __future__ import annotations
 import io
 import time
 
+import pytest
 from rich.console import Console
 
 import holdcourse as hc
 from holdcourse.cli.progress import Working
+
+
+@pytest.fixture(autouse=True)
+def able(monkeypatch):
+    """A terminal that can draw over what it has drawn."""
+    monkeypatch.setenv("TERM", "xterm-256color")
 
 
 def shown(terminal: bool, patience: float, seconds: float) -> str:

@@ -59,9 +59,10 @@ def test_a_trial_killed_at_random_moments_gives_the_same_answer(tmp_path, record
         record_property(f"a trial killed 100 times, {seed}", durability.check_kills(100, seed, path, "trial"))
         disturbed, calm = (read_trial(path.with_name(name)).blocks for name in ("record", "undisturbed"))
         told = len(disturbed.cost)
-        for name in ("block", "arm", "movement", "switching", "overridden"):
+        for name in ("block", "arm", "switching"):
             np.testing.assert_array_equal(getattr(disturbed, name), getattr(calm, name)[:told])
-        np.testing.assert_array_equal(disturbed.cost[:-1], calm.cost[: told - 1])
+        for name in ("cost", "movement", "overridden"):  # of the last round nothing may be told yet
+            np.testing.assert_array_equal(getattr(disturbed, name)[:-1], getattr(calm, name)[: told - 1])
 
 
 @pytest.mark.parametrize("damage", [durability.truncate, durability.flip])

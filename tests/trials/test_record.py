@@ -128,6 +128,7 @@ def test_killed_at_random_moments_the_answer_is_the_same(tmp_path, record_proper
     record_property("a trial killed 8 times", outcome)
     disturbed, calm = (read_trial(tmp_path / name).blocks for name in ("record", "undisturbed"))
     told = len(disturbed.cost)
-    for name in ("block", "arm", "movement", "switching", "overridden"):
+    for name in ("block", "arm", "switching"):
         np.testing.assert_array_equal(getattr(disturbed, name), getattr(calm, name)[:told])
-    np.testing.assert_array_equal(disturbed.cost[:-1], calm.cost[: told - 1])
+    for name in ("cost", "movement", "overridden"):  # of the last round nothing may be told yet
+        np.testing.assert_array_equal(getattr(disturbed, name)[:-1], getattr(calm, name)[: told - 1])
