@@ -120,6 +120,6 @@ def test_every_sentence_about_who_moved_the_machine_is_true(data):
             assert f"By itself the policy would {move}" in words
             assert ("by force: inspection" in words) == (kind == "forced")
             assert ("which was wanted" in words) == (entry.order.action != wish.action)
-        assert ("as somebody told" in words) == (entry.taken != entry.meant)
+        assert ("What really ran was" in words) == (entry.taken != entry.meant)
         if entry.taken != entry.meant:
-            assert f"What ran was {problem.text(entry.taken)}" in words
+            assert f"What really ran was {problem.text(entry.taken)}." in words

@@ -20,7 +20,7 @@ LINE = hc.Problem(np.linspace(0.0, 1.0, 5), scale=0.1, cost_unit="kWh")
 
 
 def played(path, rounds=24, *, seed=2, baseline=0.5, block=2, limits=None, act=None):
-    """A trial on record, and by hand, for each round: arm, cost, reference, the arm's way, whether it was obeyed."""
+    """A trial on record; by hand, of each round: arm, cost, reference, the arm's way, if it was obeyed, what ran."""
     policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), baseline, block=block)
     random, hand = np.random.default_rng(seed), []
     with hc.Controller(policy, start=0.0, seed=seed, log=path, limits=limits) as controller:
@@ -41,7 +41,7 @@ def played(path, rounds=24, *, seed=2, baseline=0.5, block=2, limits=None, act=N
             places = arms | {whose: reached}
             y = float((LINE.actions[taken, 0] - context) ** 2)
             controller.tell(decision.id, y, reference=context, **told)
-            hand.append((decision.turn.arm, y, context, way, taken != decision.wanted))
+            hand.append((decision.turn.arm, y, context, way, taken != decision.wanted, taken))
     return hand
 
 
@@ -53,14 +53,15 @@ def test_the_table_is_what_the_rounds_add_up_to(tmp_path, limits):
     hand = np.array(played(tmp_path / "a.log", limits=limits, act=act), dtype=float)
     found = read_trial(tmp_path / "a.log")
     table = found.blocks
-    arm, cost, reference, way, moved = hand.T
+    arm, cost, reference, way, moved, taken = hand.T
     np.testing.assert_array_equal(table.arm, arm)
     np.testing.assert_array_equal(table.block, np.arange(24) // 2)
     np.testing.assert_array_equal(table.cost, cost)
     np.testing.assert_array_equal(table.reference[:, 0], reference)
     np.testing.assert_allclose(table.movement, way, atol=1e-15)
     np.testing.assert_array_equal(table.overridden, moved.astype(bool))
-    assert (table.switching[1::2] == 0).all()
+    paid = np.array([LINE.distance(int(a), int(b)) for a, b in zip([0, *taken[:-1]], taken, strict=True)])
+    np.testing.assert_allclose(table.movement + table.switching, paid, atol=1e-15)
     assert (found.policy, found.against, found.unit) == ("GP-MD", "fixed at 0.5", "kWh")
     assert len(found.rows()) == len(found.began) == 24
 

@@ -292,11 +292,7 @@ class Service:
         ...     print(error)
         cannot read no/such.policy: No such file or directory
         """
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-        given = {**settings, "id": controller, "policy_file": base64.b64encode(content).decode()}
+        given = {**settings, "id": controller, "policy_file": _sent(path)}
         return self.create(given)
 
     def create_from_readings(
@@ -336,11 +332,7 @@ class Service:
         ...     print(error)
         cannot read no/such.csv: No such file or directory
         """
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
-        table = {"file": base64.b64encode(content).decode(), "file_name": Path(path).name}
+        table = {"file": _sent(path), "file_name": Path(path).name}
         columns = {"action": action, "cost": cost, "context": context}
         return self.create({**settings, "id": controller, "readings": {**(reading or {}), **columns, **table}})
 
@@ -528,6 +520,14 @@ class RemoteController:
 
     def __repr__(self) -> str:
         return f"RemoteController({self.id!r} at {self.service.url})"
+
+
+def _sent(path: str | Path) -> str:
+    """A file as JSON can hold it."""
+    try:
+        return base64.b64encode(Path(path).read_bytes()).decode()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from None
 
 
 def _without_nan(value: Any) -> Any:

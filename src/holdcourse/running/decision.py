@@ -441,7 +441,7 @@ def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -
     if entry.redirected is not None:
         sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
     if entry.taken != entry.meant:
-        sentences.append(f"What ran was {name(entry.taken)}, as somebody told.")
+        sentences.append(f"What really ran was {name(entry.taken)}.")
     likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
     shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
     if len(shares) > 1:

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.checks import whole_number
+from holdcourse.deciding.trial import BASELINE, POLICY
 from holdcourse.errors import InvalidInput
 from holdcourse.trials.adjustment import Known, cycle_features, guesses
-from holdcourse.trials.blocks import BASELINE, POLICY, Blocks
+from holdcourse.trials.blocks import Blocks
 from holdcourse.trials.intervals import bounds_of_mean, bounds_of_percentage, pairs_needed, running_means
 
 Array: TypeAlias = NDArray[np.float64]

@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import flag, float_array, whole_number
+from holdcourse.deciding.trial import BASELINE, POLICY
 from holdcourse.errors import InvalidInput
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
-
-BASELINE, POLICY = 0, 1  # the arms
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,12 +26,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import checked_seed, float_array, require_finite, whole_number
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.trial import trial
+from holdcourse.deciding.trial import POLICY, trial
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import check_contexts
 from holdcourse.trials.adjustment import Known, cycle_features
 from holdcourse.trials.answer import adjusted_pairs
-from holdcourse.trials.blocks import POLICY, Blocks
+from holdcourse.trials.blocks import Blocks
 from holdcourse.trials.intervals import critical_values, pairs_needed
 from holdcourse.trials.simulated import simulate_trial
 from holdcourse.worlds.logged import LoggedWorld

@@ -7,7 +7,7 @@ Nothing is asked of a model: what counts was measured, and whose turn it was sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +148,6 @@ class _Round:
     predicted: tuple[float, float] | None
     measurement: float | None = None
     reference: float | None = None
-    movement: float = field(default=0.0, init=False)
 
     @property
     def arrived(self) -> int:
@@ -222,20 +221,18 @@ def _table(rounds: Sequence[_Round], policy: Policy, length: int) -> Blocks:
         return each.problem.distance(start, end)
 
     numbers = [each.block for each in rounds]
-    first = [t == 0 or numbers[t] != numbers[t - 1] for t in range(len(rounds))]
+    movement = np.array([way(each, each.place, each.arrived) for each in rounds])
     of_pair: dict[int, tuple[float, float]] = {e.block // 2: e.predicted for e in rounds if e.predicted is not None}
     unknown = (np.nan, np.nan)
     return Blocks(
         block=np.array(numbers, dtype=np.int64),
         arm=np.array([each.arm for each in rounds], dtype=np.int64),
         cost=np.array([cost(each) for each in rounds]),
-        movement=np.array([way(each, each.place, each.arrived) for each in rounds]),
+        movement=movement,
         predicted=np.array([of_pair.get(number // 2, unknown)[number % 2] for number in numbers]),
         reference=np.array([np.nan if each.reference is None else each.reference for each in rounds]),
-        # From where the machine was to where the arm would have been.
-        switching=np.array(
-            [way(each, each.before, each.place) if begins else 0.0 for each, begins in zip(rounds, first, strict=True)]
-        ),
+        # What was really paid beyond that: the machine begins a block where the other arm had it.
+        switching=np.array([way(each, each.before, each.taken) for each in rounds]) - movement,
         overridden=np.array([not each.people and each.taken != each.wanted for each in rounds], dtype=bool),
         length=length,
         maximise=price is None and gains,
