@@ -207,7 +207,7 @@ CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: object) -> Iterator[None]:
     """What SQLite cannot read is said in our words."""
     try:
         yield

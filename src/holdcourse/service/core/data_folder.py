@@ -26,6 +26,7 @@ from typing import IO, Any
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, DiskFull, InvalidInput, LogError, file_error, log_error
 from holdcourse.running import database
+from holdcourse.running.storage import Location
 
 logger = logging.getLogger("holdcourse.service")
 
@@ -180,7 +181,7 @@ def _locked(path: Path) -> IO[Any]:
     return file
 
 
-def number_of(path: Path) -> int:
+def number_of(path: Location) -> int:
     """Return the number of an epoch, which is in its file's name and stays the same whatever becomes of the others."""
     found = NAME.fullmatch(path.name)
     if found is None:
