@@ -17,20 +17,21 @@ import logging
 import os
 import re
 import shutil
-import zipfile
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, DiskFull, InvalidInput, LogError, file_error, log_error
 from holdcourse.running import database
 from holdcourse.running.storage import Location
+from holdcourse.service.core.store import FORMAT, write_zip
+
+if TYPE_CHECKING:  # it needs an extra
+    from holdcourse.service.core.leases import Leases
 
 logger = logging.getLogger("holdcourse.service")
 
-FORMAT = 1
 UNFINISHED = ".new-"  # a record gets its name when it is whole
 NAME = re.compile(r"epoch-([0-9]{4,})\.db")
 OTHERS = 0o077  # what people other than the owner may do
@@ -44,6 +45,8 @@ class DataFolder:
     path
         Made if it does not exist; refused if it has another format.
     """
+
+    leases: Leases | None = None  # all controllers are this server's
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,6 +79,10 @@ class DataFolder:
         """Return the folder of a controller's records."""
         return self.path / "controllers" / controller
 
+    def place(self, controller: str) -> str:
+        """Say where the records of a controller are."""
+        return str(self.folder(controller))
+
     def epochs(self, controller: str) -> list[Path]:
         """List the records of a controller, oldest first."""
         found = (path for path in self.folder(controller).glob("epoch-*.db") if NAME.fullmatch(path.name))
@@ -98,6 +105,9 @@ class DataFolder:
                 f"to go on from {epoch_name(newest)} and lose what came later, remove {mark}"
             )
 
+    def check_held(self, controller: str) -> None:
+        """Nothing: the folder's lock keeps other servers away."""
+
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
         """Return where to write the next record, and what to call it when it is whole; see `publish`."""
         folder = self.folder(controller)
@@ -111,8 +121,10 @@ class DataFolder:
             raise log_error(f"cannot begin {final}: {error.strerror}", error) from error
         return unfinished, final
 
-    def publish(self, unfinished: Path, final: Path) -> None:
+    def publish(self, unfinished: Location, final: Location) -> None:
         """Give a whole, closed record its name, for good; never that of another record."""
+        assert isinstance(unfinished, Path)
+        assert isinstance(final, Path)
         # The disk was too full, or failed, when it was closed: not all of it is in one file, or it does not say so.
         if database.wal_of(unfinished).exists() or database.is_cut_off(unfinished):
             raise DiskFull(f"cannot finish {final}: a part of it could not be written; make room, and try again")
@@ -134,13 +146,7 @@ class DataFolder:
 
     def copy_to(self, controller: str, file: IO[bytes]) -> None:
         """Write a consistent copy of a controller as a zip, while it runs; unpacked, it is a data folder."""
-        with TemporaryDirectory() as scratch, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as copies:
-            copies.writestr("holdcourse.json", json.dumps({"format": FORMAT}))
-            for epoch in self.epochs(controller):
-                copy = Path(scratch) / epoch.name
-                database.copy(epoch, copy)
-                copies.write(copy, f"controllers/{controller}/{epoch.name}")
-                copy.unlink()
+        write_zip(controller, self.epochs(controller), file)
 
     def _warn_if_open_to_others(self) -> None:
         folders = [self.path, self.path / "controllers", *(self.folder(name) for name in self.ids())]

@@ -48,12 +48,13 @@ from holdcourse.running.operation import Operation
 from holdcourse.running.session import Learned
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
-from holdcourse.service.core.data_folder import DataFolder, number_of
+from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.ledger import Ledger, plain_value
 from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven, Profile
 from holdcourse.service.core.status import Clock, Timing, View
+from holdcourse.service.core.store import Store
 
 
 class Done(NamedTuple):
@@ -100,9 +101,7 @@ class Hosted:
         How long ago what is pending was asked.
     """
 
-    def __init__(
-        self, store: DataFolder, name: str, clock: Clock | None = None, witness: Witness | None = None
-    ) -> None:
+    def __init__(self, store: Store, name: str, clock: Clock | None = None, witness: Witness | None = None) -> None:
         self.store, self.id = store, name
         self._author: Author | None = None
         self.timing = Timing(clock or Clock())
@@ -140,6 +139,12 @@ class Hosted:
         """Let go of the files."""
         self.controller.close()
         self.records.close()
+
+    def doubt(self) -> None:
+        """Read everything again before the next request, where other processes could have written meanwhile."""
+        if self.store.leases is not None:
+            self._outdated = True
+            self.controller.close()
 
     def recall(self) -> None:
         """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""

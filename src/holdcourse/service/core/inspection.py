@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from holdcourse.learning.history import check_context
 from holdcourse.running import audit
 from holdcourse.running.events import Ask
 from holdcourse.running.log import Log
+from holdcourse.running.storage import Location
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
@@ -157,7 +157,7 @@ def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any])
     }
 
 
-def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
+def verified(paths: Sequence[Location], full: bool | None) -> dict[str, Any]:
     """Check that the records are whole and continue each other; and, if wanted or short, decide again."""
     events, decisions, chain = 0, 0, EpochChain()
     try:
@@ -182,7 +182,7 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
     return _verdict(True, events, paths, words)
 
 
-def trial(paths: list[Path]) -> dict[str, Any] | None:
+def trial(paths: Sequence[Location]) -> dict[str, Any] | None:
     """Return what the newest trial has measured so far; None where none was made, or it was ended."""
     newest = Log.read(paths[-1], checked=False)
     try:
@@ -195,7 +195,7 @@ def trial(paths: list[Path]) -> dict[str, Any] | None:
     return to_data(found, answer(found.blocks, cycle=found.day))
 
 
-def _decisions(path: Path) -> int:
+def _decisions(path: Location) -> int:
     """Return how many decisions a record holds: its rounds are numbered without a gap."""
     log = Log.read(path, checked=False)
     try:
@@ -205,7 +205,7 @@ def _decisions(path: Path) -> int:
     return last - first + 1
 
 
-def _verdict(ok: bool, events: int, paths: list[Path], message: str) -> dict[str, Any]:
+def _verdict(ok: bool, events: int, paths: Sequence[Location], message: str) -> dict[str, Any]:
     there = {number_of(path) for path in paths}
     archived = [number for number in range(1, max(there, default=1)) if number not in there]
     if ok and archived:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -47,6 +46,7 @@ from holdcourse.running.events import (
 )
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
+from holdcourse.running.storage import Location
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import epoch_name, number_of
 from holdcourse.service.core.ledger import plain_value
@@ -118,7 +118,7 @@ class Records:
     """
 
     def __init__(self) -> None:
-        self.paths: dict[int, Path] = {}
+        self.paths: dict[int, Location] = {}
         self._lock = Lock()
         self._links = EpochChain()
         self._present: Log | None = None
@@ -139,7 +139,7 @@ class Records:
         """List the epochs that are not here any more."""
         return [number for number in range(1, self.newest) if number not in self.paths]
 
-    def take_in(self, paths: list[Path]) -> None:
+    def take_in(self, paths: Sequence[Location]) -> None:
         """Take these as the records from now on; raise where one does not continue the one before it."""
         rounds = {}
         for number, path in ((number_of(path), path) for path in paths[:-1]):
@@ -172,7 +172,7 @@ class Records:
                     log.close()
             self._open.clear()
 
-    def path(self, epoch: int) -> Path:
+    def path(self, epoch: int) -> Location:
         """Return the file of an epoch's record, which must be here."""
         if epoch > self.newest:
             raise InvalidInput(f"there is no epoch {epoch} yet; the present one is {self.newest}")

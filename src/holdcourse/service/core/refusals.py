@@ -7,6 +7,7 @@
     ├── RoundNeeded      several decisions may be pending, and the request does not say which is meant
     ├── EpochsArchived   a change would forget what was told in records that were moved away
     ├── NotOpenYet       the controller is being opened
+    ├── HeldElsewhere    another process holds the controller
     ├── Broken           the controller's record could not be opened
     ├── Busy             a client, or all of them together, have as much under way as they may
     └── ClientLeft       nobody waits for the answer any more
@@ -41,6 +42,18 @@ class EpochsArchived(Refusal):
 
 class NotOpenYet(Refusal):
     """The controller is being opened."""
+
+
+class HeldElsewhere(Refusal):
+    """Another process holds the controller; `address` is where it answers, if that is known."""
+
+    def __init__(self, name: str, address: str | None) -> None:
+        where = "another process" if address is None else address
+        super().__init__(
+            f"{name} is held by {where}, which cannot be asked for it from here now; another process takes over if it "
+            "does not come back. Try again in a moment"
+        )
+        self.address = address
 
 
 class Broken(Refusal):

@@ -17,17 +17,22 @@ from holdcourse.service.core.clients import Broadcast
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.status import Clock
+from holdcourse.service.core.store import Store
 from holdcourse.service.core.tokens import Keyring
 from holdcourse.service.http import errors, openapi, routes
 from holdcourse.service.http.admission import Gateway
+from holdcourse.service.http.forwarding import Forwarding, Peers
 
 
 def create_app(
-    data: Path, token_file: Path | None = None, clock: Clock | None = None, witness: Witness | None = None
+    data: Path | Store, token_file: Path | None = None, clock: Clock | None = None, witness: Witness | None = None
 ) -> FastAPI:
-    """Return the service over a data folder; without a token file everybody who reaches it may do everything."""
+    """Return the service over a data folder, or over records that several processes share.
+
+    Without a token file everybody who reaches it may do everything.
+    """
     keyring = None if token_file is None else Keyring(token_file, clock)
-    store = DataFolder(data)
+    store = DataFolder(data) if isinstance(data, Path) else data
     fleet = Fleet(store, Broadcast(), clock, witness)
 
     @asynccontextmanager
@@ -50,6 +55,9 @@ def create_app(
     app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
     app.state.routes = routes.router.routes
     app.include_router(routes.router)
+    if store.leases is not None:
+        app.state.peers = Peers()
+        app.add_middleware(Forwarding, fleet=fleet, peers=app.state.peers)
     app.add_middleware(Gateway, only_local=keyring is None)
     app.add_exception_handler(HoldcourseError, errors.refused)
     app.add_exception_handler(RequestValidationError, errors.invalid)

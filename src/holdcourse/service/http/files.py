@@ -11,8 +11,8 @@ from typing import IO
 from fastapi.responses import Response, StreamingResponse
 
 from holdcourse.errors import HoldcourseError, log_error
-from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.refusals import Unknown
+from holdcourse.service.core.store import Store
 
 PAGE = Path(__file__).parent.parent / "page"
 KINDS = {
@@ -37,7 +37,7 @@ def page_file(name: str) -> Response:
     return Response(path.read_bytes(), media_type=KINDS[path.suffix], headers=headers)
 
 
-def backup(store: DataFolder, controller: str) -> Response:
+def backup(store: Store, controller: str) -> Response:
     """Return a copy of a controller's records as a zip."""
     file = TemporaryFile()  # noqa: SIM115 - closed when it has been sent
     try:

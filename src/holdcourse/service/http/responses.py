@@ -49,7 +49,7 @@ class TokenAnswer(Answer):
 class Readiness(Answer):
     """Whether every controller has been opened; `/controllers` names those that could not be, with a token."""
 
-    status: Literal["ready", "opening", "full"]
+    status: Literal["ready", "opening", "full", "cut_off"]
     message: str
     controllers: int
     broken: int = Field(description="How many records could not be opened.")

@@ -12,9 +12,11 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
 import holdcourse as hc
+from holdcourse.errors import DatabaseUnreachable
 from holdcourse.service.core import inspection, records, requests
 from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
-from holdcourse.service.http import files, metrics, responses
+from holdcourse.service.core.refusals import HeldElsewhere
+from holdcourse.service.http import files, forwarding, metrics, responses
 from holdcourse.service.http.admission import (
     FILES,
     MAX_LONG_BODY,
@@ -108,7 +110,10 @@ async def create(
     with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
     """
     require_scope(request, "admin", body.id)
-    state, is_new = await fleet.create(body, by)
+    try:
+        state, is_new = await fleet.create(body, by)
+    except HeldElsewhere as elsewhere:
+        return await forwarding.create_at(elsewhere, request, body)
     return reply(responses.State, state, 201 if is_new else 200)
 
 
@@ -295,8 +300,12 @@ async def readyz(fleet: TheFleet, by: TheCaller) -> Response:
         said["message"] = f"{broken} of {count} controllers are broken; /controllers and the log say which"
     if opening:
         said |= {"status": "opening", "message": f"{opening} of {count} controllers are still being opened"}
-    elif await fleet.look(fleet.store.free, by) < LEAST_FREE:
-        said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
+    else:
+        try:
+            if await fleet.look(fleet.store.free, by) < LEAST_FREE:
+                said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
+        except DatabaseUnreachable:
+            said |= {"status": "cut_off", "message": "the database of the records does not answer"}
     return reply(responses.Readiness, said, 200 if said["status"] == "ready" else 503)
 
 
@@ -338,19 +347,26 @@ async def me(token: TokenGiven) -> Response:
 
 
 @router.get("/controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
-async def controllers(fleet: TheFleet, token: TokenGiven) -> Response:
+async def controllers(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
     """All controllers that the token may see."""
-    found = []
+    elsewhere = await forwarding.listed_elsewhere(fleet, request)
+    found = [each for each in elsewhere.values() if each is not None]
+    empty = dict.fromkeys(responses.Summary.model_fields) | {"alarms": 0, "status": "new"}
+    unanswered = [name for name, each in elsewhere.items() if each is None and token.sees(name)]
+    message = "the process that holds it does not answer now"
+    found += [empty | {"id": name, "name": name, "message": message} for name in unanswered]
     for name, slot in sorted(fleet.slots.items()):
         if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleet.opening):
             continue  # not for this token, or still in the making
         if slot.hosted is not None:
             found.append(slot.hosted.view.summary())
         else:
-            empty = dict.fromkeys(responses.Summary.model_fields) | {"id": name, "name": name, "alarms": 0}
-            status = "new" if slot.broken is None else "broken"
-            found.append(empty | {"status": status, "message": slot.broken or "it is being opened"})
-    return reply(responses.Summaries, {"controllers": found})
+            said = {
+                "status": "new" if slot.broken is None else "broken",
+                "message": slot.broken or "it is being opened",
+            }
+            found.append(empty | said | {"id": name, "name": name})
+    return reply(responses.Summaries, {"controllers": sorted(found, key=lambda each: each["id"])})
 
 
 @read_route("state", responses.State)
@@ -420,7 +436,7 @@ async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
 async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """What its trial has measured so far: as often as somebody looks, the interval is right."""
     fleet.slot(name)
-    found = await fleet.read(partial(inspection.trial, fleet.store.epochs(name)), by)
+    found = await fleet.read(lambda: inspection.trial(fleet.store.epochs(name)), by)
     return reply(responses.TrialAnswer, {"trial": found})
 
 
@@ -433,8 +449,8 @@ async def verify(name: Id, fleet: TheFleet, by: TheCaller, request: Request, ful
     if full:
         require_scope(request, "admin", name)
     fleet.slot(name)
-    paths = fleet.store.epochs(name)
-    return reply(responses.Verification, await fleet.read(partial(inspection.verified, paths, full), by))
+    found = await fleet.read(lambda: inspection.verified(fleet.store.epochs(name), full), by)
+    return reply(responses.Verification, found)
 
 
 @router.get(
