@@ -41,6 +41,7 @@ from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept,
 try:
     import psycopg
     from psycopg import errors as refused
+    from psycopg.pq import TransactionStatus
 except ImportError as error:
     raise MissingExtra(f'records in PostgreSQL need {error.name}: pip install "holdcourse[postgres]"') from None
 
@@ -202,12 +203,13 @@ class Database:
             connection = self._connected()
         try:
             yield connection
-        finally:  # whatever went wrong within a statement was rolled back
-            if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                connection.close()
-            else:
-                with self._lock:
+        finally:
+            is_fit = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+            with self._lock:
+                if is_fit and self.close.alive:
                     self._idle.append(connection)
+                else:
+                    connection.close()
 
     def _connected(self) -> psycopg.Connection[Any]:
         connection = psycopg.connect(

@@ -82,12 +82,8 @@ class Slot:
         with self._alone:
             hosted = self.open()
             hosted.store.check_held(hosted.id)
-            try:
-                with hosted.acted_by(author):
-                    return action(hosted)
-            except LogError:
-                hosted.doubt()
-                raise
+            with hosted.acted_by(author):
+                return action(hosted)
 
     def close(self) -> None:
         """Let go of the controller's files, once nobody uses them."""
@@ -153,19 +149,23 @@ class Fleet:
             slot.turn.enter(SERVICE.client)  # whoever asks for it waits until it is open
             self._begin(self._open(name, slot))
 
-    def let_go(self, name: str) -> None:
-        """Let another process hold a controller, once nobody uses it here."""
+    def let_go(self, name: str, *, for_good: bool = True) -> None:
+        """Close a controller once nobody uses it; the next who asks for it opens it again.
+
+        `for_good` lets another process hold it.
+        """
         slot = self.slots.get(name)
         if slot is not None and not slot.is_leaving:
             slot.is_leaving = True
-            self._begin(self._let_go(name, slot))
+            self._begin(self._let_go(name, slot, for_good=for_good))
 
-    async def _let_go(self, name: str, slot: Slot) -> None:
+    async def _let_go(self, name: str, slot: Slot, *, for_good: bool) -> None:
         async with slot.turn.place(SERVICE):
             try:
                 await run_sync(slot.close)
-                if self.store.leases is not None:
+                if self.store.leases is not None and for_good:
                     await run_sync(self.store.leases.release, name)
+                    await run_sync(self.store.leases.look)  # those who wait here are told where it is
             except HoldcourseError as error:  # others wait for the lease, then
                 logger.warning("%s could not be handed over: %s", name, error)
             finally:
@@ -221,8 +221,9 @@ class Fleet:
             self._check_there(name, slot)
             try:
                 done = await run_sync(slot.use, action, caller.author, limiter=self._threads_for(caller))
-            except LeaseLost:
-                self.let_go(name)
+            except LogError as error:
+                if self.store.leases is not None:  # what is in the record by now, only the record can say
+                    self.let_go(name, for_good=isinstance(error, LeaseLost))
                 raise
             for kind, data in done.happened:
                 self.broadcast.publish(name, kind, data)
@@ -298,9 +299,7 @@ class Fleet:
         """Hold the controller that is to be created; an error where another process does."""
         leases = self.store.leases
         if leases is not None and not await run_sync(leases.claim, name):
-            await run_sync(leases.look)
-            held = leases.holder_of(name)
-            raise HeldElsewhere(name, None if held is None else held.address)
+            raise HeldElsewhere(name, await run_sync(leases.address_of, name))
 
     async def _disclaim(self, name: str, leases: Leases) -> None:
         with suppress(HoldcourseError):  # then others wait for the lease

@@ -140,12 +140,6 @@ class Hosted:
         self.controller.close()
         self.records.close()
 
-    def doubt(self) -> None:
-        """Read everything again before the next request, where other processes could have written meanwhile."""
-        if self.store.leases is not None:
-            self._outdated = True
-            self.controller.close()
-
     def recall(self) -> None:
         """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""
         if self._outdated:

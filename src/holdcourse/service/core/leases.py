@@ -154,6 +154,16 @@ class Leases:
             lambda connection: connection.execute("DELETE FROM holdcourse.members WHERE id = %s", (self.id,))
         )
 
+    def address_of(self, controller: str) -> str | None:
+        """Where a controller is held now, even one that is still in the making; None: nowhere."""
+        found = self.database.rows(
+            "SELECT m.address FROM holdcourse.controllers c JOIN holdcourse.members m ON m.id = c.holder "
+            "WHERE c.id = %s AND c.holder <> %s",
+            controller,
+            self.id,
+        )
+        return found[0][0] if found else None
+
     def holder_of(self, controller: str) -> Held | None:
         """Who held a controller when that was last looked at; None: there is no such controller."""
         return self.holders.get(controller)

@@ -67,8 +67,8 @@ class SharedStore:
             raise lost(controller)
         if not self._leases.is_current:
             raise DatabaseUnreachable(
-                f"{self.database} could not be reached for {self._leases.seconds:g} s, so another process may have "
-                f"taken over {controller}; this one answers again when it has made sure"
+                f"this process was stopped, or could not reach {self.database}, for {self._leases.seconds:g} s, and "
+                f"another one may have taken over {controller}; it answers again when it has made sure"
             )
 
     def next_epoch(self, controller: str) -> tuple[Location, Location]:

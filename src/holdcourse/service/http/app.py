@@ -40,6 +40,8 @@ def create_app(
         await fleet.start()
         yield
         await fleet.stop()
+        if store.leases is not None:
+            await app.state.peers.close()
         app.state.refusal_log.close()
 
     app = FastAPI(

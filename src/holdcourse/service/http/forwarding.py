@@ -169,6 +169,15 @@ class Peers:
         except (OSError, TimeoutError) as error:
             raise NotReached(f"{address}: {error}") from None
 
+    async def close(self) -> None:
+        """Hang up on all of them."""
+        lines = [line for idle in self._idle.values() for _, line in idle]
+        self._idle.clear()
+        for line in lines:
+            line.close()
+        for line in lines:
+            await line.closed()
+
     def _put_back(self, address: str, line: Line) -> None:
         if line.can_go_on():
             self._idle.setdefault(address, []).append((monotonic(), line))
@@ -228,6 +237,11 @@ class Line:
     def close(self) -> None:
         """Hang up."""
         self._writer.close()
+
+    async def closed(self) -> None:
+        """Wait until it is closed."""
+        with suppress(OSError):
+            await self._writer.wait_closed()
 
     async def _send(self, event: Any) -> None:
         data = self._state.send(event)
