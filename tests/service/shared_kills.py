@@ -29,7 +29,7 @@ def measurement_of(number, t):
     return 1.0 + 0.1 * ((number + t) % 5)
 
 
-# It forks servers, so that nothing is imported or compiled anew: a line on its input is the port of the next one.
+# It forks servers, so that nothing is imported or compiled anew: a line on its input is what the next one is given.
 FORKING = """
 import os, signal, sys
 import uvicorn
@@ -42,12 +42,11 @@ import json
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 operation.SNAPSHOT_EVERY = 12
-warm = controller.Controller(recipe.make(json.loads(sys.argv[3])))
+warm = controller.Controller(recipe.make(json.loads(sys.argv[1])))
 for _ in range(2):
     warm.tell(warm.ask([0.5]).id, 1.0)
-command = ["holdcourse", "serve", "--database", sys.argv[1], "--lease", sys.argv[2], "--port"]
 for line in sys.stdin:
-    sys.argv = [*command, line.strip()]
+    sys.argv = ["holdcourse", "serve", *line.split()]
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -64,13 +63,33 @@ def quiet_controller(seed):
     return hc.Controller(policy, seed=seed)
 
 
+class Forking:
+    """A process that has everything imported and compiled, and forks servers."""
+
+    def __init__(self):
+        made = json.dumps(recipe.describe(quiet_controller(0).policy))
+        command = [sys.executable, "-c", FORKING, made]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def fork(self, *options):
+        """Start a server; returns its process and its address once it listens."""
+        self._process.stdin.write(f"{' '.join(options)}\n")
+        self._process.stdin.flush()
+        lines = sorted(self._process.stdout.readline() for _ in range(2))  # they come in either order
+        assert lines[0].startswith("child"), lines
+        return int(lines[0].split()[1]), re.search(r"http://\S+", lines[1])[0]
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
 class Servers:
     """Some servers over one database; each can be started again at its address after it was killed."""
 
-    def __init__(self, database, count, lease):
-        made = json.dumps(recipe.describe(quiet_controller(0).policy))
-        command = [sys.executable, "-c", FORKING, database, str(lease), made]
-        self._forking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, forking, database, count, lease):
+        self._forking, self._options = forking, ("--database", database, "--lease", str(lease))
         self.pids, self.urls = [0] * count, [""] * count
         for number in range(count):
             self.start(number)
@@ -78,14 +97,7 @@ class Servers:
     def start(self, number):
         """Start one, and wait until it listens."""
         port = self.urls[number].rpartition(":")[2] or "0"
-        self._forking.stdin.write(f"{port}\n")
-        self._forking.stdin.flush()
-        for _ in range(2):  # in either order
-            line = self._forking.stdout.readline()
-            if line.startswith("child"):
-                self.pids[number] = int(line.split()[1])
-            else:
-                self.urls[number] = re.search(r"http://\S+", line)[0]
+        self.pids[number], self.urls[number] = self._forking.fork(*self._options, "--port", port)
 
     def kill(self, number):
         """Kill one; returns when that was."""
@@ -100,9 +112,6 @@ class Servers:
         for number, pid in enumerate(self.pids):
             if pid:
                 self.kill(number)
-        self._forking.stdin.close()
-        self._forking.wait(30)
-        self._forking.stdout.close()
 
 
 class Machine:
@@ -145,10 +154,10 @@ class Machine:
             time.sleep(PAUSE_S)
 
 
-def killed_and_taken_over(database, *, kills, servers, lease, seed):
+def killed_and_taken_over(forking, database, *, kills, servers, lease, seed):
     """Kill servers while machines ask and tell; check everything, and say how long take-overs took."""
     chance, ended, took = random.Random(seed), threading.Event(), []
-    with Servers(database, servers, lease) as running:
+    with Servers(forking, database, servers, lease) as running:
         with Client(running.urls[0]) as client:
             for number in range(MACHINES):
                 client.create(id=f"machine{number}", seed=number)

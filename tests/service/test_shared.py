@@ -13,7 +13,7 @@ import httpx
 import pytest
 from helpers.postgres import Postgres
 from service.running import QUICK, Client, served, wait_for
-from service.shared_kills import Servers, killed_and_taken_over
+from service.shared_kills import Forking, Servers, killed_and_taken_over
 
 import holdcourse as hc
 from holdcourse.service.core import tokens
@@ -24,6 +24,13 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSI
 @pytest.fixture
 def database(postgres):
     return postgres.database()
+
+
+@pytest.fixture(scope="module")
+def forking():
+    forking = Forking()
+    yield forking
+    forking.close()
 
 
 @pytest.fixture
@@ -163,9 +170,9 @@ def test_stopped_in_good_order_another_takes_over_at_once(database):
 
 
 @POSIX
-def test_one_that_was_stopped_for_longer_than_its_lease_writes_nothing(database):
+def test_one_that_was_stopped_for_longer_than_its_lease_writes_nothing(forking, database):
     """SIGSTOP in the middle of its work, and SIGCONT after another has taken over."""
-    with Servers(database, 2, lease=1.0) as servers:
+    with Servers(forking, database, 2, lease=1.0) as servers:
         one, two = servers.urls
         with Client(one) as first, Client(two) as second:
             first.create(id="a", max_pending=1)
@@ -228,9 +235,9 @@ def test_without_the_database_nothing_is_acknowledged_and_it_comes_back_by_itsel
 
 
 @POSIX
-def test_killed_another_takes_over_and_nothing_is_lost_or_decided_twice(database, record_property):
+def test_killed_another_takes_over_and_nothing_is_lost_or_decided_twice(forking, database, record_property):
     """A few times; tests/slow/test_shared_kills.py does it three hundred times."""
-    found = killed_and_taken_over(database, kills=4, servers=2, lease=1.0, seed=3)
+    found = killed_and_taken_over(forking, database, kills=4, servers=2, lease=1.0, seed=3)
     record_property("take-overs after kill -9", found)
 
 

@@ -165,11 +165,15 @@ class Fleet:
                 await run_sync(slot.close)
                 if self.store.leases is not None and for_good:
                     await run_sync(self.store.leases.release, name)
-                    await run_sync(self.store.leases.look)  # those who wait here are told where it is
+                    await run_sync(self.store.leases.look, name)  # those who wait here are told where it is
             except HoldcourseError as error:  # others wait for the lease, then
                 logger.warning("%s could not be handed over: %s", name, error)
             finally:
                 del self.slots[name]
+
+    def is_leaving(self, name: str) -> bool:
+        """Say whether a controller is about to be closed here."""
+        return name in self.slots and self.slots[name].is_leaving
 
     def is_busy(self, name: str) -> bool:
         """Say whether something is being done with a controller."""
@@ -240,8 +244,8 @@ class Fleet:
 
     def _check_there(self, name: str, slot: Slot) -> None:
         """Raise where a slot is not that of the controller any more: it was made in vain, or another process has it."""
-        if self.slot(name) is not slot:
-            raise NotOpenYet(f"{name} has just been opened again; try again in a moment")
+        if slot.is_leaving or self.slot(name) is not slot:
+            raise NotOpenYet(f"{name} is being opened again, here or by another process; try again in a moment")
 
     async def look(self, action: Callable[[], Result], caller: Caller) -> Result:
         """Read something quick, which needs no turn."""

@@ -98,15 +98,18 @@ class Leases:
             holders, members = self.database.do(renew)
             self._renewed = began
             self.members = dict(members)
-            self._take_in(holders)
+            self.holders = _held(holders)
             gone = [name for name in self.fences if name in self.holders and not self._is_ours(name)]
             for name in gone:
                 del self.fences[name]
             return gone
 
-    def look(self) -> None:
-        """See who holds which controller now."""
-        self._take_in(self.database.rows(HOLDERS))
+    def look(self, controller: str) -> Held | None:
+        """See who holds a controller now; None: there is no such controller."""
+        rows = self.database.rows(f"{HOLDERS} AND c.id = %s", controller)
+        with self._lock:
+            self.holders = {name: held for name, held in self.holders.items() if name != controller} | _held(rows)
+            return self.holders.get(controller)
 
     def take(self, controller: str) -> bool:
         """Hold a controller from now on, if nobody does or need be waited for; says whether this process holds it."""
@@ -172,8 +175,9 @@ class Leases:
         found = self.holders[name]
         return found.member == self.id and found.fence == self.fences.get(name)
 
-    def _take_in(self, rows: list[Any]) -> None:
-        self.holders = {name: Held(fence, member, address, alive) for name, fence, member, address, alive in rows}
+
+def _held(rows: list[Any]) -> dict[str, Held]:
+    return {name: Held(fence, member, address, alive) for name, fence, member, address, alive in rows}
 
 
 def _now() -> float:

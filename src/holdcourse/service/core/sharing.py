@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdcourse.service")
 
 AFTER_TROUBLE_S = 0.5
-LOOK_EVERY_S = 0.1  # at most, for requests that do not find whom they look for
+LEAVING, LEAVING_S = 100, 0.01  # how often, and how long, to wait for a controller that is being handed over
 
 
 class Sharing:
@@ -32,8 +31,7 @@ class Sharing:
 
     def __init__(self, leases: Leases, fleet: Fleet) -> None:
         self.leases, self._fleet = leases, fleet
-        self._threads = CapacityLimiter(2)
-        self._looked, self._looking = -math.inf, asyncio.Lock()
+        self._threads, self._lookers = CapacityLimiter(2), CapacityLimiter(4)
 
     async def keep(self) -> None:
         """Go on until cancelled."""
@@ -54,14 +52,21 @@ class Sharing:
                 is_cut_off = True
                 await asyncio.sleep(min(AFTER_TROUBLE_S, self.leases.seconds / 3))
 
+    def is_here(self, name: str) -> bool:
+        """Whether this process answers for a controller, and goes on doing so."""
+        return name in self._fleet.slots and not self._fleet.is_leaving(name)
+
     async def address_of(self, name: str) -> str | None:
         """Where a controller is answered for; None: here, or nowhere. One that nobody holds is taken over."""
+        for _ in range(LEAVING):
+            if not self._fleet.is_leaving(name):
+                break
+            await asyncio.sleep(LEAVING_S)
         if name in self._fleet.slots:
             return None
         held = self.leases.holder_of(name)
         if held is None or not self._is_elsewhere(held):
-            await self.look()
-            held = self.leases.holder_of(name)
+            held = await run_sync(self.leases.look, name, limiter=self._lookers)
         if held is None:
             return None
         if not self._is_elsewhere(held) and await self.take(name):
@@ -75,16 +80,8 @@ class Sharing:
 
     async def is_gone(self, name: str) -> bool:
         """Whether a holder that does not answer need not be waited for any more; then this process takes over."""
-        await self.look()
-        held = self.leases.holder_of(name)
+        held = await run_sync(self.leases.look, name, limiter=self._lookers)
         return held is not None and not self._is_elsewhere(held) and await self.take(name)
-
-    async def look(self) -> None:
-        """See who holds which controller, unless somebody has just looked."""
-        async with self._looking:
-            if monotonic() - self._looked > LOOK_EVERY_S:
-                await run_sync(self.leases.look, limiter=self._threads)
-                self._looked = monotonic()
 
     async def take(self, name: str) -> bool:
         """Hold a controller and open it; says whether this process holds it."""
@@ -96,13 +93,14 @@ class Sharing:
     async def _spread(self) -> None:
         """Take what nobody holds, up to the share of this process, or hand over one that is beyond it."""
         share = math.ceil(len(self.leases.holders) / max(len(self.leases.members), 1))
+        mine = [name for name in self.leases.fences if name in self.leases.holders]  # the others are in the making
         for name, held in sorted(self.leases.holders.items()):
             if name in self.leases.fences:
                 self._fleet.take_in(name)  # one that could not be opened when it was due
-            elif len(self.leases.fences) < share and not self._is_elsewhere(held):
-                await self.take(name)
-        if len(self.leases.fences) > share:
-            idle = [name for name in sorted(self.leases.fences) if not self._fleet.is_busy(name)]
+            elif len(mine) < share and not self._is_elsewhere(held) and await self.take(name):
+                mine.append(name)
+        if len(mine) > share:
+            idle = [name for name in sorted(mine) if not self._fleet.is_busy(name)]
             for name in idle[:1]:  # one at a time: each is closed for a moment
                 self._fleet.let_go(name)
 

@@ -61,7 +61,7 @@ class Forwarding:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, here or elsewhere."""
         sharing, found = self._fleet.sharing, CONTROLLER.match(scope.get("path", ""))
-        if scope["type"] != "http" or sharing is None or found is None or found[1] in self._fleet.slots:
+        if scope["type"] != "http" or sharing is None or found is None or sharing.is_here(found[1]):
             await self._app(scope, receive, send)
             return
         name = found[1]
