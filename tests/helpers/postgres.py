@@ -47,7 +47,8 @@ def _unprivileged() -> dict[str, int]:
 class Postgres:
     """A running server; `database()` makes an empty database."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quick: bool = True) -> None:
+        self._quick = QUICK if quick else []
         self._programs = binaries()
         if self._programs is None:
             pytest.skip("PostgreSQL's server is not installed (initdb, postgres, pg_isready)")
@@ -65,7 +66,15 @@ class Postgres:
     def start(self) -> None:
         """Begin to answer."""
         command = [str(self._programs / "postgres"), "-D", "data", "-k", str(self.folder), "-p", str(self.port)]
-        command += ["-c", "listen_addresses=127.0.0.1", "-c", "shared_buffers=16MB", "-c", "max_connections=80", *QUICK]
+        command += [
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "shared_buffers=16MB",
+            "-c",
+            "max_connections=80",
+            *self._quick,
+        ]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, **self._as)
         until = time.monotonic() + 30

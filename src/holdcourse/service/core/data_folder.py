@@ -105,9 +105,6 @@ class DataFolder:
                 f"to go on from {epoch_name(newest)} and lose what came later, remove {mark}"
             )
 
-    def check_held(self, controller: str) -> None:
-        """Nothing: the folder's lock keeps other servers away."""
-
     def next_epoch(self, controller: str) -> tuple[Path, Path]:
         """Return where to write the next record, and what to call it when it is whole; see `publish`."""
         folder = self.folder(controller)

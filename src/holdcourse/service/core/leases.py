@@ -13,7 +13,8 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from holdcourse.running.postgres import UNFINISHED, Database
+from holdcourse.errors import DatabaseUnreachable
+from holdcourse.running.postgres import UNFINISHED, Database, lost
 
 FORGOTTEN = "1 hour"  # after its lease a member that never came back is forgotten
 RENEW = """
@@ -78,10 +79,15 @@ class Leases:
         self._renewed = float("-inf")
         self._lock = Lock()  # what is looked at must not change meanwhile
 
-    @property
-    def is_current(self) -> bool:
-        """Whether nobody else can have taken over what this process holds."""
-        return _now() - self._renewed < self.seconds
+    def check_held(self, controller: str) -> None:
+        """Raise unless this process is sure that no other one has taken the controller over."""
+        if controller not in self.fences:
+            raise lost(controller)
+        if _now() - self._renewed >= self.seconds:
+            raise DatabaseUnreachable(
+                f"this process was stopped, or could not reach {self.database}, for {self.seconds:g} s; another one may "
+                f"have taken over {controller}. This one answers again when it has made sure"
+            )
 
     def renew(self) -> list[str]:
         """Say that this process is there, and look who else is; returns the controllers that it has lost."""

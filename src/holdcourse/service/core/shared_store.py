@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
-from holdcourse.errors import DatabaseUnreachable, HoldcourseError, LogError
-from holdcourse.running.postgres import UNFINISHED, Database, TableRecord, lost, names
+from holdcourse.errors import HoldcourseError, LogError
+from holdcourse.running.postgres import UNFINISHED, Database, TableRecord, names
 from holdcourse.running.storage import Location
 from holdcourse.service.core.data_folder import epoch_name, number_of
 from holdcourse.service.core.leases import Leases
@@ -60,16 +60,6 @@ class SharedStore:
 
     def check_newest(self, controller: str) -> None:
         """Nothing: a database does not lose single records."""
-
-    def check_held(self, controller: str) -> None:
-        """Raise unless this process is sure that it holds the controller."""
-        if controller not in self._leases.fences:
-            raise lost(controller)
-        if not self._leases.is_current:
-            raise DatabaseUnreachable(
-                f"this process was stopped, or could not reach {self.database}, for {self._leases.seconds:g} s, and "
-                f"another one may have taken over {controller}; it answers again when it has made sure"
-            )
 
     def next_epoch(self, controller: str) -> tuple[Location, Location]:
         """Return where to write the next record, and what to call it when it is whole."""

@@ -44,10 +44,6 @@ class Store(Protocol):
         """Raise where the newest record is missing."""
         ...
 
-    def check_held(self, controller: str) -> None:
-        """Raise unless this process is sure that no other one has taken the controller over."""
-        ...
-
     def next_epoch(self, controller: str) -> tuple[Location, Location]:
         """Return where to write the next record, and what to call it when it is whole; see `publish`."""
         ...
