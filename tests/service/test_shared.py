@@ -151,11 +151,13 @@ def test_tokens_hold_at_every_server(database, tmp_path):
 def test_what_happens_is_streamed_from_wherever_it_happens(two):
     first, second = two
     first.create(id="a")
-    with second.stream("GET", "/controllers/a/events") as stream:
-        lines = stream.iter_lines()
-        assert next(lines) == ": connected"
-        first.do("a", "ask", context=0.5)
-        assert next(line for line in lines if line.startswith("event")) == "event: decision"
+    for number, path in enumerate(("/controllers/a/events", "/events")):
+        with second.stream("GET", path) as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == ": connected"
+            time.sleep(0.3)  # until it follows the other server, too
+            first.do("a", "mode", mode="advise" if number else "shadow")
+            assert next(line for line in lines if line.startswith("event")) == "event: mode"
 
 
 def test_stopped_in_good_order_another_takes_over_at_once(database):

@@ -85,8 +85,8 @@ class Leases:
             raise lost(controller)
         if _now() - self._renewed >= self.seconds:
             raise DatabaseUnreachable(
-                f"this process was stopped, or could not reach {self.database}, for {self.seconds:g} s; another one may "
-                f"have taken over {controller}. This one answers again when it has made sure"
+                f"this process was stopped, or could not reach {self.database}, for {self.seconds:g} s; another one "
+                f"may have taken over {controller}. This one answers again when it has made sure"
             )
 
     def renew(self) -> list[str]:
@@ -116,6 +116,13 @@ class Leases:
         with self._lock:
             self.holders = {name: held for name, held in self.holders.items() if name != controller} | _held(rows)
             return self.holders.get(controller)
+
+    def look_at_all(self) -> list[str]:
+        """See who holds which controller; returns their names."""
+        rows = self.database.rows(HOLDERS)
+        with self._lock:
+            self.holders = _held(rows)
+            return list(self.holders)
 
     def take(self, controller: str) -> bool:
         """Hold a controller from now on, if nobody does or need be waited for; says whether this process holds it."""

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import h11
+from anyio.to_thread import run_sync
 from fastapi import Request
 from fastapi.responses import Response
 from pydantic import BaseModel
@@ -45,6 +46,8 @@ OF_THE_CONNECTION = (
     b"host",
     FORWARDED,
 )
+END_OF_EVENT, COMMENT = b"\n\n", b":"
+WAITING = 256  # events of others that the client has not taken yet
 CONNECT_S = 2.0
 LISTED_S = 2.0  # how long others may take to list their controllers
 LOOK_EVERY_S = 0.5  # whether whoever does not answer is still waited for
@@ -157,6 +160,22 @@ class Peers:
         finally:
             self._put_back(address, line)
 
+    async def events(self, address: str, headers: Iterable[tuple[bytes, bytes]]) -> AsyncIterator[str]:
+        """Follow what happens at another process: each event as it stands in its stream."""
+        line = await self._line(address)
+        try:
+            await line.begin("GET", b"/events", headers)
+            await line.add(None)
+            status, _ = await line.answer()
+            text = b""
+            async for part in line.body():
+                *events, text = (text + part).split(END_OF_EVENT)
+                for event in events if status == 200 else ():
+                    if not event.startswith(COMMENT):
+                        yield (event + END_OF_EVENT).decode()
+        finally:
+            line.close()
+
     async def _line(self, address: str) -> Line:
         idle = self._idle.get(address, [])
         while idle:
@@ -212,7 +231,7 @@ class Line:
         await self._send(h11.Request(method=method, target=target, headers=[*ours, *headers]))
 
     async def add(self, part: bytes | None) -> None:
-        """Send a part of the body; None: that was all."""
+        """Send a part of the body; None: there is no more."""
         await self._send(h11.EndOfMessage() if part is None else h11.Data(data=part))
 
     async def answer(self) -> tuple[int, list[tuple[bytes, bytes]]]:
@@ -304,8 +323,45 @@ async def create_at(elsewhere: HeldElsewhere, request: Request, body: BaseModel)
     return Response(answer, status, media_type=JSON)
 
 
+async def with_others(fleet: Fleet, request: Request, own: AsyncIterator[str]) -> AsyncIterator[str]:
+    """Follow what happens here and at all other processes, until what happens here ends."""
+    if fleet.sharing is None or FORWARDED.decode() in request.headers:
+        async for text in own:
+            yield text
+        return
+    leases, peers, credentials = fleet.sharing.leases, request.app.state.peers, _credentials(request)
+    waiting: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
+    followed: dict[str, asyncio.Task[None]] = {}
+
+    async def follow(address: str) -> None:
+        with suppress(NotReached, OSError, h11.ProtocolError):
+            async for text in peers.events(address, credentials):
+                await waiting.put(text)
+
+    async def follow_all() -> None:
+        while True:
+            for address in (address for member, address in leases.members.items() if member != leases.id):
+                if address not in followed or followed[address].done():  # new, or lost and perhaps back again
+                    followed[address] = asyncio.create_task(follow(address))
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def here() -> None:
+        async for text in own:
+            await waiting.put(text)
+        await waiting.put(None)
+
+    tasks = [asyncio.create_task(work) for work in (here(), follow_all())]
+    try:
+        while (event := await waiting.get()) is not None:
+            yield event
+    finally:
+        for task in (*tasks, *followed.values()):
+            task.cancel()
+        await asyncio.gather(*tasks, *followed.values(), return_exceptions=True)
+
+
 async def listed_elsewhere(fleet: Fleet, request: Request) -> dict[str, dict[str, Any] | None]:
-    """List what other processes hold, by name, as they list it; None where they do not answer."""
+    """List all controllers by name, as those list them who hold them elsewhere; None: here, or nobody answers."""
     if fleet.sharing is None or FORWARDED.decode() in request.headers:
         return {}
     leases, peers, credentials = fleet.sharing.leases, request.app.state.peers, _credentials(request)
@@ -319,7 +375,7 @@ async def listed_elsewhere(fleet: Fleet, request: Request) -> dict[str, dict[str
         return []
 
     others = [address for member, address in leases.members.items() if member != leases.id]
-    found: dict[str, dict[str, Any] | None] = {name: None for name in leases.holders if name not in fleet.slots}
+    found: dict[str, dict[str, Any] | None] = dict.fromkeys(await run_sync(leases.look_at_all))
     for there in await asyncio.gather(*map(listed, others)):
-        found |= {each["id"]: each for each in there if each["id"] not in fleet.slots}
+        found |= {each["id"]: each for each in there}
     return found

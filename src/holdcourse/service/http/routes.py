@@ -324,7 +324,7 @@ async def openapi(request: Request) -> Response:
 @router.get("/events", response_class=StreamingResponse, responses=refusal_responses("stream"))
 async def all_events(fleet: TheFleet, token: TokenGiven, by: TheCaller, request: Request) -> Response:
     """What happens on all controllers that the token may see, as it happens."""
-    return stream(fleet, by, request, token.sees)
+    return stream(fleet, by, request, token.sees, with_others=True)
 
 
 @router.get(
@@ -349,24 +349,24 @@ async def me(token: TokenGiven) -> Response:
 @router.get("/controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
 async def controllers(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
     """All controllers that the token may see."""
-    elsewhere = await forwarding.listed_elsewhere(fleet, request)
-    found = [each for each in elsewhere.values() if each is not None]
+    found: dict[str, dict[str, Any]] = {}
     empty = dict.fromkeys(responses.Summary.model_fields) | {"alarms": 0, "status": "new"}
-    unanswered = [name for name, each in elsewhere.items() if each is None and token.sees(name)]
-    message = "the process that holds it does not answer now"
-    found += [empty | {"id": name, "name": name, "message": message} for name in unanswered]
+    for name, summary in (await forwarding.listed_elsewhere(fleet, request)).items():
+        said = {"id": name, "name": name, "message": "the process that holds it does not answer now"}
+        if token.sees(name):
+            found[name] = summary or empty | said
     for name, slot in sorted(fleet.slots.items()):
         if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleet.opening):
             continue  # not for this token, or still in the making
         if slot.hosted is not None:
-            found.append(slot.hosted.view.summary())
+            found[name] = slot.hosted.view.summary()
         else:
             said = {
                 "status": "new" if slot.broken is None else "broken",
                 "message": slot.broken or "it is being opened",
             }
-            found.append(empty | said | {"id": name, "name": name})
-    return reply(responses.Summaries, {"controllers": sorted(found, key=lambda each: each["id"])})
+            found[name] = empty | said | {"id": name, "name": name}
+    return reply(responses.Summaries, {"controllers": [found[name] for name in sorted(found)]})
 
 
 @read_route("state", responses.State)
