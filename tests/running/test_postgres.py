@@ -135,7 +135,7 @@ def test_whoever_lost_the_lease_writes_nothing(leases):
         old.ask(0.5)
     for undone in (
         lambda: TableRecord(leases.database, place.controller, "x", place.fence).create({}, b""),
-        lambda: place.rename("y"),
+        lambda: module.publish([place], [TableRecord(leases.database, place.controller, "y")]),
         lambda: place.remove(),
         lambda: controller(place),
     ):

@@ -38,10 +38,8 @@ UNIT_KEYS = {
 def parsed(words):
     """The options of a command line of ours, as it would take them; an error where it would not."""
     assert words[0].rpartition("/")[2] == "holdcourse"
-    module = {"serve": serve, "token": tokens}[words[1]]
-    command, given = typer.main.get_command(module.app), words[2:]
-    if words[1] == "token":
-        command, given = command.commands[words[2]], words[3:]
+    module, name, given = (serve, "serve", words[2:]) if words[1] == "serve" else (tokens, words[2], words[3:])
+    command = typer.main.get_command(module.app).commands[name]
     return command.make_context(words[1], list(given)).params
 
 

@@ -14,8 +14,12 @@ import pytest
 from helpers.postgres import Postgres
 from service.running import QUICK, Client, served, wait_for
 from service.shared_kills import Forking, Servers, killed_and_taken_over
+from typer.testing import CliRunner
 
 import holdcourse as hc
+from holdcourse.cli.root import app
+from holdcourse.cli.serve import share
+from holdcourse.errors import InvalidInput
 from holdcourse.service.core import tokens
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
@@ -37,8 +41,8 @@ def forking():
 def two(database):
     """Clients of two servers, in threads."""
     with (
-        served(database, lease=1.5) as one,
-        served(database, lease=1.5) as two,
+        served(database, lease=3.0) as one,
+        served(database, lease=3.0) as two,
         Client(one) as first,
         Client(two) as second,
     ):
@@ -134,6 +138,59 @@ def test_a_copy_from_any_server_is_a_data_folder(two, tmp_path):
         client.round("a", 0.5, 1.0)
 
 
+def test_a_folder_is_copied_into_a_database_and_goes_on_there(database, tmp_path):
+    with served(tmp_path / "data") as url, Client(url) as client:
+        for name in ("a", "b"):
+            client.create(id=name)
+            for t in range(3):
+                client.round(name, 0.1 * t, 1.0)
+        client.change("a", scale=0.3)
+        asked = client.do("a", "ask", context=0.7, key="k")
+        before = [client.see("a", what) for what in ("state", "config", "decisions", "changes")]
+        with pytest.raises(InvalidInput, match="another server uses"):
+            share(tmp_path / "data", database)
+    share(tmp_path / "data", database)
+    share(tmp_path / "data", database)  # again changes nothing
+    with served(database) as url, Client(url) as client:
+        assert [client.see("a", what) for what in ("state", "config", "decisions", "changes")] == before
+        assert client.do("a", "ask", context=0.7, key="k") == asked
+        client.do("a", "tell", decision="r3", measurement=1.0)
+        assert client.see("a", "verify", full=True)["ok"]
+        assert hc.audit.verify(f"{database}#b").decisions == 3
+    with pytest.raises(InvalidInput, match="or has gone on; nothing of it was copied"):
+        share(tmp_path / "data", database)
+    with pytest.raises(InvalidInput, match="there is no folder"):
+        share(tmp_path / "nothing", database)
+
+
+def test_commands_take_an_address_for_a_record(two, database, tmp_path):
+    two[0].create(id="a")
+    two[0].round("a", 0.5, 1.0)
+    ran = CliRunner().invoke(app, ["verify", f"{database}#a"])
+    assert ran.exit_code == 0, ran.output
+    assert "1 decisions, 1 tells: verified" in ran.output
+    ran = CliRunner().invoke(app, ["backup", f"{database}#a", str(tmp_path / "copy.db")])
+    assert ran.exit_code == 0, ran.output
+    assert hc.audit.verify(tmp_path / "copy.db").verified
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([], "say where the records are kept"),
+        (["--data", "x", "--database", "postgresql://h/n"], "not both"),
+        (["--database", "mysql://h/n"], "'mysql' is none that we know"),
+        (["--database", "postgresql://h/n", "--address", "here"], "--address must look like"),
+        (["--database", "postgresql://h/n", "--address", "http://0.0.0.0:1"], "other servers cannot reach"),
+        (["--database", "postgresql://127.0.0.1:1/n"], "cannot be used now"),
+    ],
+)
+def test_what_cannot_be_served_is_said(given, words):
+    ran = CliRunner().invoke(app, ["serve", "--port", "0", *given])
+    assert ran.exit_code != 0
+    assert words in str(ran.exception)
+
+
 def test_tokens_hold_at_every_server(database, tmp_path):
     _, admin = tokens.make(tmp_path / "tokens", "admin", ["admin"], ["*"])
     _, other = tokens.make(tmp_path / "tokens", "other", ["ask"], ["b"])
@@ -212,7 +269,7 @@ def test_without_the_database_nothing_is_acknowledged_and_it_comes_back_by_itsel
     server = Postgres()  # of its own: it is stopped
     try:
         address = server.database()
-        with served(address, lease=2.0) as url, Client(url) as client:
+        with served(address, lease=4.0) as url, Client(url) as client:
             client.create(id="a")
             client.round("a", 0.5, 1.0)
             asked = client.do("a", "ask", context=0.6, key="k")
@@ -223,7 +280,7 @@ def test_without_the_database_nothing_is_acknowledged_and_it_comes_back_by_itsel
             assert client.do("a", "mode", mode="advise", reason="x", status=503)["code"] == "no_database"
             assert client.create(id="b", status=503)["code"] == "no_database"
             assert client.get("/readyz").json()["status"] == "cut_off"
-            time.sleep(2.1)  # now it cannot be sure any more what others have done
+            time.sleep(4.1)  # now it cannot be sure any more what others have done
             assert client.see("a", "state", status=503)["code"] == "no_database"
             server.start()
             wait_for(lambda: client.get("/controllers/a/state").status_code == 200, "the service to come back", 15.0)

@@ -50,6 +50,7 @@ COMMANDS = {
     "policy": Listed("policy", RUNNING, "Policies in files: what a file holds."),
     "data": Listed("data", SITE, "Data of yours: what a file holds, wind or a plant's readings."),
     "trial": Listed("trial", RUNNING, "Did it pay? Trials of a policy against a baseline."),
+    "share": Listed("serve", RUNNING, "Copy the controllers of a folder into a database that servers share."),
     "token": Listed("tokens", RUNNING, "Tokens: who may use the service."),
 }
 

@@ -17,6 +17,7 @@ from holdcourse.running.witness import Witness
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
+LEASE_S = 3600.0  # of a copy: no server opens what is not whole
 OPEN_FILES = 65_536  # a controller holds about ten
 
 
@@ -113,6 +114,40 @@ def serve(
 
     with listener, suppress(KeyboardInterrupt):
         Server(app, listener, bounds, listening).run()
+
+
+@app.command()
+def share(
+    data: Annotated[Path, typer.Argument(help="Folder of the records; no server may use it meanwhile.")],
+    database: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS", envvar="HOLDCOURSE_DATABASE", help="postgresql://..., made for the service."),
+    ],
+) -> None:
+    """Copy the controllers of a folder into a database that servers share.
+
+    Every event as it is: the folder stays untouched. The way back is a back-up, which is a folder.
+
+    Example: [bold]holdcourse share /var/lib/holdcourse postgresql://db.plant/holdcourse[/]
+    """
+    try:
+        from holdcourse.service.core.data_folder import DataFolder
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f'share needs {error.name}: pip install "holdcourse[serve,postgres]"') from None
+    if not data.is_dir():
+        raise InvalidInput(f"there is no folder {data}")
+    folder = DataFolder(data)
+    try:
+        store = _store(None, database, "http://nowhere", LEASE_S)
+        try:
+            copied = store.take_over(folder)
+        finally:
+            store.close()
+    finally:
+        folder.close()
+    for name, events in copied.items():
+        typer.echo(f"{name}: {events} events, read back and whole")
+    typer.echo(f"{len(copied)} controllers are in {store.database}; serve them with --database")
 
 
 def _store(data: Path | None, database: str | None, address: str, lease: float) -> Any:

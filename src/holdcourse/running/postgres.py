@@ -33,10 +33,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from holdcourse.errors import DatabaseUnreachable, DiskFull, InvalidInput, LeaseLost, LogError, MissingExtra
+from holdcourse.errors import (
+    DamagedFile,
+    DatabaseUnreachable,
+    DiskFull,
+    InvalidInput,
+    LeaseLost,
+    LogError,
+    MissingExtra,
+)
 from holdcourse.running import database as files
 from holdcourse.running.events import NOTE_FIELD, NOTE_KIND, Ask, Learn, Retract, Sought, Tell
-from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept, Row
+from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept, Row, Storage
 
 try:
     import psycopg
@@ -113,6 +121,10 @@ SELECT set_config('default_transaction_isolation', 'read committed', false),
     set_config('statement_timeout', %s, false),
     set_config('synchronous_commit', CASE current_setting('synchronous_commit')
         WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false)
+"""
+SNAPSHOT = """
+INSERT INTO holdcourse.snapshots VALUES (%s, %s, %s)
+ON CONFLICT (record, number) DO UPDATE SET content = excluded.content
 """
 HELD = "SELECT FROM holdcourse.controllers WHERE id = %s AND fence = %s FOR SHARE"
 
@@ -339,22 +351,23 @@ class TableRecord:
 
         self.database.do(create)
 
-    def rename(self, name: str) -> None:
-        """Give a record that is whole its name, for good."""
-
-        def rename(connection: psycopg.Connection[Any]) -> None:
-            with connection.transaction():
-                self._check_held(connection)
-                connection.execute(
-                    "UPDATE holdcourse.records SET name = %s WHERE controller = %s AND name = %s",
-                    (name, self.controller, self.name),
-                )
-
-        try:
-            self.database.do(rename, again=False)
-        except DatabaseUnreachable:
-            if not TableRecord(self.database, self.controller, name).exists():  # else only the answer was lost
-                raise
+    def write(self, source: Storage) -> None:
+        """Write a record that was kept elsewhere: the same events and snapshots."""
+        first = source.snapshot(0)
+        if first is None:
+            raise DamagedFile(f"the record for {self} holds no snapshot of its beginning")
+        self.create(source.about(), first[1])
+        target, before, rows = self.writer(), (0, ""), list[Row]()
+        for row in source.walk():
+            rows.append(row)
+            if len(rows) == PAGE:
+                target.commit(rows, before, None)
+                before, rows = (row[0], row[4]), []
+        target.commit(rows, before, None)
+        for number in source.snapshots():
+            found = source.snapshot(number)
+            assert found is not None
+            target.add_snapshot(*found)
 
     def remove(self) -> None:
         """Remove an unfinished record, if it is there."""
@@ -397,6 +410,26 @@ class TableRecord:
         """Raise unless this process holds the controller, until the transaction ends."""
         if self.fence is None or not connection.execute(HELD, (self.controller, self.fence)).fetchall():
             raise lost(self.controller)
+
+
+def publish(unfinished: Sequence[TableRecord], finished: Sequence[TableRecord]) -> None:
+    """Give records of one controller that are whole their names, all or none, for good."""
+    database = unfinished[0].database
+
+    def rename(connection: psycopg.Connection[Any]) -> None:
+        with connection.transaction():
+            for record, final in zip(unfinished, finished, strict=True):
+                record._check_held(connection)
+                connection.execute(
+                    "UPDATE holdcourse.records SET name = %s WHERE controller = %s AND name = %s",
+                    (final.name, record.controller, record.name),
+                )
+
+    try:
+        database.do(rename, again=False)
+    except DatabaseUnreachable:
+        if not all(final.exists() for final in finished):  # else only the answer was lost
+            raise
 
 
 def names(database: Database, controller: str) -> list[str]:
@@ -515,6 +548,16 @@ class TableStorage:
                 )
             raise lost(self._place.controller)
 
+    def add_snapshot(self, number: int, content: bytes) -> None:
+        """Keep a snapshot of an earlier time."""
+
+        def add(connection: psycopg.Connection[Any]) -> None:
+            with connection.transaction():
+                self._place._check_held(connection)
+                connection.execute(SNAPSHOT, (self._record, number, content))
+
+        self._database.do(add)
+
     def acknowledged(self, record: str, last: int, chain: str) -> None:
         """Nothing: the database keeps what is committed."""
 
@@ -576,11 +619,7 @@ class TableStorage:
 
     def _keep(self, connection: psycopg.Connection[Any], kept: Kept) -> None:
         record = self._record
-        connection.execute(
-            "INSERT INTO holdcourse.snapshots VALUES (%s, %s, %s) "
-            "ON CONFLICT (record, number) DO UPDATE SET content = excluded.content",
-            (record, kept.follows, kept.content),
-        )
+        connection.execute(SNAPSHOT, (record, kept.follows, kept.content))
         which: tuple[str, tuple[Any, ...]] = (
             "number NOT IN (SELECT number FROM holdcourse.snapshots WHERE record = %s ORDER BY number DESC LIMIT %s)",
             (record, KEPT_SNAPSHOTS),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
-from holdcourse.errors import HoldcourseError, LogError
-from holdcourse.running.postgres import UNFINISHED, Database, TableRecord, names
+from holdcourse.errors import HoldcourseError, InvalidInput, LogError
+from holdcourse.running.file_storage import FilePlace
+from holdcourse.running.log import Log
+from holdcourse.running.postgres import UNFINISHED, Database, TableRecord, lost, names, publish
 from holdcourse.running.storage import Location
-from holdcourse.service.core.data_folder import epoch_name, number_of
+from holdcourse.service.core.data_folder import DataFolder, epoch_name, number_of
 from holdcourse.service.core.leases import Leases
 from holdcourse.service.core.store import write_zip
 
@@ -74,7 +77,8 @@ class SharedStore:
         assert isinstance(unfinished, TableRecord)
         if final.exists():
             raise LogError(f"{final} exists already and was not touched")
-        unfinished.rename(final.name)
+        assert isinstance(final, TableRecord)
+        publish([unfinished], [final])
 
     def free(self) -> int:
         """Return enough, if the database answers."""
@@ -85,5 +89,55 @@ class SharedStore:
         """Write a consistent copy of a controller as a zip; unpacked, it is a data folder."""
         write_zip(controller, self.epochs(controller), file)
 
+    def take_over(self, folder: DataFolder) -> dict[str, int]:
+        """Copy the records of a data folder that no server uses; returns how many events of each controller.
+
+        What was copied before is left as it is, and an error where it is not the same any more.
+        """
+        return {name: self._copy(folder, name) for name in folder.ids()}
+
+    def _copy(self, folder: DataFolder, controller: str) -> int:
+        folder.check_newest(controller)
+        paths = folder.epochs(controller)
+        sources = [Log.read(path) for path in paths]  # checked, and nothing is missing
+        for source in sources:
+            source.close()
+        expected = [(source.last, source.chain) for source in sources]
+        there = self.epochs(controller)
+        if there and _ends(there) != expected:
+            raise InvalidInput(
+                f"{self.place(controller)} is there already, and is another one than in {folder.path} or has gone on; "
+                "nothing of it was copied"
+            )
+        if not there:
+            self._copy_all(controller, paths, expected)
+        return sum(last for last, _ in expected)
+
+    def _copy_all(self, controller: str, paths: list[Path], expected: list[tuple[int, str]]) -> None:
+        if not self._leases.claim(controller):
+            raise lost(controller)
+        finished = [self._record(controller, path.name) for path in paths]
+        unfinished = [self._record(controller, f"{UNFINISHED}{path.name}") for path in paths]
+        try:
+            for record, path in zip(unfinished, paths, strict=True):
+                self._leases.renew()
+                record.remove()
+                kept = FilePlace(path).reader(checked=False)
+                try:
+                    record.write(kept)
+                finally:
+                    kept.close()
+            if _ends(unfinished) != expected:
+                raise LogError(f"{controller} was not copied whole; try again")
+            publish(unfinished, finished)  # at once: a server may open it from now on
+        finally:
+            self._leases.release(controller)
+
     def _record(self, controller: str, name: str) -> TableRecord:
         return TableRecord(self.database, controller, name, self._leases.fences.get(controller))
+
+
+def _ends(records: Sequence[TableRecord]) -> list[tuple[int, str]]:
+    """Number and hash of the last event of each record, after checking all of it."""
+    found = [Log.read(record) for record in records]
+    return [(log.last, log.chain) for log in found]
