@@ -133,6 +133,7 @@ class Machine:
                     self._send("tell", f"tell{t}", {"decision": asked["decision"], "measurement": y})
                     self.known[t] = (asked["action"], asked["probabilities"], y)
                     t += 1
+                    time.sleep(PAUSE_S)
         except BaseException as error:
             self.trouble = error
 

@@ -229,6 +229,18 @@ def test_stopped_in_good_order_another_takes_over_at_once(database):
 
 
 @POSIX
+def test_started_again_at_its_address_it_goes_on_at_once(forking, database):
+    """Whoever can listen there knows that the one before is gone: its lease need not be waited for."""
+    with Servers(forking, database, 1, lease=60.0) as servers, Client(servers.urls[0]) as client:
+        client.create(id="a")
+        client.round("a", 0.5, 1.0)
+        servers.kill(0)
+        servers.start(0)
+        hc_round(client, "a")
+        assert [row["round"] for row in client.see("a", "decisions")["decisions"]] == [0, 1]
+
+
+@POSIX
 def test_one_that_was_stopped_for_longer_than_its_lease_writes_nothing(forking, database):
     """SIGSTOP in the middle of its work, and SIGCONT after another has taken over."""
     with Servers(forking, database, 2, lease=1.0) as servers:

@@ -13,7 +13,7 @@ pytestmark = [
 ]
 
 KILLS = int(os.environ.get("HOLDCOURSE_KILLS", "300"))
-KILLS_OF_A_DATABASE = 50  # opening takes longer as records grow
+KILLS_OF_A_DATABASE = 25  # opening takes longer as records grow
 
 
 @pytest.fixture(scope="module")

@@ -235,7 +235,8 @@ class Database:
             application_name="holdcourse",
         )
         try:
-            connection.execute(SESSION, (str(1000 * ANSWER_S),))
+            with self._patience.within(connection, ANSWER_S):
+                connection.execute(SESSION, (str(1000 * ANSWER_S),))
         except BaseException:
             connection.close()
             raise

@@ -89,6 +89,13 @@ class Leases:
                 f"may have taken over {controller}. This one answers again when it has made sure"
             )
 
+    def join(self) -> None:
+        """Be a member from now on; whoever answered at the same address before is not there any more."""
+        self.database.do(
+            lambda connection: connection.execute("DELETE FROM holdcourse.members WHERE address = %s", (self.address,))
+        )
+        self.renew()
+
     def renew(self) -> list[str]:
         """Say that this process is there, and look who else is; returns the controllers that it has lost."""
         began = _now()

@@ -40,7 +40,7 @@ class SharedStore:
         self.database.prepare()
         self.leases: Leases | None = Leases(self.database, answers_at, lease_s)
         self._leases = self.leases
-        self._leases.renew()
+        self._leases.join()
 
     def close(self) -> None:
         """Let other processes take over at once."""

@@ -51,6 +51,9 @@ class Sharing:
                     logger.error("the lease of this process cannot be renewed: %s", error)
                 is_cut_off = True
                 await asyncio.sleep(min(AFTER_TROUBLE_S, self.leases.seconds / 3))
+            except Exception:  # whatever it was: without leases this process would answer nothing any more
+                logger.exception("the leases of this process cannot be kept")
+                await asyncio.sleep(AFTER_TROUBLE_S)
 
     def is_here(self, name: str) -> bool:
         """Whether this process answers for a controller, and goes on doing so."""

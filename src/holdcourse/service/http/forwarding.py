@@ -155,6 +155,7 @@ class Peers:
             length = (b"content-length", b"%d" % len(body))
             await line.begin(method, path.encode(), [*headers, length])
             await line.add(body)
+            await line.add(None)
             status, _ = await line.answer()
             return status, b"".join([part async for part in line.body()])
         finally:
@@ -198,8 +199,11 @@ class Peers:
             await line.closed()
 
     def _put_back(self, address: str, line: Line) -> None:
+        idle = self._idle.setdefault(address, [])
+        while idle and monotonic() - idle[0][0] > IDLE_S:
+            idle.pop(0)[1].close()
         if line.can_go_on():
-            self._idle.setdefault(address, []).append((monotonic(), line))
+            idle.append((monotonic(), line))
         else:
             line.close()
 
@@ -315,10 +319,11 @@ async def create_at(elsewhere: HeldElsewhere, request: Request, body: BaseModel)
         raise elsewhere
     content = json.dumps(requests.plain(body, exclude_unset=True)).encode()
     headers = [*_credentials(request), (b"content-type", JSON.encode())]
-    peers: Peers = request.app.state.peers
+    peers, leases, address = request.app.state.peers, request.app.state.fleet.sharing.leases, elsewhere.address
+    asked = peers.fetch(address, "POST", "/controllers", headers, content)
     try:
-        status, answer = await peers.fetch(elsewhere.address, "POST", "/controllers", headers, content)
-    except (NotReached, OSError, h11.ProtocolError):
+        status, answer = await _while_held(asked, lambda: address in leases.members.values())
+    except (NotReached, OSError, TimeoutError, h11.ProtocolError):
         raise elsewhere from None
     return Response(answer, status, media_type=JSON)
 
