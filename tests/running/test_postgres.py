@@ -12,10 +12,11 @@ from service.running import KERNEL
 
 import holdcourse as hc
 from holdcourse.errors import DatabaseUnreachable, InvalidInput, LeaseLost, LogError
-from holdcourse.running import postgres as module
+from holdcourse.running import table_storage as module
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
-from holdcourse.running.postgres import Database, TableRecord
+from holdcourse.running.postgres import Database
+from holdcourse.running.table_storage import TableRecord
 from holdcourse.service.core.leases import Leases
 
 NAMES = itertools.count()

@@ -50,8 +50,11 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        main()
-        os._exit(1)
+        try:
+            main()
+        finally:
+            print("ended", flush=True)
+            os._exit(1)
     print(f"child {child}", flush=True)
 """
 
@@ -77,7 +80,9 @@ class Forking:
         self._process.stdin.flush()
         lines = sorted(self._process.stdout.readline() for _ in range(2))  # they come in either order
         assert lines[0].startswith("child"), lines
-        return int(lines[0].split()[1]), re.search(r"http://\S+", lines[1])[0]
+        found = re.search(r"http://\S+", lines[1])
+        assert found is not None, f"no server came up: {lines}"
+        return int(lines[0].split()[1]), found[0]
 
     def close(self):
         self._process.stdin.close()
@@ -86,7 +91,7 @@ class Forking:
 
 
 class Servers:
-    """Some servers over one database; each can be started again at its address after it was killed."""
+    """Some servers over one database; another can be started in place of one that was killed."""
 
     def __init__(self, forking, database, count, lease):
         self._forking, self._options = forking, ("--database", database, "--lease", str(lease))
@@ -94,9 +99,8 @@ class Servers:
         for number in range(count):
             self.start(number)
 
-    def start(self, number):
-        """Start one, and wait until it listens."""
-        port = self.urls[number].rpartition(":")[2] or "0"
+    def start(self, number, port="0"):
+        """Start one, and wait until it listens; the port that it had may be somebody else's by now."""
         self.pids[number], self.urls[number] = self._forking.fork(*self._options, "--port", port)
 
     def kill(self, number):

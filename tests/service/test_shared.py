@@ -235,7 +235,7 @@ def test_started_again_at_its_address_it_goes_on_at_once(forking, database):
         client.create(id="a")
         client.round("a", 0.5, 1.0)
         servers.kill(0)
-        servers.start(0)
+        servers.start(0, port=servers.urls[0].rpartition(":")[2])
         hc_round(client, "a")
         assert [row["round"] for row in client.see("a", "decisions")["decisions"]] == [0, 1]
 

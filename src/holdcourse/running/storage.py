@@ -2,7 +2,7 @@
 
 The events, their bytes and their chain of hashes are the same wherever they are kept; see `Log`. A record is a file of
 SQLite (`file_storage`) unless it is named by an address such as ``postgresql://host/plant#mill/epoch-0001.db``
-(`postgres`).
+(`table_storage`).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def located(given: str | Path | RecordPlace) -> Location:
     if not isinstance(given, str):
         return given
     if given.startswith(ADDRESSES):
-        from holdcourse.running.postgres import TableRecord
+        from holdcourse.running.table_storage import TableRecord
 
         return TableRecord.named(given)
     return Path(given)

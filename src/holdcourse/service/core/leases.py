@@ -2,7 +2,7 @@
 
 A process is a member: it says where it answers, and until when others shall wait for it, by the database's clock. A
 controller is held by one member. Once the others need not wait for it any more, one of them takes the controller over,
-under the next higher fence; whoever held it before can write nothing from then on (see `running.postgres`).
+under the next higher fence; whoever held it before can write nothing from then on (see `running.table_storage`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from uuid import uuid4
 
 from holdcourse.errors import DatabaseUnreachable
-from holdcourse.running.postgres import UNFINISHED, Database, lost
+from holdcourse.running.postgres import UNFINISHED, Database
+from holdcourse.running.table_storage import lost
 
 FORGOTTEN = "1 hour"  # after its lease a member that never came back is forgotten
 RENEW = """

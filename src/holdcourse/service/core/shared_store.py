@@ -11,8 +11,9 @@ from typing import IO
 from holdcourse.errors import HoldcourseError, InvalidInput, LogError
 from holdcourse.running.file_storage import FilePlace
 from holdcourse.running.log import Log
-from holdcourse.running.postgres import UNFINISHED, Database, TableRecord, lost, names, publish
+from holdcourse.running.postgres import UNFINISHED, Database
 from holdcourse.running.storage import Location
+from holdcourse.running.table_storage import TableRecord, lost, names, publish
 from holdcourse.service.core.data_folder import DataFolder, epoch_name, number_of
 from holdcourse.service.core.leases import Leases
 from holdcourse.service.core.store import write_zip
