@@ -23,6 +23,7 @@ from holdcourse.running.storage import located
 
 MACHINES = 3
 PAUSE_S = 0.05
+SMALL_S = 10.0  # what a take-over may take beyond the lease, on a machine that is busy with other tests
 
 
 def measurement_of(number, t):
@@ -186,7 +187,7 @@ def killed_and_taken_over(forking, database, *, kills, servers, lease, seed):
                 raise machine.trouble
         rounds = [check(machine, database) for machine in machines]
     assert took, "no server was killed that held a controller"
-    assert max(took) < lease + 5.0, f"a take-over took {max(took):.1f} s"
+    assert max(took) < lease + SMALL_S, f"a take-over took {max(took):.1f} s"
     return (
         f"{kills} kills, {len(took)} take-overs: median {statistics.median(took):.2f} s, longest {max(took):.2f} s, "
         f"lease {lease:g} s; {sum(rounds)} rounds"
