@@ -170,7 +170,11 @@ class Fleet:
             except HoldcourseError as error:  # others wait for the lease, then
                 logger.warning("%s could not be handed over: %s", name, error)
             finally:
-                del self.slots[name]
+                self._forget(name, slot)
+
+    def _forget(self, name: str, slot: Slot) -> None:
+        if self.slots.get(name) is slot:
+            del self.slots[name]
 
     def is_leaving(self, name: str) -> bool:
         """Say whether a controller is about to be closed here."""
@@ -328,7 +332,7 @@ class Fleet:
             slot.hosted = await run_sync(Hosted, self.store, name, self.clock, self._witness, limiter=self._opening)
         except (DatabaseUnreachable, LeaseLost) as error:  # it is tried again, here or by another process
             logger.warning("%s cannot be opened now: %s", name, error)
-            del self.slots[name]
+            self._forget(name, slot)
         except HoldcourseError as error:
             slot.broken = f"{name} cannot be opened: {error}"
             logger.error("%s", slot.broken)
