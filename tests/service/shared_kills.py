@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import httpx
 from service.running import KERNEL, QUICK, Client
@@ -107,7 +108,12 @@ class Servers:
     def kill(self, number):
         """Kill one; returns when that was."""
         os.kill(self.pids[number], signal.SIGKILL)
-        at, self.pids[number] = time.monotonic(), 0
+        at = time.monotonic()
+        with suppress(ProcessLookupError):
+            while True:  # until its port is free
+                os.kill(self.pids[number], 0)
+                time.sleep(0.005)
+        self.pids[number] = 0
         return at
 
     def __enter__(self):
