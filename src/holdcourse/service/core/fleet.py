@@ -129,26 +129,26 @@ class Fleet:
         self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
         self.broadcast.start()
         for name in self.store.ids():
-            self.take_in(name)
-        self._begin(self._watch())
+            self.open_here(name)
+        self._spawn(self._watch())
         if self.store.leases is not None:
             from holdcourse.service.core.sharing import Sharing
 
             self.sharing = Sharing(self.store.leases, self)
-            self._begin(self.sharing.keep())
+            self._spawn(self.sharing.keep())
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def take_in(self, name: str) -> None:
+    def open_here(self, name: str) -> None:
         """Open a controller that this process holds, in the background, unless that is done already."""
         if name not in self.slots:
             slot = self.slots[name] = Slot(name)
             self.opening.add(name)
             slot.turn.enter(SERVICE.client)  # whoever asks for it waits until it is open
-            self._begin(self._open(name, slot))
+            self._spawn(self._open(name, slot))
 
     def let_go(self, name: str, *, for_good: bool = True) -> None:
         """Close a controller once nobody uses it; the next who asks for it opens it again.
@@ -158,7 +158,7 @@ class Fleet:
         slot = self.slots.get(name)
         if slot is not None and not slot.is_leaving:
             slot.is_leaving = True
-            self._begin(self._let_go(name, slot, for_good=for_good))
+            self._spawn(self._let_go(name, slot, for_good=for_good))
 
     async def _let_go(self, name: str, slot: Slot, *, for_good: bool) -> None:
         async with slot.turn.place(SERVICE):
@@ -298,7 +298,7 @@ class Fleet:
         except BaseException:
             del self.slots[name]
             if self.store.leases is not None:
-                self._begin(self._disclaim(name, self.store.leases))
+                self._spawn(self._disclaim(name, self.store.leases))
             raise
         finally:
             slot.tried.set()
