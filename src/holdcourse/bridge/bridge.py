@@ -203,7 +203,7 @@ class Bridge:
         return ""
 
     def _lose(self, why: str) -> None:
-        """Give up control, if it was ours, and say why; the safe state is written as soon as the plant can be reached."""
+        """Give up control, if it was ours, and say why; the safe state is written once the plant can be reached."""
         now = self._now()
         if self.in_control:
             self._owes_safe = self._has_lost = True
@@ -421,7 +421,7 @@ class Bridge:
         names = (self._state or {}).get("context_names") or list(found)
         if set(names) != set(found):
             raise InvalidInput(
-                f"the controller's contexts are {', '.join(names)}, and the file names {', '.join(found)}; name the same"
+                f"the controller's contexts are {', '.join(names)}, the file's {', '.join(found)}; name the same"
             )
         return [found[name] for name in names]
 

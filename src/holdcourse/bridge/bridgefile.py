@@ -1,4 +1,4 @@
-"""`holdcourse bridge CONFIG.toml`: what is read from a plant and what is written to it, checked before it is touched."""
+"""`holdcourse bridge CONFIG.toml`: what is read from a plant and what is written, checked before it is touched."""
 
 from __future__ import annotations
 
@@ -327,8 +327,8 @@ class BridgeFile(Section):
             raise ValueError("a controller that is asked with the time has no other contexts; leave [[contexts]] out")
         if self.mqtt is not None and self.control is not None:
             raise ValueError(
-                "MQTT has no [control]: the topic mqtt.status says who is in control, and the broker takes that back by "
-                "the last will if the bridge dies; leave [control] out"
+                "MQTT has no [control]: the topic mqtt.status says who is in control, and if the bridge dies its last "
+                "will takes that back; leave [control] out"
             )
         if self.control is None and self.safe.setpoint is None and self.mqtt is None:
             raise ValueError(

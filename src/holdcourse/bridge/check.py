@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from holdcourse.bridge.bridgefile import BridgeFile
@@ -53,8 +54,6 @@ def checked(file: BridgeFile, plant: Plant, remote: RemoteController) -> tuple[l
 
 def _read(file: BridgeFile, plant: Plant) -> Any:
     """What the points hold; of MQTT, once each has had time to come."""
-    import time
-
     until = time.monotonic() + (LEAVES_ROOM_S if file.mqtt is not None else 0.0)
     while True:
         found = plant.read()
@@ -86,6 +85,6 @@ def _against_the_controller(file: BridgeFile, state: dict[str, Any]) -> list[tup
         found.append((True, "its deadline_s is not set: nobody is told when the bridge falls silent"))
     elif deadline < 1.5 * file.period:
         found.append(
-            (False, f"its deadline_s, {deadline:g} s, is too short for rounds of up to {1.5 * file.period:g} s")
+            (False, f"its deadline_s, {deadline:g} s, is shorter than the longest round, {1.5 * file.period:g} s")
         )
     return found

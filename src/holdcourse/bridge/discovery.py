@@ -29,7 +29,8 @@ def payloads(
     unit, gain_unit
         Of settings and of gains; empty: none.
     """
-    assert file.mqtt is not None and file.mqtt.home_assistant is not None
+    assert file.mqtt is not None
+    assert file.mqtt.home_assistant is not None
     about = file.mqtt.home_assistant
     node = "holdcourse_" + re.sub(r"[^a-zA-Z0-9_-]", "_", file.controller)
     shared = {

@@ -27,6 +27,7 @@ from holdcourse.errors import InvalidInput, MissingExtra
 
 try:
     import paho.mqtt.client as paho
+    from paho.mqtt.enums import CallbackAPIVersion
 except ImportError as error:
     raise MissingExtra('a plant that speaks MQTT needs paho-mqtt: pip install "holdcourse[mqtt]"') from error
 
@@ -109,7 +110,7 @@ class MqttPlant:
     def _made(self) -> paho.Client:
         about = self._about
         client = paho.Client(
-            paho.CallbackAPIVersion.VERSION2,
+            CallbackAPIVersion.VERSION2,
             client_id=about.client_id or f"holdcourse-{self._file.controller}",
             clean_session=True,
             reconnect_on_failure=False,
@@ -146,7 +147,7 @@ class MqttPlant:
     def _heard(self, client: paho.Client, message: paho.MQTTMessage) -> None:
         with self._lock:
             if client is self._client:
-                self._latest[message.topic] = Message(message.payload, time.monotonic(), message.retain)
+                self._latest[message.topic] = Message(bytes(message.payload), time.monotonic(), message.retain)
                 if message.topic == self._beats:
                     self._unreturned = None
 

@@ -22,7 +22,9 @@ from holdcourse.bridge.plant import PlantLost, Reading, in_plant_units, judged
 from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 
 try:
-    from asyncua import Client, Node, ua
+    from asyncua import ua
+    from asyncua.client import Client
+    from asyncua.common.node import Node
 except ImportError as error:
     raise MissingExtra('a plant that speaks OPC UA needs asyncua: pip install "holdcourse[opcua]"') from error
 
@@ -78,9 +80,7 @@ class OpcUaPlant:
         except BaseException as error:
             line.close()
             if isinstance(error, ua.uaerrors.UaStringParsingError):
-                raise InvalidInput(
-                    f"a node is not written as OPC UA wants it, like ns=2;s=Mill.Load: {error}"
-                ) from None
+                raise InvalidInput(f"a node is not written as OPC UA wants it, as ns=2;s=Mill.Load: {error}") from None
             raise
         self._line = line
 
@@ -163,7 +163,7 @@ class _Line:
         except TookTooLong:
             future.cancel()
             raise PlantLost(f"{what} took longer than {limit:g} s") from None
-        except (OSError, ua.UaError, asyncio.CancelledError) as error:
+        except (OSError, ua.uaerrors.UaError, asyncio.CancelledError) as error:
             raise PlantLost(f"{what} failed: {type(error).__name__}: {error}".rstrip(": ")) from None
         except HoldcourseError:
             raise
@@ -183,9 +183,8 @@ async def _type(node: Node) -> ua.VariantType:
 def _judged(source: Source, value: ua.DataValue, now: datetime | None) -> Reading:
     status = value.StatusCode
     trouble = ""
-    if status is not None and not status.is_good():
-        if status.is_bad() or not source.accept_uncertain:
-            trouble = f"its quality is {status.name}"
+    if status is not None and not status.is_good() and (status.is_bad() or not source.accept_uncertain):
+        trouble = f"its quality is {status.name}"
     raw = None if value.Value is None else value.Value.Value
     age = None
     if value.SourceTimestamp is not None and now is not None:

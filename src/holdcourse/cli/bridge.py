@@ -23,9 +23,7 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 @app.command()
 def bridge(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What is read and written; see examples/.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read, and log what would be done; write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, log what would be done, write nothing.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Try every point once, show what they hold, and end.")] = False,
 ) -> None:
     """Wire a controller into a plant that speaks OPC UA or MQTT.
