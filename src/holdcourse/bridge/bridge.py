@@ -37,6 +37,7 @@ logger = logging.getLogger("holdcourse.bridge")
 RETRY_S = 0.2  # between two tries of a service or a plant that does not answer, doubled up to ...
 LONGEST_RETRY_S = 5.0
 SAY_AGAIN_S = 60.0  # the same loss is logged once in a minute
+REFUSED_S = 10.0  # after a refusal, which nothing but a change of settings can mend
 BEATS = 64  # newest heartbeats that are known to be our own
 MODULO = 128  # the smallest counter that a plant may keep
 PARTING_TRIES = 3
@@ -99,7 +100,7 @@ class Bridge:
         self._call_at, self._call_pause = 0.0, RETRY_S
         self._looked = float("-inf")
         self._heard = monotonic()
-        self._refused = ""
+        self._refused, self._refused_until = "", 0.0  # why, and until when it is not tried again
         self._outbox: Told | None = None
         self._written: tuple[Setting, float] | None = None  # the set-point, and when it was written or last read back
         self._is_confirmed = False
@@ -139,7 +140,7 @@ class Bridge:
                 self._well_since = now
             # Where nothing has been lost yet there is nothing to wait for.
             if now - self._well_since >= self.file.hold_off or not self._has_lost:
-                logger.info("all is well")
+                self._say(logging.INFO, "all is well")
                 self.loss = ""
         if self._is_connected:
             try:
@@ -176,7 +177,7 @@ class Bridge:
         now = self._now()
         if now - self._heard > self.file.service.lost_after:
             return f"the service has not answered for {self.file.service.lost_after:g} s"
-        if self._refused:
+        if self._refused and now < self._refused_until:
             return self._refused
         if self._state is None:
             return self.loss or "the service has not answered yet"
@@ -204,16 +205,24 @@ class Bridge:
 
     def _lose(self, why: str) -> None:
         """Give up control, if it was ours, and say why; the safe state is written once the plant can be reached."""
-        now = self._now()
         if self.in_control:
             self._owes_safe = self._has_lost = True
         if self.round is not None and self.round.act:
             self.round.spoil(f"control was lost: {why}")
-        if now - self._said.get(why, float("-inf")) >= SAY_AGAIN_S:
-            logger.warning("%s%s", why, "; going to the safe state" if self._owes_safe else "")
-            self._said = {said: at for said, at in self._said.items() if now - at < SAY_AGAIN_S} | {why: now}
+        if self.in_control:
+            logger.warning("%s; going to the safe state", why)
+        else:
+            self._say(logging.WARNING, why)
         self.in_control, self.loss, self._well_since, self._written = False, why, None, None
         self._beats.clear()
+
+    def _say(self, level: int, text: str) -> None:
+        """Log something that may come up again and again, once in a minute."""
+        now = self._now()
+        self._said = {said: at for said, at in self._said.items() if now - at < SAY_AGAIN_S}
+        if text not in self._said:
+            self._said[text] = now
+            logger.log(level, "%s", text)
 
     def _drop_plant(self, why: str) -> None:
         self.plant.close()
@@ -432,9 +441,7 @@ class Bridge:
         self._call_pause = min(2 * self._call_pause, LONGEST_RETRY_S)
         self._call_at = self._now() + self._call_pause
         self._state_is_old = True  # what happened meanwhile, nobody knows
-        if self._now() - self._said.get("service", float("-inf")) >= SAY_AGAIN_S:
-            logger.warning("the service does not answer: %s", why)
-            self._said["service"] = self._now()
+        self._say(logging.WARNING, f"the service does not answer: {why}")
 
     def _answered(self, call: Call) -> None:
         error = call.future.exception()
@@ -445,11 +452,9 @@ class Bridge:
             self._failed(f"{type(error).__name__}: {error}")
             return
         self._heard, self._call_pause = self._now(), RETRY_S
-        self._said.pop("service", None)
         if error is not None:
             self._rejected(call.what, error)
             return
-        self._refused = ""
         if call.what == "state":
             self._looked = self._now()
             self._learn_state(call.future.result())
@@ -465,12 +470,13 @@ class Bridge:
 
     def _rejected(self, what: str, error: BaseException) -> None:
         """Take in that the service does not want what was sent."""
-        logger.warning("the service refuses to take a %s: %s", what, error)
+        self._say(logging.WARNING, f"the service does not take the {what}: {error}")
         self._state_is_old, self._call_at = True, self._now() + self._call_pause
         if what == "tell" and isinstance(error, Conflict | InvalidInput):
             self._outbox = self.round = self._number = None  # somebody else told it, or it is not known any more
         elif not isinstance(error, Conflict):  # a conflict: another is pending, which the state will say
             self._refused = f"the service refuses: {error}"
+            self._refused_until = self._now() + REFUSED_S
             self._call_at = self._now() + self.file.service.look_every
 
     def _learn_state(self, state: Mapping[str, Any]) -> None:

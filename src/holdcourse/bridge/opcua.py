@@ -23,7 +23,7 @@ from holdcourse.errors import HoldcourseError, InvalidInput, MissingExtra
 
 try:
     from asyncua import ua
-    from asyncua.client import Client
+    from asyncua.client.client import Client
     from asyncua.common.node import Node
 except ImportError as error:
     raise MissingExtra('a plant that speaks OPC UA needs asyncua: pip install "holdcourse[opcua]"') from error

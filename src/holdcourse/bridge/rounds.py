@@ -26,7 +26,7 @@ def slot_end(at: float, period: float) -> float:
 
 def key_of(number: int, at: float, period: float) -> str:
     """Return the key of a question: the same round in the same slot is the same question."""
-    return f"bridge r{number} slot {math.floor(at / period)}"
+    return f"bridge/r{number}/{math.floor(at / period)}"
 
 
 @dataclass
