@@ -6,8 +6,8 @@ import pytest
 from bridge.interrupting import needs, run
 
 FEW = {
-    "opcua": ["kill_bridge", "hole_to_plant", "hole_to_service", "bad_reading"],
-    "mqtt": ["kill_bridge", "kill_broker", "late_from_hole", "hole_to_service"],
+    "opcua": ["kill_bridge", "hole_to_plant", "hole_to_service"],
+    "mqtt": ["kill_bridge", "kill_broker", "bad_reading"],
 }
 
 

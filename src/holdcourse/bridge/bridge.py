@@ -83,7 +83,7 @@ class Bridge:
         self.file, self.plant, self.remote, self.dry_run = file, plant, remote, dry_run
         self._wall, self._now = wall, monotonic
         self.in_control = False
-        self.loss = "not connected yet"
+        self.loss = "waiting for the plant"
         self.round: Round | None = None
         self._well_since: float | None = None
         self._readings: dict[str, Reading] = {}
@@ -180,7 +180,7 @@ class Bridge:
         if self._refused and now < self._refused_until:
             return self._refused
         if self._state is None:
-            return self.loss or "the service has not answered yet"
+            return "waiting for the service"
         for name, since in self._bad_since.items():
             if now - since >= self.file.grace or self.loss:
                 return f"{name} cannot be believed: {self._readings[name].trouble}"
@@ -212,7 +212,7 @@ class Bridge:
         if self.in_control:
             logger.warning("%s; going to the safe state", why)
         else:
-            self._say(logging.WARNING, why)
+            self._say(logging.INFO if why.startswith("waiting") else logging.WARNING, why)
         self.in_control, self.loss, self._well_since, self._written = False, why, None, None
         self._beats.clear()
 
@@ -296,7 +296,8 @@ class Bridge:
             self._confirm_safe()
         permitted = self.file.permit is None or self._readings["permit"].value in (True, 1.0, "ON", "on")
         value, act = self._wanted if self._wanted is not None else (None, False)
-        if self.loss or self._owes_safe or (self.round is None and not self.in_control):
+        is_over = self.round is None or self._now() >= self.round.ends
+        if self.loss or self._owes_safe or (is_over and not self.in_control):  # an old setting is not taken up again
             self._show()
             return
         if value is not None and act and permitted:
@@ -510,12 +511,16 @@ class Bridge:
             return
         now, wall = self._now(), self._wall()
         left = slot_end(datetime.fromisoformat(asked["at"]).timestamp(), self.file.period) - wall
-        self.round = Round(
-            asked["decision"], asked["value"], asked["act"], now, now + min(left, 1.5 * self.file.period)
-        )
+        ends = now + min(left, 1.5 * self.file.period)
+        found = Round(asked["decision"], asked["value"], asked["act"], now, ends)
         if asked["round"] != self._asked:
-            self.round.spoil("the bridge was restarted in this round")
-        logger.info("going on with %s, at %r", asked["decision"], asked["value"])
+            found.spoil("the bridge was restarted in this round")
+        if left <= 0:  # its setting is not for now
+            found.spoil("its time was over when the bridge came back")
+            self._outbox = self._told(found, now)
+            return
+        self.round = found
+        logger.info("going on with %s, at %r", found.decision, found.value)
 
     def _begin_round(self, decision: Any) -> None:
         now, wall = self._now(), self._wall()
@@ -528,14 +533,16 @@ class Bridge:
         assert self.round is not None
         if self.dry_run or self.round.is_over_there:
             self.round, self._number, self._state_is_old = None, None, True
-            return
-        settings = (self._state or {}).get("actions", ())
+        else:
+            self._outbox = self._told(self.round, now)
+
+    def _told(self, over: Round, now: float) -> Told:
+        """Return what is told of a round that is over."""
         ran = self._readings.get("setpoint", Reading(None)).value if self._is_connected else None
-        if not self.in_control and self.round.act:
-            # Out of control the set-point says nothing, unless the plant says by another point what it does.
-            has_own = self.file.setpoint.read_back is not None
-            ran = ran if has_own else self.file.safe.setpoint
-        self._outbox = self.round.told(now, self.file, settings, ran)
+        if not self.in_control and over.act and self.file.setpoint.read_back is None:
+            # Out of control the set-point says nothing: another point would have to say what the plant does.
+            ran = self.file.safe.setpoint
+        return over.told(now, self.file, (self._state or {}).get("actions", ()), ran)
 
     def _sample(self) -> None:
         if self.round is not None and self._is_connected and self._outbox is None:
