@@ -91,9 +91,9 @@ class Client(httpx.Client):
 
 
 @contextmanager
-def served(data, token_file=None, bounds=Bounds(), clock=None):  # noqa: B008 - it is frozen
+def served(data, token_file=None, bounds=Bounds(), clock=None, notify=None):  # noqa: B008 - it is frozen
     """A server in a thread; yields its address."""
-    app = create_app(data, token_file, clock)
+    app = create_app(data, token_file, clock, notify=notify)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     server = Server(app, listener, bounds)

@@ -42,6 +42,9 @@ def serve(
         str | None, typer.Option(metavar="SINK", help="Who is told how far records are: a file, syslog:, https://...")
     ] = None,
     witness_key: Annotated[Path | None, typer.Option(help="File of the key that signs what a witness is told.")] = None,
+    notify: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who is told of alarms: webhooks and e-mail, in TOML.")
+    ] = None,
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
@@ -52,6 +55,7 @@ def serve(
     Example: [bold]holdcourse serve --data fleet --token-file tokens.json --host 0.0.0.0[/]
     """
     try:
+        from holdcourse.service.core.notices import load_notify
         from holdcourse.service.http.admission import is_local
         from holdcourse.service.http.app import create_app
         from holdcourse.service.http.server import Bounds, Server
@@ -74,7 +78,7 @@ def serve(
     told = None if witness is None or witness_key is None else Witness(witness_key, witness)
     _allow_many_files()
     listener = _listening(host, port)
-    app = create_app(data, token_file, witness=told)
+    app = create_app(data, token_file, witness=told, notify=None if notify is None else load_notify(notify))
     bounds = Bounds(connections, per_address, frozenset(proxy or ()), head_s=request_timeout, body_s=request_timeout)
 
     def listening() -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -16,14 +17,20 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core.clients import Broadcast
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.notices import NotifyFile
+from holdcourse.service.core.notifications import notifier_of
 from holdcourse.service.core.status import Clock
 from holdcourse.service.core.tokens import Keyring
-from holdcourse.service.http import errors, openapi, routes
+from holdcourse.service.http import errors, notifying, openapi, routes
 from holdcourse.service.http.admission import Gateway
 
 
 def create_app(
-    data: Path, token_file: Path | None = None, clock: Clock | None = None, witness: Witness | None = None
+    data: Path,
+    token_file: Path | None = None,
+    clock: Clock | None = None,
+    witness: Witness | None = None,
+    notify: NotifyFile | None = None,
 ) -> FastAPI:
     """Return the service over a data folder; without a token file everybody who reaches it may do everything."""
     keyring = None if token_file is None else Keyring(token_file, clock)
@@ -33,7 +40,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await fleet.start()
+        if notify is not None:
+            app.state.notifier = notifier_of(notify, fleet)
+            app.state.notifier.start()
         yield
+        if app.state.notifier is not None:
+            await to_thread.run_sync(app.state.notifier.stop)
         await fleet.stop()
         app.state.refusal_log.close()
 
@@ -48,8 +60,10 @@ def create_app(
         redirect_slashes=False,  # an address that is not there is not there
     )
     app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
-    app.state.routes = routes.router.routes
+    app.state.notifier = None
+    app.state.routes = [*routes.router.routes, *notifying.router.routes]
     app.include_router(routes.router)
+    app.include_router(notifying.router)
     app.add_middleware(Gateway, only_local=keyring is None)
     app.add_exception_handler(HoldcourseError, errors.refused)
     app.add_exception_handler(RequestValidationError, errors.invalid)

@@ -24,6 +24,7 @@ BODIES = (
     requests.OverrideGiven,
     requests.ModeChange,
     requests.EpisodeGiven,
+    requests.SilenceGiven,
 )
 MEANINGS = {
     400: "The request is no HTTP that we understand.",
