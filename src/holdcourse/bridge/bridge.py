@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -41,6 +40,7 @@ REFUSED_S = 10.0  # after a refusal, which nothing but a change of settings can 
 BEATS = 64  # newest heartbeats that are known to be our own
 MODULO = 128  # the smallest counter that a plant may keep
 PARTING_TRIES = 3
+NAP_S = 0.2  # nobody who stops it waits for longer
 GLANCE_S = 0.02  # between two looks at an answer that is on its way
 
 
@@ -112,16 +112,19 @@ class Bridge:
 
     # -- one tick ------------------------------------------------------------------------------------------------------
 
-    def run(self, stop: threading.Event) -> None:
-        """Tick until told to stop; whatever ends it, control is handed back."""
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Tick until it is to stop; whatever ends it, control is handed back.
+
+        A plain function, since a signal's handler that sets an event can wait for ever for the one whom it interrupts.
+        """
         try:
-            while not stop.is_set():
+            while not stopped():
                 due = self._now() + self.file.heartbeat.every
                 self.tick()
                 wanted = self._wanted
-                while not stop.is_set() and self._wanted is wanted and self._now() < due:
+                while not stopped() and self._wanted is wanted and self._now() < due:
                     busy = self._call is not None or self.round is None
-                    stop.wait(min(GLANCE_S if busy else due, max(due - self._now(), 0.0)))
+                    time.sleep(min(GLANCE_S if busy else NAP_S, max(due - self._now(), 0.0)))
                     if busy:
                         self._look_at_service()  # a round begins as soon as the service has answered
         finally:

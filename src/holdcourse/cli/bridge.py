@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
-import threading
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from holdcourse.bridge.bridge import Bridge
 from holdcourse.bridge.bridgefile import BridgeFile, load_bridge
 from holdcourse.bridge.check import checked
 from holdcourse.bridge.plant import plant_of
+from holdcourse.cli.arguments import Json
 from holdcourse.errors import InvalidInput
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
@@ -25,6 +26,7 @@ def bridge(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What is read and written; see examples/.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, log what would be done, write nothing.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Try every point once, show what they hold, and end.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Wire a controller into a plant that speaks OPC UA or MQTT.
 
@@ -43,17 +45,17 @@ def bridge(
     logging.getLogger("asyncua").setLevel(logging.CRITICAL)  # it logs each lost connection several times over
     if check:
         lines, is_well = checked(file, plant_of(file, base), remote)
-        typer.echo("\n".join(lines))
+        typer.echo(json.dumps({"ok": is_well, "lines": lines}) if as_json else "\n".join(lines))
         if not is_well:
             raise typer.Exit(1)
         return
     held = None if dry_run else _held(config, file)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    stop = threading.Event()
+    stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda given, _: stopped.append(given))
     try:
-        Bridge(file, plant_of(file, base), remote, dry_run=dry_run).run(stop)
+        Bridge(file, plant_of(file, base), remote, dry_run=dry_run).run(lambda: bool(stopped))
     finally:
         if held is not None:
             held.close()

@@ -34,7 +34,7 @@ def _notifier(request: Request) -> Notifier:
     return found
 
 
-def _reply(notifier: Notifier | None, token: TokenGiven, status: int = 200) -> Response:
+def _reply(notifier: Notifier | None, token: TokenGiven) -> Response:
     """Return how it goes, as far as the token may see it: what a target answered is for those who may do everything."""
     state = {"targets": [], "silences": []} if notifier is None else notifier.state()
     if not token.may("admin", EVERYTHING):
@@ -42,7 +42,7 @@ def _reply(notifier: Notifier | None, token: TokenGiven, status: int = 200) -> R
         seen = [each for each in state["silences"] if each["controller"] is None or token.sees(each["controller"])]
         state["silences"] = seen
     content = responses.Notifications.model_validate(state).model_dump_json()
-    return Response(content, status, media_type="application/json")
+    return Response(content, media_type="application/json")
 
 
 @router.get("/notifications", response_model=responses.Notifications, responses=refusal_responses("list"))
@@ -53,7 +53,6 @@ async def notifications(request: Request, token: TokenGiven) -> Response:
 
 @router.post(
     "/notifications/silences",
-    status_code=201,
     response_model=responses.Notifications,
     responses=refusal_responses("create"),
     dependencies=[MAY_CREATE],
@@ -76,7 +75,7 @@ async def silence(
         notifier.silence(body.until, body.controller, body.kind, body.reason, token.name)
 
     await fleet.look(begin, by)
-    return _reply(notifier, token, 201)
+    return _reply(notifier, token)
 
 
 @router.delete(
@@ -104,7 +103,6 @@ async def end_silence(
 
 @router.post(
     "/notifications/test",
-    status_code=202,
     response_model=responses.Notifications,
     responses=refusal_responses("look"),
     dependencies=[MAY_CREATE],
@@ -114,4 +112,4 @@ async def test(request: Request, token: TokenGiven) -> Response:
     require_scope(request, "admin", EVERYTHING)
     notifier = _notifier(request)
     notifier.test()
-    return _reply(notifier, token, 202)
+    return _reply(notifier, token)
