@@ -98,6 +98,8 @@ class OpcUaPlant:
 
     def read(self) -> dict[str, Reading]:
         """See `plant.Plant`."""
+        if self._line is None:
+            raise PlantLost("the plant is not connected")
         nodes = [self._clock, *self._nodes.values()]
         clock, *values = self._call(self._client.read_attributes(nodes), "reading")
         now = None if clock.Value is None else clock.Value.Value
