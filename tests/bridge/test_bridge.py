@@ -213,6 +213,42 @@ def test_a_dry_run_only_logs(made, caplog):
     assert bridge.remote.state()["round"] == 0
 
 
+def test_a_dry_run_leaves_a_pending_decision_alone(made, caplog):
+    caplog.set_level(logging.INFO, "holdcourse.bridge")
+    bridge = made(dry_run=True, file={"period": 0.1})
+    bridge.remote.ask([0.4])
+    time.sleep(0.3)
+    until(bridge, lambda: caplog.text.count("would ask round 1") > 2, "what it would do")
+    assert told(bridge) == []
+
+
+def test_a_service_that_is_busy_for_a_moment_is_no_loss(made):
+    bridge = made(file={"period": 5.0})
+    until(bridge, lambda: bridge.in_control, "control")
+    plainly, times = bridge.remote.state, itertools.count()
+
+    def busy():
+        if next(times) < 3:
+            raise ServiceError("it is being opened", 503)
+        return plainly()
+
+    bridge.remote.state = busy
+    until(bridge, lambda: next(times) > 4 or not bridge.in_control, "it to answer again")
+    assert bridge.in_control
+
+
+def test_a_service_that_refuses_is_a_loss(made):
+    bridge = made(file={"period": 5.0})
+    until(bridge, lambda: bridge.in_control, "control")
+
+    def refuse():
+        raise ServiceError("this token was revoked", 401)
+
+    bridge.remote.state = refuse
+    until(bridge, lambda: not bridge.in_control, "a loss")
+    assert bridge.loss == "the service refuses: this token was revoked"
+
+
 @pytest.mark.parametrize("lost", ["ask", "tell"])
 def test_an_answer_that_is_lost_doubles_nothing(made, lost):
     """The request is carried out, and nobody hears of it."""

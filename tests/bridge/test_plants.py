@@ -11,6 +11,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from bridge.interrupting import needs
 from bridge.lines import Line
@@ -122,6 +123,8 @@ def test_settings_and_units():
         {**BASE, "opcua": {"url": "opc.tcp://x"}, "setpoint": {"node": "x", "low": 0, "high": 5, "factor": 0.1}}
     )
     assert in_plant_units(file, 2.0) == pytest.approx(20.0)
+    assert same_setting(float(np.float32(450.1)), 450.1, 0.0)
+    assert (file.read_back.node, file.read_back.factor) == ("x", 0.1)
     for value, words in ((5.5, "beyond the bounds"), ([1.0, 2.0], "several parts")):
         with pytest.raises(InvalidInput, match=words):
             in_plant_units(file, value)

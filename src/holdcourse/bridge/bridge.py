@@ -28,7 +28,7 @@ from typing import Any
 from holdcourse.bridge.bridgefile import BridgeFile, Setting
 from holdcourse.bridge.plant import Plant, PlantLost, Reading, same_setting, started
 from holdcourse.bridge.rounds import Round, Told, key_of, slot_end
-from holdcourse.client.remote import RemoteController
+from holdcourse.client.remote import TRY_AGAIN, RemoteController
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, ServiceError
 
 logger = logging.getLogger("holdcourse.bridge")
@@ -123,7 +123,7 @@ class Bridge:
                 self.tick()
                 wanted = self._wanted
                 while not stopped() and self._wanted is wanted and self._now() < due:
-                    busy = self._call is not None or self.round is None
+                    busy = self._call is not None or (self.round is None and not self.loss)
                     time.sleep(min(GLANCE_S if busy else NAP_S, max(due - self._now(), 0.0)))
                     if busy:
                         self._look_at_service()  # a round begins as soon as the service has answered
@@ -197,18 +197,16 @@ class Bridge:
             back.value, value, self.file.setpoint.tolerance
         ):
             found = back.trouble or repr(back.value)
-            self._written = None
             return f"the set-point {value!r} was not read back: {found}; does somebody else write it?"
         beat = self._readings.get("heartbeat", Reading(None)).value
         is_counter = beat is not None and not isinstance(beat, bool | str) and beat != 0
         if self.in_control and self._beats and is_counter and int(float(beat or 0)) % MODULO not in self._beats:
-            self._beats.clear()
             return f"the heartbeat is {beat!r}, which this bridge did not write; does a second one run?"
         return ""
 
     def _lose(self, why: str) -> None:
         """Give up control, if it was ours, and say why; the safe state is written once the plant can be reached."""
-        if self.in_control:
+        if self.in_control or (self._written is not None and not self.dry_run):
             self._owes_safe = self._has_lost = True
         if self.round is not None and self.round.act:
             self.round.spoil(f"control was lost: {why}")
@@ -449,7 +447,7 @@ class Bridge:
 
     def _answered(self, call: Call) -> None:
         error = call.future.exception()
-        if isinstance(error, ServiceError) and error.status is None:
+        if isinstance(error, ServiceError) and error.status in (None, *TRY_AGAIN):
             self._failed(str(error))
             return
         if error is not None and not isinstance(error, HoldcourseError):
@@ -488,7 +486,7 @@ class Bridge:
         self._state, self._state_is_old = dict(state), False
         pending = {asked["decision"]: asked for asked in state["pending"]}
         if self.round is None and self._outbox is None:
-            if pending:
+            if pending and not self.dry_run:
                 self._adopt(list(pending.values())[-1], *list(pending)[:-1])
             else:
                 self._number = state["round"]
@@ -542,7 +540,7 @@ class Bridge:
     def _told(self, over: Round, now: float) -> Told:
         """Return what is told of a round that is over."""
         ran = self._readings.get("setpoint", Reading(None)).value if self._is_connected else None
-        if not self.in_control and over.act and self.file.setpoint.read_back is None:
+        if not self.in_control and over.act and (ran is None or self.file.setpoint.read_back is None):
             # Out of control the set-point says nothing: another point would have to say what the plant does.
             ran = self.file.safe.setpoint
         return over.told(now, self.file, (self._state or {}).get("actions", ()), ran)

@@ -355,6 +355,14 @@ class BridgeFile(Section):
             found["setpoint.read_back"] = self.setpoint.read_back
         return found
 
+    @property
+    def read_back(self) -> Standing:
+        """Where the plant says which setting it has taken; in the units of the set-point unless it has its own."""
+        given = self.setpoint.read_back or Standing(node=self.setpoint.node, topic=self.setpoint.topic)
+        return (
+            given if "factor" in given.model_fields_set else given.model_copy(update={"factor": self.setpoint.factor})
+        )
+
     def may_write(self, value: Setting) -> bool:
         """Whether a setting lies within the bounds of the set-point; those that are no numbers do."""
         if isinstance(value, str | bool):

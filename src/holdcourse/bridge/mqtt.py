@@ -55,9 +55,8 @@ class MqttPlant:
         self.state = file.mqtt.state or f"holdcourse/{file.controller}/state"
         points = file.points()
         self._sources = {name: point for name, point in points.items() if isinstance(point, Source)}
-        assert file.setpoint.read_back is not None
         self._sources.pop("setpoint.read_back")
-        self._sources["setpoint"] = file.setpoint.read_back
+        self._sources["setpoint"] = file.read_back
         self._beats = file.heartbeat.address
         self._client: paho.Client | None = None
         self._lock = threading.Lock()

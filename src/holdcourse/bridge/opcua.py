@@ -55,8 +55,7 @@ class OpcUaPlant:
         for name, point in file.points().items():
             if name != "setpoint.read_back":
                 self._sources[name] = (point.address, point if isinstance(point, Source) else ANY)
-        read_back = file.setpoint.read_back or Standing(node=file.setpoint.node, factor=file.setpoint.factor)
-        self._sources["setpoint"] = (read_back.address, read_back)
+        self._sources["setpoint"] = (file.read_back.address, file.read_back)
         self._sources.pop("advice", None)  # only written
         self._line: _Line | None = None
         self._types: dict[str, ua.VariantType] = {}

@@ -18,6 +18,7 @@ from holdcourse.bridge.bridgefile import BridgeFile, Setting, Source
 from holdcourse.errors import HoldcourseError, InvalidInput
 
 Result = TypeVar("Result")
+SHORT_FLOAT = 1e-6  # relative error of a number of 32 bits, with room to spare
 CONTROL, RELEASED, OFFLINE = "control", "released", "offline"  # what the bridge can be
 
 
@@ -133,12 +134,12 @@ def judged(source: Source, raw: Any, age: float | None, trouble: str = "") -> Re
 
 
 def same_setting(one: Setting | None, other: Setting | None, tolerance: float) -> bool:
-    """Whether two settings are the same, numbers up to a tolerance."""
+    """Whether two settings are the same, numbers up to a tolerance and to what a plant's short floats can hold."""
     if one is None or other is None:
         return False
     if isinstance(one, str) or isinstance(other, str):
         return one == other
-    return abs(float(one) - float(other)) <= tolerance + 1e-9 * abs(float(other))
+    return abs(float(one) - float(other)) <= tolerance + SHORT_FLOAT * abs(float(other))
 
 
 def in_plant_units(file: BridgeFile, value: Setting) -> Setting:
