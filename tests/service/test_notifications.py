@@ -166,7 +166,8 @@ def test_a_restart_neither_forgets_an_alarm_nor_says_it_twice(tmp_path, receiver
     receiver.got.clear()
     with served(tmp_path / "data", notify=notify):
         wait_for(lambda: "raised" in receiver.events(), "it to be told after the restart")
-        wait_for(lambda: json.loads((tmp_path / "data" / "notified.json").read_text())["said"]["hook"], "it to be kept")
+        kept = tmp_path / "data" / "notified.json"
+        wait_for(lambda: kept.exists() and json.loads(kept.read_text())["said"]["hook"], "it to be kept")
     with served(tmp_path / "data", notify=notify):
         time.sleep(0.5)
     assert receiver.events("silent") == ["raised"]
