@@ -204,6 +204,21 @@ def test_silences_over_http(tmp_path, receiver, quick):
         wait_for(lambda: "test" in receiver.events(), "the test")
 
 
+def test_acknowledged_over_http_it_is_not_repeated(tmp_path, receiver, quick):
+    notify = file_of(tmp_path, receiver.url, repeat="0.3 s")
+    with served(tmp_path / "data", notify=notify) as url, Client(url) as client:
+        silent_controller(client)
+        wait_for(lambda: receiver.events("silent").count("repeated") >= 2, "it to be repeated")
+        seen = client.post("/controllers/mill/alarms/silent/acknowledge", json={})
+        if seen.status_code == 404:
+            pytest.skip("alarms cannot be acknowledged in this version")
+        assert seen.status_code == 200, seen.text
+        time.sleep(0.3)
+        known = len(receiver.got)
+        time.sleep(1.0)
+        assert len(receiver.got) == known
+
+
 def test_without_a_file_nobody_is_told_and_it_says_so(client):
     assert client.get("/notifications").json() == {"targets": [], "silences": []}
     answer = client.post("/notifications/test")

@@ -404,7 +404,8 @@ def notifier_of(file: NotifyFile, fleet: Fleet) -> Notifier:
             else:
                 state = hosted.view.fixed_part
                 for alarm in state["alarms"]:
-                    seen = alarm.get("acknowledged") is not None
+                    # Of a controller that is put away, nobody expects anything.
+                    seen = alarm.get("acknowledged") is not None or state.get("archived") is not None
                     said = (alarm["kind"], alarm["message"], alarm["at"])
                     found.append(OpenAlarm(controller, state["name"], *said, seen))
         return found, unknown

@@ -17,6 +17,7 @@ ABOUT = "Decisions that follow changing conditions when every change costs somet
 BODIES = (
     requests.Config,
     requests.Changes,
+    requests.SilenceGiven,
     requests.AskGiven,
     requests.TellGiven,
     requests.Skip,
@@ -24,7 +25,6 @@ BODIES = (
     requests.OverrideGiven,
     requests.ModeChange,
     requests.EpisodeGiven,
-    requests.SilenceGiven,
 )
 MEANINGS = {
     400: "The request is no HTTP that we understand.",
