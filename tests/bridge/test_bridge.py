@@ -300,6 +300,18 @@ def test_somebody_else_who_writes_the_set_point_is_noticed(made):
     assert bridge.plant.held["control"] is False
 
 
+@pytest.mark.parametrize(("point", "value"), [("control", False), ("setpoint", 2.2)])
+def test_an_operator_who_takes_the_machine_has_it_until_the_next_round(made, point, value):
+    bridge = made(file={"period": 2.0})
+    until(bridge, lambda: bridge.in_control, "control")
+    number = bridge.remote.state()["round"]
+    bridge.plant.held[point] = value
+    until(bridge, lambda: not bridge.in_control, "control to be handed back")
+    until(bridge, lambda: bridge.in_control, "control again")
+    assert bridge.remote.state()["round"] == number + 1
+    assert told(bridge)[-1]["measurement"] is None
+
+
 def test_a_plant_that_is_lost_in_control_is_made_safe_when_it_is_back(made):
     bridge = made(file={"period": 5.0})
     until(bridge, lambda: bridge.in_control, "control")

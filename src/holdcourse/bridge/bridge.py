@@ -20,7 +20,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -40,6 +40,7 @@ REFUSED_S = 10.0  # after a refusal, which nothing but a change of settings can 
 BEATS = 64  # newest heartbeats that are known to be our own
 MODULO = 128  # the smallest counter that a plant may keep
 PARTING_TRIES = 3
+PARTING_S = 1.0  # for the last answer of the service
 NAP_S = 0.2  # nobody who stops it waits for longer
 GLANCE_S = 0.02  # between two looks at an answer that is on its way
 
@@ -105,6 +106,7 @@ class Bridge:
         self._written: tuple[Setting, float] | None = None  # the set-point, and when it was written or last read back
         self._is_confirmed = False
         self._asked: int | None = None  # the newest round that this process asked for
+        self._yielded: str | None = None  # the decision in whose round somebody else took the machine
         self._advised: Setting | None = None
         self._beat = itertools.count(random.randrange(1, 2**14))
         self._beats: list[int] = []
@@ -169,6 +171,8 @@ class Bridge:
                 logger.warning("control could not be handed back: %s; the plant notices by the heartbeat", error)
                 break
         self.plant.close()
+        if self._call is not None:  # its connection can be closed once it is answered
+            wait([self._call.future], min(self.file.service.timeout, PARTING_S))
         self.remote.service.close()
 
     # -- losses --------------------------------------------------------------------------------------------------------
@@ -197,6 +201,8 @@ class Bridge:
             back.value, value, self.file.setpoint.tolerance
         ):
             found = back.trouble or repr(back.value)
+            if self._is_confirmed and self.round is not None:
+                self._yielded = self.round.decision
             return f"the set-point {value!r} was not read back: {found}; does somebody else write it?"
         beat = self._readings.get("heartbeat", Reading(None)).value
         is_counter = beat is not None and not isinstance(beat, bool | str) and beat != 0
@@ -301,20 +307,24 @@ class Bridge:
         if self.loss or self._owes_safe or (is_over and not self.in_control):  # an old setting is not taken up again
             self._show()
             return
-        if value is not None and act and permitted:
+        taken = self.round is not None and self.round.decision == self._yielded
+        if value is not None and act and permitted and not taken:
             self._steer(value)
         else:
             if self.in_control:
-                logger.info("control is handed back: %s", "not permitted" if act else f"mode {self._mode()}")
-                self.in_control, self._written = False, None
-                self._beats.clear()
-                if not self.dry_run:
-                    self.plant.write("control", False)
-                if self.round is not None and self.round.act:
-                    self.round.spoil("control was handed back")
+                self._release("not permitted" if act else f"mode {self._mode()}")
             if value is not None and self.file.advice is not None and self._mode() in ("advise", "act"):
                 self._advise(value)
         self._show()
+
+    def _release(self, why: str) -> None:
+        """Hand back although nothing is lost: the set-point is the operators' from now on."""
+        logger.info("control is handed back: %s", why)
+        self.in_control, self._written = False, None
+        self._beats.clear()
+        self.plant.write("control", False)
+        if self.round is not None and self.round.act:
+            self.round.spoil("control was handed back")
 
     def _steer(self, value: Setting) -> None:
         back = self._readings["setpoint"]
@@ -341,7 +351,11 @@ class Bridge:
             self.in_control = True
             logger.info("in control, at %r", value)
         elif self._readings.get("control", Reading(True)).value is False:
-            self.plant.write("control", True)  # an old last will, say, that came late
+            if self.file.mqtt is None:  # an operator did that, who may have the machine until the next round
+                self._yielded = None if self.round is None else self.round.decision
+                self._release("somebody cleared the flag")
+                return
+            self.plant.write("control", True)  # an old last will that came late
         beat = next(self._beat) % 2**15
         self._beats = [*self._beats[-BEATS:], beat % MODULO]
         self.plant.write("heartbeat", beat)
