@@ -273,3 +273,58 @@ def test_entities_are_announced_and_a_last_will_takes_control_back(broker, liste
         plant.connect()
         wait_for(lambda: "nobody knows how old" in plant.read()["measurement"].trouble, "the retained value")
         assert plant.read()["control"].value is False
+
+
+def test_a_server_that_wants_a_password(tmp_path):
+    needs("opcua")
+    with password_server() as port:
+        for secret, is_let_in in (("right", True), ("wrong", False)):
+            (tmp_path / "password").write_text(secret + "\n")
+            about = {"url": f"opc.tcp://127.0.0.1:{port}", "user": "bridge", "password_file": "password"}
+            plant = plant_of(BridgeFile.model_validate({**BASE, "opcua": about, "timeout": 5.0}), tmp_path)
+            with contextlib.closing(plant):
+                if is_let_in:
+                    plant.connect()
+                    plant.write("setpoint", 4.0)
+                    assert plant.read()["setpoint"].value == 4.0
+                else:
+                    with pytest.raises(PlantLost, match="connecting to"):
+                        plant.connect()
+
+
+@contextlib.contextmanager
+def password_server():
+    """An OPC UA server in a thread that lets in one user."""
+    import asyncio
+
+    from asyncua import Server, ua
+    from asyncua.crypto.permission_rules import User, UserRole
+
+    class Users:
+        def get_user(self, iserver, username=None, password=None, certificate=None):
+            return User(role=UserRole.Admin) if (username, password) == ("bridge", "right") else None
+
+    port, ready, ended = free_port(), threading.Event(), threading.Event()
+
+    async def serve():
+        server = Server(user_manager=Users())
+        await server.init()
+        server.set_endpoint(f"opc.tcp://127.0.0.1:{port}")
+        server.set_security_policy([ua.SecurityPolicyType.NoSecurity])
+        await server.register_namespace("urn:holdcourse:test")
+        for name, first in (("Beat", 0), ("SetPoint", 1.0), ("Power", 1.0), ("Control", False)):
+            node = await server.nodes.objects.add_variable(ua.NodeId(name, 2), name, first)
+            await node.set_writable()
+        async with server:
+            ready.set()
+            while not ended.is_set():
+                await asyncio.sleep(0.02)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(20)
+    try:
+        yield port
+    finally:
+        ended.set()
+        thread.join(20)

@@ -187,7 +187,8 @@ def test_silences_over_http(tmp_path, receiver, quick):
         assert post(200, until=until, controller="mill", kind="silent", reason="maintenance") == made
         assert "in the future" in post(422, until="2020-01-01T00:00:00Z")["error"]["message"]
         assert "zone" in post(422, until="2020-01-01T00:00:00")["error"]["message"]
-        assert "such as 2026" in post(422, until="tomorrow")["error"]["message"]
+        for wrong in ("tomorrow", "9999-12-31T23:59:59-10:00", "0001-01-01T00:00:00+10:00"):
+            assert "such as 2026" in post(422, until=wrong)["error"]["message"]
         post(404, until=until, controller="none")
         silent_controller(client, "other")
         client.change("mill", deadline_s=0.2)

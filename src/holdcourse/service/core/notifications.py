@@ -292,14 +292,17 @@ class Notifier:
         """Begin a silence; the same again changes nothing."""
         try:
             at = datetime.fromisoformat(until)
-        except ValueError:
+            if at.tzinfo is None:
+                raise InvalidInput(f"until must say its zone, as 2026-03-01T07:00:00Z does, got {until!r}")
+            at = at.astimezone(UTC)
+        except InvalidInput:
+            raise
+        except (ValueError, OverflowError):  # no time, or one beyond the calendar
             raise InvalidInput(f"until must be a time such as 2026-03-01T07:00:00Z, got {until!r}") from None
-        if at.tzinfo is None:
-            raise InvalidInput(f"until must say its zone, as 2026-03-01T07:00:00Z does, got {until!r}")
         if at.timestamp() <= self._wall():
             raise InvalidInput(f"until must be in the future, got {until!r}")
         name = hashlib.sha256(json.dumps([until, controller, kind, reason]).encode()).hexdigest()[:12]
-        made = Silence(name, at.astimezone(UTC).isoformat(), controller, kind, reason, by)
+        made = Silence(name, at.isoformat(), controller, kind, reason, by)
         with self._lock:
             self._forget_old_silences()
             if name not in self.silences and len(self.silences) >= MOST_SILENCES:
