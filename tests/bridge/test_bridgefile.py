@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,13 @@ def test_a_good_file_and_its_defaults(tmp_path):
 @pytest.mark.parametrize("name", ["bridge_opcua.toml", "bridge_mqtt.toml"])
 def test_the_examples_are_whole(name):
     assert load_bridge(EXAMPLES / name).controller
+
+
+def test_the_file_on_the_page_is_whole(tmp_path):
+    page = (EXAMPLES.parent / "docs" / "how-to" / "wire-it-in.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^ *```toml\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
+    file = loaded(tmp_path, textwrap.dedent(shown))
+    assert (file.controller, file.period, file.safe.setpoint) == ("mill", 900.0, 30)
 
 
 @pytest.mark.parametrize(

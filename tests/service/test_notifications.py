@@ -7,10 +7,12 @@ import hashlib
 import hmac
 import http.server
 import json
+import re
 import socket
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from aiosmtpd.controller import Controller as MailServer
@@ -370,6 +372,21 @@ def test_a_damaged_file_of_what_was_said_only_says_it_again(tmp_path, caplog):
 def test_a_line_break_in_a_name_does_not_get_into_the_head_of_a_mail():
     notice = Notice("1", "raised", "mill", "Mill\r\nBcc: x@y.example", "stale", "words", "now")
     assert "\n" not in notice.words
+
+
+def test_the_file_on_the_page_is_whole(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "operate.md").read_text(encoding="utf-8")
+    (shown,) = (
+        block for block in re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE) if "repeat" in block
+    )
+    for name in ("webhook.secret", "mail.password"):
+        (tmp_path / name).write_text(SECRET)
+    (tmp_path / "notify.toml").write_text(shown)
+    file = load_notify(tmp_path / "notify.toml")
+    assert [target.called for target in file.targets] == ["webhook example.com", "e-mail to control-room@example.com"]
+    assert file.targets[0].wants("turbine-1", "stale")
+    assert not file.targets[0].wants("turbine-1", "sensor")
+    assert not file.targets[0].wants("turbine-2", "stale")
 
 
 @pytest.mark.parametrize(
