@@ -36,6 +36,7 @@ COMMANDS = {
     "demo": Listed("backtest", SITE, "A backtest on bundled wind: half a year in the North Sea."),
     "backtest": Listed("backtest", SITE, "Would altitude control have paid off? Every policy on your wind."),
     "serve": Listed("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
+    "bridge": Listed("bridge", RUNNING, "Wire a controller into a plant that speaks OPC UA or MQTT."),
     "compare": Listed("compare", RESEARCH, "Policies side by side on our benchmark."),
     "sweep": Listed("experiments", RESEARCH, "Policies against each other on a problem of your own."),
     "reproduce": Listed("experiments", RESEARCH, "The paper's experiments: runs, tables, figures, a report."),

@@ -65,6 +65,9 @@ def serve(
     lease: Annotated[
         float, typer.Option(help="Seconds that the other servers wait for one that is silent.", min=0.5, max=3600)
     ] = 10.0,
+    notify: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who is told of alarms: webhooks and e-mail, in TOML.")
+    ] = None,
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
@@ -77,6 +80,7 @@ def serve(
     Example: [bold]holdcourse serve --database postgresql://db.plant/holdcourse[/]
     """
     try:
+        from holdcourse.service.core.notices import load_notify
         from holdcourse.service.http.admission import is_local
         from holdcourse.service.http.app import create_app
         from holdcourse.service.http.server import Bounds, Server
@@ -103,7 +107,7 @@ def serve(
     listener = _listening(host, port)
     try:
         store = _store(data, database, address or _address(listener), lease)
-        app = create_app(store, token_file, witness=told)
+        app = create_app(store, token_file, witness=told, notify=None if notify is None else load_notify(notify))
     except BaseException:
         listener.close()
         raise

@@ -50,6 +50,7 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.ledger import Ledger, plain_value
+from holdcourse.service.core.notices import UNTOLD
 from holdcourse.service.core.records import LocatedEvent, Records
 from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven, Profile
@@ -225,6 +226,18 @@ class Hosted:
             elif isinstance(note, AlarmCleared):
                 happened.append(("state", {"cleared": note.kind}))
         return Done({}, happened)
+
+    def say_untold(self, why: str | None) -> Done:
+        """Raise the alarm that nobody could be told of the others, or clear it."""
+        self.recall()
+        is_open = UNTOLD in self.ledger.alarms
+        if why is not None and not is_open:
+            self.commit(AlarmRaised(UNTOLD, why))
+            return Done({}, [("alarm", {**vars(self.ledger.alarms[UNTOLD]), "cleared_at": None})])
+        if why is None and is_open:
+            self.commit(AlarmCleared(UNTOLD))
+            return Done({}, [("state", {"cleared": UNTOLD})])
+        return Done({}, [])
 
     def _still_waiting(self, given: int | str) -> Conflict:
         """Return what is said where decisions must be told before something can be done; `given` was asked for."""

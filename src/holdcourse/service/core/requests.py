@@ -527,3 +527,18 @@ def _check_force(force: bool, reason: str) -> None:
 def plain(model: BaseModel, **which: Any) -> dict[str, Any]:
     """Return a request in JSON values, as the record holds it."""
     return model.model_dump(mode="json", **which)
+
+
+class SilenceGiven(Request):
+    """Nobody is told of the alarms of a controller, or of a kind, until some time; without either, of none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"until": "2026-03-01T07:00:00Z", "controller": "turbine-1", "reason": "maintenance"}]
+        }
+    )
+
+    until: str = Field(max_length=40, description="A time with its zone.")
+    controller: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,64}$")
+    kind: str | None = Field(None, pattern=r"^[a-z_]{1,40}$")
+    reason: Reason = ""

@@ -401,6 +401,7 @@ class View:
         promise, calibration = self.fixed_part["promise"] or {}, self.fixed_part["calibration"] or {}
         names = ("estimated_saved", "estimated_doubt", "allowed", "left")
         figures = {f"promise_{name}": promise.get(name) for name in names}
+        figures["promise_used"] = max(promise["allowed"] - promise["left"], 0.0) if promise else None
         for name, found in self.fixed_part["estimate"].items():
             known = found or {}
             figures |= {f"estimated_gain_{name}{end}": known.get(key) for end, key in ENDS.items()}

@@ -17,6 +17,7 @@ ABOUT = "Decisions that follow changing conditions when every change costs somet
 BODIES = (
     requests.Config,
     requests.Changes,
+    requests.SilenceGiven,
     requests.AskGiven,
     requests.TellGiven,
     requests.Skip,

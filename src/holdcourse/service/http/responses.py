@@ -171,7 +171,7 @@ class Alarm(Answer):
     """Something that somebody should look at."""
 
     at: At
-    kind: Literal["stale", "silent", "clock", "calibration", "sensor", "reading"]
+    kind: Literal["stale", "silent", "clock", "calibration", "sensor", "reading", "notification"]
     message: str
     cleared_at: At | None
 
@@ -497,6 +497,36 @@ class Alarms(Answer):
     """Alarms, the newest last; `cleared_at` is null while one is open."""
 
     alarms: list[Alarm]
+
+
+class NotificationTarget(Answer):
+    """Somebody who is told of alarms; `failing_s` is null while that works."""
+
+    name: str
+    waiting: int
+    sent: int
+    failed: int
+    dropped: int
+    failing_s: float | None
+    error: str
+
+
+class Silence(Answer):
+    """Alarms that nobody is told of until some time; null stands for all controllers, or all kinds."""
+
+    id: str
+    until: str
+    controller: str | None
+    kind: str | None
+    reason: str
+    by: str
+
+
+class Notifications(Answer):
+    """Who is told of alarms, and what is silent."""
+
+    targets: list[NotificationTarget]
+    silences: list[Silence]
 
 
 class Change(Answer):

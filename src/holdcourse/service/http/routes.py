@@ -310,9 +310,10 @@ async def readyz(fleet: TheFleet, by: TheCaller) -> Response:
 
 
 @router.get("/metrics", response_class=Response, responses=refusal_responses("metrics"))
-async def prometheus(fleet: TheFleet, token: TokenGiven) -> Response:
+async def prometheus(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
     """Figures for Prometheus, of the controllers that the token may see."""
-    return Response(metrics.page(fleet, token.sees), media_type=metrics.CONTENT_TYPE)
+    page = metrics.page(fleet, token.sees, request.app.state.notifier)
+    return Response(page, media_type=metrics.CONTENT_TYPE)
 
 
 @router.get("/openapi.json", include_in_schema=False)
