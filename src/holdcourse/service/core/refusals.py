@@ -6,6 +6,7 @@
     ├── Unknown          there is no such controller, decision, round or file
     ├── RoundNeeded      several decisions may be pending, and the request does not say which is meant
     ├── EpochsArchived   a change would forget what was told in records that were moved away
+    ├── ControllerPutAway  the controller is archived: it is only looked at
     ├── NotOpenYet       the controller is being opened
     ├── Broken           the controller's record could not be opened
     ├── Busy             a client, or all of them together, have as much under way as they may
@@ -37,6 +38,10 @@ class RoundNeeded(Refusal):
 
 class EpochsArchived(Refusal):
     """A change would forget what was told in epochs whose records were moved away."""
+
+
+class ControllerPutAway(Refusal):
+    """The controller is archived: it can be looked at, and brought back."""
 
 
 class NotOpenYet(Refusal):

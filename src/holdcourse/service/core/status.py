@@ -31,6 +31,7 @@ from holdcourse.learning.costs import Profiled, calibration_of, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
 from holdcourse.running.events import (
+    Acknowledgement,
     AlarmCleared,
     AlarmRaised,
     Ask,
@@ -109,7 +110,13 @@ class Timing:
 
         self._asked = {name: self._asked.get(name, since(asked.at)) for name, asked in ledger.pending.items()}
         if self._last is None and ledger.last_at is not None:
-            self._last = since(ledger.last_at)
+            self._last = since(max(ledger.last_at, ledger.restored_at or ""))
+
+    def begin_anew(self) -> None:
+        """Count every deadline from now on."""
+        now = self.clock.monotonic()
+        self._asked = dict.fromkeys(self._asked, now)
+        self._last = None if self._last is None else now
 
     def added(self, events: Sequence[Event[Body]], ledger: Ledger) -> None:
         """Take note of events that were added to the record just now."""
@@ -313,7 +320,9 @@ class View:
             "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
             "context_names": settings.context_names,
             "trial": _trial(settings, problem),
-            "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
+            "zone": settings.zone or "UTC",
+            "archived": None if ledger.archived is None else _archived(ledger.archived),
+            "alarms": [{**plain(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
@@ -345,6 +354,11 @@ class View:
         )
 
     @property
+    def is_archived(self) -> bool:
+        """Whether it is put away, and only looked at."""
+        return self.fixed_part["archived"] is not None
+
+    @property
     def is_stale(self) -> bool:
         """Whether a decision should have been told by now."""
         return bool(self.fixed_part["pending"]) and self._is_late
@@ -356,7 +370,9 @@ class View:
 
     @property
     def has_unreported(self) -> bool:
-        """Whether the watchdog should look more closely."""
+        """Whether the watchdog should look more closely; of one that is put away, nobody expects anything."""
+        if self.is_archived:
+            return False
         said = {alarm["kind"] for alarm in self.fixed_part["alarms"]}
         if self.is_silent != ("silent" in said) or (self.timing.trouble() is not None) != ("clock" in said):
             return True
@@ -378,6 +394,8 @@ class View:
 
     def status(self) -> str:
         """Say in one word how the controller is."""
+        if self.is_archived:
+            return "archived"
         if self.fixed_part["override"] is not None:
             return "held"
         if self.is_stale:
@@ -408,7 +426,7 @@ class View:
 
     def summary(self) -> dict[str, Any]:
         """Return the controller's line of the overview."""
-        figures = ("units", "maximise", "trial", "measurements_sum", "service", "movement", "estimate")
+        figures = ("units", "maximise", "trial", "measurements_sum", "service", "movement", "estimate", "zone")
         names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
         kept = {name: self.fixed_part[name] for name in names}
         return kept | {
@@ -416,6 +434,7 @@ class View:
             "message": None,
             "seconds_since": self.seconds_since(),
             "alarms": len(self.fixed_part["alarms"]),
+            "unseen_alarms": sum(alarm.get("acknowledged") is None for alarm in self.fixed_part["alarms"]),
         }
 
     def _instruction(self) -> dict[str, Any]:
@@ -464,6 +483,10 @@ def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:
     if terms.baseline_index is not None:
         against = shown_problem(problem, settings).named(terms.baseline_index)
     return {"block": terms.block, "blocks": terms.blocks, "against": against}
+
+
+def _archived(since: Acknowledgement) -> dict[str, Any]:
+    return {"at": since.at, "by": plain(since.by), "reason": since.remark}
 
 
 def _override(held: Override, problem: Problem) -> dict[str, Any]:

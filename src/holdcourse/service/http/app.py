@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,9 +18,11 @@ from holdcourse.service.core.clients import Broadcast
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.status import Clock
-from holdcourse.service.core.tokens import Keyring
+from holdcourse.service.core.tokens import Keyring, Token
 from holdcourse.service.http import errors, openapi, routes
 from holdcourse.service.http.admission import Gateway
+
+logger = logging.getLogger("holdcourse.service")
 
 
 def create_app(
@@ -30,9 +33,20 @@ def create_app(
     store = DataFolder(data)
     fleet = Fleet(store, Broadcast(), clock, witness)
 
+    def noted(tokens: list[Token]) -> None:
+        try:
+            fleet.journal.note_tokens(tokens)
+        except HoldcourseError as error:  # nobody is locked out because the disk is full
+            logger.error("%s", error)
+
+    if keyring is not None:
+        keyring.changed = noted
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await fleet.start()
+        if keyring is not None:
+            noted(keyring.tokens)
         yield
         await fleet.stop()
         app.state.refusal_log.close()
