@@ -82,6 +82,7 @@ BAND = 2.0  # deviations; a well calibrated model is beyond them in 1 of 22 roun
 RAISED_AT, CLEARED_AT = 0.3, 0.15
 STILL = 10  # equal measurements in a row that no noisy sensor gives
 REMINDED = 24  # tells for which the alarm of a reading that was set aside stays open
+MOST_DIGITS = 15  # that a number is written with
 CORRECTIONS = 100  # newest readings found out later whose sums are listed as if they had been found out at once
 
 
@@ -575,5 +576,10 @@ def reading_notes(ledger: Ledger, said: Sequence[str], *, believed: bool) -> lis
 
 
 def _set_aside(decision: str, measurement: float, instead: float | None) -> str:
-    about = "" if instead is None else f", where about {written(instead, 4)} was expected"
-    return f"the reading {written(measurement)} of {decision} was set aside{about}"
+    if instead is None:
+        return f"the reading {written(measurement)} of {decision} was set aside"
+    digits = 4  # more where the two would look the same
+    while digits < MOST_DIGITS and written(instead, digits) == written(measurement, max(digits, 6)):
+        digits += 1
+    words = f"the reading {written(measurement, max(digits, 6))} of {decision} was set aside"
+    return f"{words}, where about {written(instead, digits)} was expected"

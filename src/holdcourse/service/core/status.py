@@ -318,6 +318,7 @@ class View:
             "fallback_index": settings.fallback,
             "limits": dict(vars(settings.limits)),
             "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
+            "price_in_words": _price(settings),
             "context_names": settings.context_names,
             "trial": _trial(settings, problem),
             "zone": settings.zone or "UTC",
@@ -472,6 +473,20 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
         return Instruction(ledger.place)
     order = controller.permitted(wanted)
     return Instruction(order.action, order.limited_by)
+
+
+def _price(settings: Settings) -> str:
+    """Say what moving costs, in the user's units."""
+    units = settings.units
+    cost = f" {units.cost or units.measurement}" if units.cost or units.measurement else ""
+    if not isinstance(settings.metric, str):
+        words = "a matrix of costs, one for each way"
+    else:
+        scale = settings.scale if isinstance(settings.scale, list | tuple) else [settings.scale]
+        words = ", ".join(f"{each:.12g}" for each in scale) + f"{cost} for each {units.action or 'unit of a setting'}"
+    if settings.rho != 1:
+        words += f", divided by {settings.rho:.12g}"
+    return words + (f", and {settings.fixed_cost:.12g}{cost} for every move" if settings.fixed_cost else "")
 
 
 def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:

@@ -191,8 +191,8 @@ def _told(body: Body, problem: Problem, changed: Changed, records: Records) -> t
     """Return what kind of deed it is, the reason that was given, and what it came to in a sentence."""
     match body:
         case ControllerCreated():
-            count = len(body.history or ())
-            return "created", "", f"Created in mode {body.config.mode}, with {count} past measurements."
+            knew = f", with {len(body.history)} past measurements" if body.history else ""
+            return "created", "", f"Created in mode {body.config.mode}{knew}."
         case EpochBegun() | SettingsChanged():
             return _group(changed), body.reason, _in_words(changed)
         case ModeSet():

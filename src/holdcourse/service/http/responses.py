@@ -342,6 +342,7 @@ class State(Answer):
     instruction: Instruction
     limits: dict[str, Any]
     limits_in_words: dict[str, str] = Field(description="Each limit in the user's units, by its name.")
+    price_in_words: str = Field(description="What moving costs, in the user's units.")
     trial: TrialInProgress | None = Field(description="The trial that is made; null: none.")
     context_names: list[str] | None
     zone: str = Field(description="The plant's time zone.", examples=["Europe/Berlin"])

@@ -65,6 +65,9 @@ async function carrying(method, path, body) {
 export const post = (path, body) => carrying("POST", path, body);
 export const patch = (path, body) => carrying("PATCH", path, body);
 
+/** Delete what is at an address. */
+export const destroy = async (path) => (await send(path, { method: "DELETE" })).json();
+
 /** Send a file as it is. */
 export const postFile = async (path, file) =>
   (await send(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file })).json();

@@ -4,7 +4,7 @@ import { get, pathOf } from "./api.js";
 import { timeOf } from "./badges.js";
 import { announce, fill, h, s } from "./dom.js";
 import { appliedSetting, keyOf } from "./rows.js";
-import { contextWords, decimalsFor, number, serviceWord, setting, share, withUnit, worth, worthWord } from "./words.js";
+import { contextWords, decimalsFor, faithful, number, serviceWord, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const MOST_BARS = 9;
 const WAIT = 120; // milliseconds: stepping with the keys must not ask for every round passed
@@ -59,7 +59,8 @@ function table(data, chosen, state) {
   const ends = shown.flatMap((r) => [0, r.bound, r.expected, r.end]).filter(Number.isFinite);
   const low = Math.min(...ends);
   const high = Math.max(...ends);
-  const decimals = decimalsFor(shown.map((r) => r.expected));
+  const costs = shown.map((r) => r.expected);
+  const decimals = Math.min(faithful(...costs), decimalsFor(costs) + 3); // what was chosen must not look equal to the rest
   const mark = (r) => (r.action === chosen ? ["● ", "chosen: "] : r.action === before ? ["○ ", "it was at: "] : ["", ""]);
   const line = (r) =>
     h(

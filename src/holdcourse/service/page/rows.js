@@ -10,7 +10,7 @@ export const unfollowed = (row) => row.proposed_value !== null && JSON.stringify
 export function steps(rows, of, place) {
   return rows.flatMap((row, k) => {
     const value = of(row);
-    return value === null || value === undefined ? [] : [[place.left(k), value], [place.left(k + 1), value]];
+    return value === null || value === undefined ? [] : [[place.left(k), value], [place.left(k) + place.width(k), value]];
   });
 }
 
