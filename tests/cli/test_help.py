@@ -190,7 +190,7 @@ def test_options_of_one_meaning_have_one_name():
         ("export",),
         ("serve",),
         ("token", "revoke"),
-    }  # they print no table
+    }  # no table
     assert not {"--output", "--jobs", "--processors", "--random-seed"} & set().union(*taken.values())
 
 

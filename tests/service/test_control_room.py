@@ -241,5 +241,32 @@ def test_a_controller_is_archived_brought_back_and_deleted_on_the_page(server, b
         for each in (page, other):
             expect(each.get_by_role("heading", level=1)).to_have_text("Fleet")
             expect(each.get_by_role("link", name="Worn mill")).to_have_count(0)
+    with page_of(browser, server.token) as page, page_of(browser, visitor) as other:
+        for each in (page, other):
+            each.goto(server.url)
+            expect(each.get_by_text("live", exact=True)).to_be_visible()
+        page.get_by_text("Journal of the service").click()
+        row = page.get_by_role("table", name="Journal").get_by_role("row").filter(has_text="Worn mill was deleted")
+        expect(row).to_contain_text("sold")
+        expect(other.get_by_text("Journal of the service")).to_be_hidden()
     line = server.client.get("/journal").json()["lines"][0]
     assert (line["controller"], line["reason"], line["by"]["name"]) == ("worn", "sold", "tests")
+
+
+def test_rounds_whose_epoch_was_moved_away_are_not_waited_for(server, browser, tmp_path):
+    machine = Machine(server, "moved")
+    machine.run(3)
+    server.client.change("moved", limits={"min_dwell": 2})
+    machine.run(2)
+    server.kill()
+    for path in (server.data / "controllers" / "moved").glob("epoch-0001.db*"):
+        path.rename(tmp_path / path.name)
+    server.start()
+    with page_of(browser, server.token) as page:
+        controller_page(page, server, "moved")
+        page.get_by_label("Show last").select_option("1000")
+        expect(page.get_by_label("Show last")).to_be_enabled()
+        expect(page.get_by_role("button", name="Explain round 3")).to_be_visible()
+        expect(page.get_by_role("button", name="Explain round 2")).to_have_count(0)
+        trail = page.get_by_role("table", name="Changes, the newest first")
+        expect(trail.get_by_role("row")).to_have_count(2)  # what was done before is in the other file

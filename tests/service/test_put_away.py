@@ -48,6 +48,7 @@ def test_an_archived_controller_is_only_looked_at_until_it_is_brought_back(tmp_p
         wait_for(lambda: client.get("/readyz").status_code == 200, "it to be opened")
         state = client.see("old", "state")
         assert state["status"] == "archived"
+        assert 'holdcourse_silent{controller="old"} 0' in client.get("/metrics").text
         assert state["alarms"] == []  # nobody expects anything of it, however late it is
         assert client.do("old", "restore", reason="rebuilt")["archived"] is None
         assert client.do("old", "restore", reason="rebuilt again")["archived"] is None

@@ -371,8 +371,8 @@ class View:
 
     @property
     def has_unreported(self) -> bool:
-        """Whether the watchdog should look more closely; of one that is put away, nobody expects anything."""
-        if self.is_archived:
+        """Whether the watchdog should look more closely."""
+        if self.is_archived:  # nobody expects anything of it
             return False
         said = {alarm["kind"] for alarm in self.fixed_part["alarms"]}
         if self.is_silent != ("silent" in said) or (self.timing.trouble() is not None) != ("clock" in said):
@@ -382,7 +382,7 @@ class View:
 
     @property
     def _is_late(self) -> bool:
-        return self._is_past(self.due)
+        return not self.is_archived and self._is_past(self.due)
 
     def _is_past(self, due: float | None) -> bool:
         return due is not None and self.timing.clock.monotonic() > due

@@ -326,7 +326,7 @@ async def restore(
 @router.delete(
     "/controllers/{id}",
     response_model=responses.Deleted,
-    responses={409: {"model": responses.Refused, "description": "It is not archived."}, **refusal_responses("look")},
+    responses=refusal_responses("delete"),
     dependencies=[MAY_ADMINISTER],
 )
 async def delete(

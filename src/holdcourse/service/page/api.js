@@ -78,12 +78,12 @@ export const postTable = async (path, file) =>
 
 let known = null; // what the token in use allows
 
-/** What the reader may do on a controller, or on any without one: { tell, admin }. */
+/** What the reader may do on a controller, or on any without one: { tell, admin }; `all`: on all of them. */
 export async function may(id = null) {
   if (known?.token !== token.get()) known = { ...(await get("me")), token: token.get() };
   const here = id === null || known.controllers.includes("*") || known.controllers.includes(id);
   const has = (scope) => here && (known.scopes.includes(scope) || known.scopes.includes("admin"));
-  return { tell: has("tell"), admin: has("admin") };
+  return { tell: has("tell"), admin: has("admin"), all: known.controllers.includes("*") };
 }
 
 export const pathOf = (id, ...rest) => ["controllers", encodeURIComponent(id), ...rest].join("/");

@@ -37,6 +37,7 @@ export class Feed {
     this.fieldAt = 0;
     this.deeds = 0; // counts what people did, as far as it was heard of
     this.wanted = PAGE_OF_ROWS; // rows that are to be there
+    this.looked = Infinity; // the round before which nobody has looked for rows
     this.outdated = false; // whether rows of long ago may have changed
     this.refreshing = calmly(() => this.refresh(), REFRESH);
   }
@@ -58,6 +59,7 @@ export class Feed {
     this.scopes = await may(this.id);
     this.state = state;
     this.rows = merged([], page.decisions);
+    this.looked = Infinity;
     this.more = page.more;
     this.onChange();
     await Promise.all([this.loadField(), this.loadAlarms()]);
@@ -109,11 +111,12 @@ export class Feed {
   }
 
   async loadEarlier(count = PAGE_OF_ROWS) {
-    const first = this.rows[0]?.round ?? 0;
-    const limit = Math.min(count, MOST_AT_ONCE, Math.max(first, 1));
-    const page = await this.decisions({ after: Math.max(first - limit - 1, -1), limit });
-    this.rows = merged(page.decisions.filter((row) => row.round < first), this.rows);
-    this.more = this.rows[0]?.round > 0 && this.rows.length < MOST_ROWS;
+    const end = Math.min(this.rows[0]?.round ?? 0, this.looked); // rounds of an epoch that was moved away are not there
+    const from = Math.max(end - Math.min(count, MOST_AT_ONCE), 0);
+    const page = end > from ? await this.decisions({ after: from - 1, limit: end - from }) : { decisions: [] };
+    this.rows = merged(page.decisions.filter((row) => row.round < end), this.rows);
+    this.looked = from;
+    this.more = from > 0 && this.rows.length < MOST_ROWS;
     this.onChange();
   }
 

@@ -6,6 +6,7 @@ import { connect } from "./connection.js";
 import { createController } from "./create.js";
 import { drawn, fill, h, say } from "./dom.js";
 import { calmly } from "./feed.js";
+import { journalPanel } from "./journal.js";
 import { ABOUT_GAINS, NOT_MEASURED } from "./panels.js";
 import { costUnit, interval, plural, setting } from "./words.js";
 import { useZone } from "./zone.js";
@@ -105,6 +106,7 @@ export function fleetView(main) {
   const lead = h("p", { class: "lead" });
   const used = fleetTable("All controllers; those that need somebody come first");
   const away = fleetTable("Archived controllers");
+  const journal = journalPanel();
   const apart = h("details", { class: "archived", hidden: true }, h("summary", {}), away.node);
   const empty = h(
     "div",
@@ -126,7 +128,10 @@ export function fleetView(main) {
 
   const load = async () => {
     draw((await get("controllers")).controllers);
-    adds.hidden = !(await may()).admin;
+    const { admin, all } = await may();
+    adds.hidden = !admin;
+    journal.node.hidden = !(admin && all);
+    await journal.load();
   };
   const refreshing = calmly(load, REFRESH);
   const create = async (file = null) => {
@@ -156,6 +161,7 @@ export function fleetView(main) {
     used.node,
     empty,
     apart,
+    journal.node,
     h("p", { class: "small foot" }, ABOUT_GAINS),
   );
   const link = connect("events", load, () => refreshing.call());
