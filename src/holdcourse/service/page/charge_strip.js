@@ -13,10 +13,11 @@ export const chargeOf = (row) => (row.in_charge === "policy" && row.mode === "ad
 /** Neighbours under the same hand: [{ who, first, last }]. */
 function stretches(rows, place) {
   const found = [];
+  const cuts = new Set(place.cuts);
   rows.forEach((row, k) => {
     const who = chargeOf(row);
     const before = found.at(-1);
-    if (before?.who === who && !place.cuts.includes(k - 1)) before.last = k;
+    if (before?.who === who && !cuts.has(k - 1)) before.last = k;
     else found.push({ who, first: k, last: k });
   });
   return found;

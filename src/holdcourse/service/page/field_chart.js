@@ -3,12 +3,13 @@
 import { bounded, LEFT, line, nice, onResize, surface, valueAxis } from "./chart.js";
 import { AGAINST, coloursOf, differences, painted, spread } from "./differences.js";
 import { h } from "./dom.js";
-import { appliedSetting, steps, unfollowed } from "./rows.js";
+import { appliedSetting, proposals, steps, unfollowed } from "./rows.js";
 import { colour, onColours } from "./theme.js";
 import { columns, timeAxis } from "./time_axis.js";
 import { axisNames, contextWords, faithful, localTime, mark, number, setting, withUnit } from "./words.js";
 
 const DOTS_FROM = 7; // pixels per round
+const DENSE = 2; // likewise, below
 
 /** The vertical axis: numbers where the settings are numbers, else one lane each. */
 function lanes(values, area) {
@@ -120,12 +121,13 @@ export function fieldChart({ pick }) {
     valueAxis(area, axis.Y, axis.ticks((value) => mark(value, state.units?.action)), false);
     timeAxis(area, rows, place);
     key.querySelector(".proposed-key").hidden = !rows.some(unfollowed);
-    rows.forEach((row, k) => {
-      const y = unfollowed(row) ? axis.Y(row.proposed_value) : null;
-      if (y !== null) line(g, [[place.left(k), y], [Math.max(place.right(k), place.left(k) + 1), y]], { stroke: colour("--proposed"), width: 2.4, casing: 1 });
-    });
+    for (const { value, first, last } of proposals(rows)) {
+      const y = axis.Y(value);
+      line(g, [[place.left(first), y], [Math.max(place.right(last), place.left(first) + 1), y]], { stroke: colour("--proposed"), width: 2.4, casing: 1 });
+    }
     const path = steps(rows, appliedSetting, place).map(([x, value]) => [x, axis.Y(value)]);
-    line(g, bounded(path), { stroke: colour("--path"), width: 2.6, casing: 1.6 });
+    const dense = place.narrowest < DENSE; // thick lines would hide each other, and the field
+    line(g, bounded(path), { stroke: colour("--path"), width: dense ? 1 : 2.6, casing: dense ? 0 : 1.6 });
     if (place.narrowest >= DOTS_FROM) rows.forEach((row, k) => dot(g, place.middle(k), axis.Y(appliedSetting(row)), row));
     drawOver();
   }

@@ -7,6 +7,7 @@ const FEWEST = 30; // columns; a young controller's rounds are not drawn as wide
 const SHORTEST = 0.25; // times the usual time between rounds: what came sooner still has a column
 const LONGEST = 4; // the same: a longer pause is cut to this, and marked
 const APART = 74; // pixels between two marks
+const MOST_CUTS = 40; // that are marked: rounds that come in bursts have hundreds
 
 const momentOf = (row) => new Date(row.at).getTime();
 
@@ -98,6 +99,7 @@ function clockMarks(area, rows, place) {
   let free = area.x0 - 8; // where the next text may begin
   let day = "";
   pieces(rows, place).forEach(([first, last]) => {
+    if (place.cuts.length > MOST_CUTS && place.right(last) - place.left(first) < APART / 2) return;
     const from = place.times[first];
     const to = place.times[last] + place.typical;
     const part = Math.max((to - from) / Math.max(shown - cut + place.typical, 1), 0);
@@ -141,7 +143,7 @@ function drawCuts(area, rows, place) {
   const { g } = area;
   g.strokeStyle = colour("--soft");
   g.lineWidth = 1.4;
-  for (const k of place.cuts) {
+  for (const k of place.cuts.length > MOST_CUTS ? [] : place.cuts) {
     const x = (place.right(k) + place.left(k + 1)) / 2;
     for (const by of [-2.5, 2.5]) {
       g.beginPath();
