@@ -72,7 +72,7 @@ def test_an_operators_day(server, browser, policy_file):
         # It is watched, then listened to, then trusted.
         expect(page.get_by_role("button", name="shadow", pressed=True)).to_be_visible()
         machine.run(2)
-        expect(page.get_by_role("img", name=re.compile("Who was in charge.*operator 100"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("Who was in charge.*operator, watched 100"))).to_be_visible()
         switch(page, "advise")
         machine.run(2)
         expect(page.get_by_role("img", name=re.compile("Who was in charge.*advice followed"))).to_be_visible()

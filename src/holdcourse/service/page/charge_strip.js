@@ -7,8 +7,11 @@ import { colour, onColours } from "./theme.js";
 import { columns } from "./time_axis.js";
 import { CHARGE } from "./words.js";
 
-/** Who it was: where the policy only advises and the operator follows, that is said. */
-export const chargeOf = (row) => (row.in_charge === "policy" && row.mode === "advise" ? "advice" : row.in_charge);
+/** Who it was: advice that was followed, and people who were only watched, are told apart. */
+export function chargeOf(row) {
+  if (row.in_charge === "policy" && row.mode === "advise") return "advice";
+  return row.in_charge === "operator" && ["observe", "shadow"].includes(row.mode) ? "watched" : row.in_charge;
+}
 
 /** Neighbours under the same hand: [{ who, first, last }]. */
 function stretches(rows, place) {

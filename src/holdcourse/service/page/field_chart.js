@@ -127,7 +127,7 @@ export function fieldChart({ pick }) {
     }
     const path = steps(rows, appliedSetting, place).map(([x, value]) => [x, axis.Y(value)]);
     const dense = place.narrowest < DENSE; // thick lines would hide each other, and the field
-    line(g, bounded(path), { stroke: colour("--path"), width: dense ? 1 : 2.6, casing: dense ? 0 : 1.6 });
+    line(g, bounded(path), { stroke: colour("--path"), width: dense ? 1.5 : 2.6, casing: dense ? 0.8 : 1.6 });
     if (place.narrowest >= DOTS_FROM) rows.forEach((row, k) => dot(g, place.middle(k), axis.Y(appliedSetting(row)), row));
     drawOver();
   }

@@ -39,7 +39,8 @@ export const CHARGE = {
   limit: { word: "limit", long: "A limit kept the machine from what the policy wanted." },
   guard: { word: "guard", long: "The guard kept the machine at its safe setting." },
   override: { word: "override", long: "Somebody held the machine at a setting." },
-  operator: { word: "operator", long: "People decided: it only watched, or they did something else." },
+  watched: { word: "operator, watched", long: "People decided; it watched, in mode observe or shadow." },
+  operator: { word: "operator", long: "People did something else than was decided, or it was their turn in a trial." },
   baseline: { word: "baseline's turn", long: "It was the baseline's turn in a trial." },
   fallback: { word: "fallback", long: "The measurement was late, and the machine was sent to its fallback." },
 };
