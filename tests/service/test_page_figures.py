@@ -7,18 +7,17 @@ import math
 from itertools import pairwise
 
 import pytest
-from service.browsing import CHROMIUM, FAINT_TEXT, Machine, controller_page, page_of
+from service.browsing import CHROMIUM, page_of
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-expect = playwright.expect
 
 
 @pytest.fixture(scope="module")
-def called(server, browser):
+def called(url, browser):
     """Call a function of one of the page's modules, in the browser."""
-    with page_of(browser, server.token) as page:
-        page.goto(server.url)
+    with page_of(browser, None) as page:
+        page.goto(url)
 
         def call(module, expression):
             return page.evaluate(f"() => import('/page/{module}.js').then((m) => {expression})")
@@ -136,61 +135,3 @@ def test_long_pauses_are_cut_and_every_round_has_its_place(called):
     steps = [b - a for a, b in pairwise(left)]
     assert steps[0] == steps[1] == pytest.approx(10.0)
     assert (steps[3], steps[5]) == (pytest.approx(40.0), pytest.approx(2.5))
-
-
-# Everything that can be used or says something by its looks must have a name.
-NAMELESS = """() => {
-  const given = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length;
-  const name = (e) => given(e) || e.textContent.trim() || e.title;
-  const shown = (e) => e.checkVisibility() && e.getAttribute("aria-hidden") !== "true";
-  const kinds = "button, a[href], input, select, textarea, canvas, [role=img], [role=region], [tabindex='0']";
-  const nameless = [...document.querySelectorAll(kinds)].filter((e) => shown(e) && !name(e));
-  return nameless.map((e) => e.outerHTML.slice(0, 120));
-}"""
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1280, "dark")])
-def test_every_part_has_a_name_fits_a_phone_and_can_be_read(server, browser, width, scheme):
-    name = f"named-{width}-{scheme}"
-    units = {"action": "m", "measurement": "kWh", "contexts": ["m/s"]}
-    machine = Machine(server, name, zone="Europe/Berlin", units=units, context_names=["wind"], mode="shadow")
-    machine.run(2)
-    for _ in range(10):
-        machine.tell(machine.ask() | {"measurement": 2.0})
-    machine.ask()
-    with page_of(browser, server.token, color_scheme=scheme, viewport={"width": width, "height": 800}) as page:
-        controller_page(page, server, name)
-        expect(page.get_by_role("button", name="Acknowledge the alarm sensor")).to_be_visible()
-        expect(page.get_by_text("Europe/Berlin").first).to_be_visible()
-        expect(page.locator(".readout")).to_contain_text("wind")
-        assert page.evaluate(NAMELESS) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.evaluate(FAINT_TEXT) == []
-        for button in ("Limits …", "Price of moving …", "Name and time zone …", "Enter the reading …", "Archive …"):
-            page.get_by_role("button", name=button).click()
-            dialog = page.get_by_role("dialog")
-            expect(dialog).to_be_visible()
-            assert page.evaluate(NAMELESS) == []
-            assert dialog.evaluate("e => e.scrollWidth <= e.clientWidth")
-            assert page.evaluate(FAINT_TEXT) == []
-            page.keyboard.press("Escape")
-            expect(dialog).to_have_count(0)
-            expect(page.get_by_role("button", name=button)).to_be_focused()
-
-
-def test_a_print_is_light_and_has_nothing_to_press(server, browser):
-    Machine(server, "printed").run(3)
-    with page_of(browser, server.token, color_scheme="dark") as page:
-        controller_page(page, server, "printed")
-        expect(page.get_by_role("button", name="Explain round 2")).to_be_visible()
-        page.emulate_media(media="print", color_scheme="dark")
-        expect(page.locator("html")).to_have_attribute("data-theme", "light")
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        pressed = "[...document.querySelectorAll('button, select, input')].filter((e) => e.checkVisibility())"
-        shown = page.evaluate(f"{pressed}.map((e) => e.getAttribute('aria-label'))")
-        assert set(shown) <= {f"Explain round {k}" for k in range(3)} | {"Colours compare each setting with"}  # as text
-        page.set_viewport_size({"width": 760, "height": 1000})  # about a sheet of paper
-        assert page.evaluate("document.documentElement.scrollWidth") <= 760
-        expect(page.locator(".plot.field")).to_be_visible()
-        page.emulate_media(media="screen", color_scheme="dark")
-        expect(page.locator("html")).not_to_have_attribute("data-theme", "light")
