@@ -44,6 +44,7 @@ COMMANDS = {
     "optimum": Listed(
         "tools", SITE, "What perfect foresight would have paid, the best fixed setting, and simple rules."
     ),
+    "export": Listed("export", RUNNING, "All rounds of a controller as CSV or Parquet."),
     "verify": Listed("records", RUNNING, "Decide every recorded round again and compare bit by bit."),
     "backup": Listed("records", RUNNING, "Copy a record, whole, while its controller goes on."),
     "accept": Listed("records", RUNNING, "Go on with a record whose newest events are missing."),

@@ -417,7 +417,12 @@ def notifier_of(file: NotifyFile, fleet: Fleet) -> Notifier:
         with contextlib.suppress(RuntimeError):  # the service is being stopped
             asyncio.run_coroutine_threadsafe(_say_untold(fleet, controller, why), loop)
 
-    return Notifier(file, fleet.store.path, open_alarms, untold, fleet.clock.wall)
+    folder = fleet.store.notes
+    if folder is None:
+        raise InvalidInput(
+            "what was sent to whom is kept in a folder of this server's; give it one with --data, beside --database"
+        )
+    return Notifier(file, folder, open_alarms, untold, fleet.clock.wall)
 
 
 async def _say_untold(fleet: Fleet, controller: str, why: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +22,12 @@ from holdcourse.service.core.notices import NotifyFile
 from holdcourse.service.core.notifications import notifier_of
 from holdcourse.service.core.status import Clock
 from holdcourse.service.core.store import Store
-from holdcourse.service.core.tokens import Keyring
+from holdcourse.service.core.tokens import Keyring, Token
 from holdcourse.service.http import errors, notifying, openapi, routes
 from holdcourse.service.http.admission import Gateway
 from holdcourse.service.http.forwarding import Forwarding, Peers
+
+logger = logging.getLogger("holdcourse.service")
 
 
 def create_app(
@@ -42,9 +45,20 @@ def create_app(
     store = DataFolder(data) if isinstance(data, Path) else data
     fleet = Fleet(store, Broadcast(), clock, witness)
 
+    def noted(tokens: list[Token]) -> None:
+        try:
+            fleet.journal.note_tokens(tokens)
+        except HoldcourseError as error:  # nobody is locked out because the disk is full
+            logger.error("%s", error)
+
+    if keyring is not None:
+        keyring.changed = noted
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await fleet.start()
+        if keyring is not None:
+            noted(keyring.tokens)
         if notify is not None:
             app.state.notifier = notifier_of(notify, fleet)
             app.state.notifier.start()
