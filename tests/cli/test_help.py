@@ -188,6 +188,7 @@ def test_options_of_one_meaning_have_one_name():
         ("accept",),
         ("backup",),
         ("export",),
+        ("share",),
         ("serve",),
         ("token", "revoke"),
     }  # no table

@@ -414,7 +414,7 @@ async def me(token: TokenGiven) -> Response:
 async def controllers(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
     """All controllers that the token may see."""
     found: dict[str, dict[str, Any]] = {}
-    empty = dict.fromkeys(responses.Summary.model_fields) | {"alarms": 0, "status": "new"}
+    empty = dict.fromkeys(responses.Summary.model_fields) | {"alarms": 0, "unseen_alarms": 0, "status": "new"}
     for name, summary in (await forwarding.listed_elsewhere(fleet, request)).items():
         said = {"id": name, "name": name, "message": "the process that holds it does not answer now"}
         if token.sees(name):
