@@ -187,10 +187,11 @@ def test_options_of_one_meaning_have_one_name():
     assert without_json == {
         ("accept",),
         ("backup",),
-        ("serve",),
+        ("export",),
         ("share",),
+        ("serve",),
         ("token", "revoke"),
-    }  # which print no table
+    }  # no table
     assert not {"--output", "--jobs", "--processors", "--random-seed"} & set().union(*taken.values())
 
 

@@ -315,7 +315,7 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
     change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 7"):
+    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 8"):
         logged(tmp_path / "record")
 
 

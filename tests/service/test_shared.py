@@ -178,7 +178,7 @@ def test_commands_take_an_address_for_a_record(two, database, tmp_path):
     ("given", "words"),
     [
         ([], "say where the records are kept"),
-        (["--data", "x", "--database", "postgresql://h/n"], "not both"),
+        (["--database", "postgresql://h/n", "--notify", "alarms.toml"], "give --data FOLDER as well"),
         (["--database", "mysql://h/n"], "'mysql' is none that we know"),
         (["--database", "postgresql://h/n", "--address", "here"], "--address must look like"),
         (["--database", "postgresql://h/n", "--address", "http://0.0.0.0:1"], "other servers cannot reach"),

@@ -23,7 +23,9 @@ OPEN_FILES = 65_536  # a controller holds about ten
 
 @app.command()
 def serve(
-    data: Annotated[Path | None, typer.Option(help="Folder of the records; made if needed.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the records, or beside --database of the rest; made if needed.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's needs tokens.")] = (
         "127.0.0.1"
     ),
@@ -50,7 +52,7 @@ def serve(
         typer.Option(
             metavar="ADDRESS",
             envvar="HOLDCOURSE_DATABASE",
-            help="In place of a folder: postgresql://..., which several servers share. The environment keeps passwords "
+            help="For the records: postgresql://..., which several servers share. The environment keeps passwords "
             "out of sight.",
         ),
     ] = None,
@@ -65,6 +67,9 @@ def serve(
     lease: Annotated[
         float, typer.Option(help="Seconds that the other servers wait for one that is silent.", min=0.5, max=3600)
     ] = 10.0,
+    notify: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who is told of alarms: webhooks and e-mail, in TOML.")
+    ] = None,
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
@@ -77,13 +82,16 @@ def serve(
     Example: [bold]holdcourse serve --database postgresql://db.plant/holdcourse[/]
     """
     try:
+        from holdcourse.service.core.notices import load_notify
         from holdcourse.service.http.admission import is_local
         from holdcourse.service.http.app import create_app
         from holdcourse.service.http.server import Bounds, Server
     except ModuleNotFoundError as error:
         raise MissingExtra(f'serve needs {error.name}: pip install "holdcourse[serve]"') from None
-    if (data is None) == (database is None):
-        raise InvalidInput("say where the records are kept: --data FOLDER, or --database postgresql://..., not both")
+    if data is None and database is None:
+        raise InvalidInput("say where the records are kept: --data FOLDER, or --database postgresql://...")
+    if data is None and notify is not None:
+        raise InvalidInput("--notify keeps what was sent in a folder of this server's; give --data FOLDER as well")
     if token_file is None and not is_local(host):
         raise InvalidInput(
             f"{host} can be reached from other machines: give --token-file (see: holdcourse token make), or listen on "
@@ -94,8 +102,8 @@ def serve(
             f"behind the proxy {proxy[0]} every caller seems to be on this machine: give --token-file "
             "(see: holdcourse token make)"
         )
-    for address in proxy or ():
-        _check_address(address)
+    for given in proxy or ():
+        _check_address(given)
     if (witness is None) != (witness_key is None):
         raise InvalidInput("--witness and --witness-key go together: who is told, and the key that signs it")
     told = None if witness is None or witness_key is None else Witness(witness_key, witness)
@@ -103,14 +111,14 @@ def serve(
     listener = _listening(host, port)
     try:
         store = _store(data, database, address or _address(listener), lease)
-        app = create_app(store, token_file, witness=told)
+        app = create_app(store, token_file, witness=told, notify=None if notify is None else load_notify(notify))
     except BaseException:
         listener.close()
         raise
     bounds = Bounds(connections, per_address, frozenset(proxy or ()), head_s=request_timeout, body_s=request_timeout)
 
     def listening() -> None:
-        typer.echo(f"{data or store.database} is served on {_address(listener)}")
+        typer.echo(f"{data if database is None else store.database} is served on {_address(listener)}")
 
     with listener, suppress(KeyboardInterrupt):
         Server(app, listener, bounds, listening).run()
@@ -151,9 +159,8 @@ def share(
 
 
 def _store(data: Path | None, database: str | None, address: str, lease: float) -> Any:
-    if data is not None:
+    if database is None:
         return data
-    assert database is not None
     if not database.startswith(ADDRESSES):
         raise InvalidInput(
             f"--database {database.partition(':')[0]!r} is none that we know; give postgresql://host/name"
@@ -167,7 +174,7 @@ def _store(data: Path | None, database: str | None, address: str, lease: float) 
         )
     from holdcourse.service.core.shared_store import SharedStore
 
-    return SharedStore(database, address, lease)
+    return SharedStore(database, address, lease, data)
 
 
 def _address(listener: socket.socket) -> str:

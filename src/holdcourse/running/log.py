@@ -29,6 +29,7 @@ from holdcourse.running.events import (
     Ask,
     Body,
     Change,
+    Episode,
     Event,
     Identity,
     Learn,
@@ -281,6 +282,11 @@ class Log:
 
     @overload
     def find(
+        self, what: Literal["episode"], low: int, high: int | None = None, *, limit: int = 1, newest: bool = False
+    ) -> list[Event[Episode]]: ...
+
+    @overload
+    def find(
         self, what: Literal["note"], low: str, high: str | None = None, *, limit: int = 1, newest: bool = False
     ) -> list[Event[Note]]: ...
 
@@ -292,7 +298,7 @@ class Log:
     def find(
         self, what: Sought, low: str | int, high: str | int | None = None, *, limit: int = 1, newest: bool = False
     ) -> Sequence[Event[Body]]:
-        """Events by their key, the round asked, the decision told or taken back, or the kind of note.
+        """Events by their key, the round asked, the decision told or taken back, where an episode began, or which note.
 
         Those at `low`, or from `low` to `high`; at most `limit` of them, in order, with `newest` those at the end.
         """

@@ -6,8 +6,13 @@
     DIR/holdcourse.lock                   held by the server that runs here
     DIR/controllers/<id>/epoch-0001.db    a record, see `running.log`; the next epoch names this one's last hash
     DIR/controllers/<id>/newest           number of the newest epoch that was begun: that one may not be missing
+    DIR/journal.jsonl                     what no controller's record can hold, see `journal`
+    DIR/deleted/<id>-...                  a controller on its way out
 
 All of it is for the service's user only. Old epochs may be moved away; their numbers are never given again.
+
+A controller is deleted in one step, when its folder gets another name; what is left then is removed, now or at the next
+start. Before that step nothing is lost: a note of who wants it lies beside the records, and goes with them.
 """
 
 from __future__ import annotations
@@ -16,7 +21,9 @@ import json
 import logging
 import os
 import re
+import secrets
 import shutil
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -32,6 +39,7 @@ if TYPE_CHECKING:  # it needs an extra
 
 logger = logging.getLogger("holdcourse.service")
 
+DELETED, DELETION = "deleted", "deletion.json"
 UNFINISHED = ".new-"  # a record gets its name when it is whole
 NAME = re.compile(r"epoch-([0-9]{4,})\.db")
 OTHERS = 0o077  # what people other than the owner may do
@@ -50,6 +58,7 @@ class DataFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes: Path | None = path
         try:
             archive.make_folder(path.parent)
             for folder in (path, path / "controllers"):
@@ -63,6 +72,8 @@ class DataFolder:
             self._warn_if_open_to_others()
             for left_over in (path / "controllers").glob(f"**/{UNFINISHED}*"):
                 _remove(left_over)  # a crash came before it was answered
+            for intended in (path / "controllers").glob(f"*/{DELETION}"):
+                intended.unlink()  # likewise: the controller stays
         except BaseException:
             self.close()
             raise
@@ -136,6 +147,36 @@ class DataFolder:
             archive.write_file(final.parent / "newest", b"%d\n" % number_of(final), private=True)
         except (InvalidInput, DiskFull) as error:  # the record counts; only its loss would not be noticed
             logger.warning("%s", error)
+
+    def take_out(self, controller: str, about: Mapping[str, Any]) -> Path:
+        """Delete a controller whose files are closed, for good; `about` says who wants it. Returns what to `remove`."""
+        folder, bin_ = self.folder(controller), self.path / DELETED
+        gone = bin_ / f"{controller}-{secrets.token_hex(4)}"
+        try:
+            archive.make_folder(bin_, private=True)
+            archive.write_file(folder / DELETION, json.dumps({**about, "deletion": gone.name}).encode(), private=True)
+            folder.rename(gone)
+            archive.sync_folder(bin_)
+            archive.sync_folder(folder.parent)
+        except OSError as error:
+            raise log_error(f"cannot delete {folder}: {error.strerror}", error) from error
+        return gone
+
+    def taken_out(self) -> list[Path]:
+        """List what `take_out` has left: a crash came before it was removed."""
+        bin_ = self.path / DELETED
+        return sorted(bin_.iterdir()) if bin_.is_dir() else []
+
+    def remove(self, gone: Path, note: Callable[[dict[str, Any]], object]) -> None:
+        """Remove what `take_out` has left; `note` is called with who wanted it, before the last of it is gone."""
+        for part in sorted(gone.iterdir()):
+            if part.name != DELETION:
+                shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink()
+        about: dict[str, Any] = {"deletion": gone.name}
+        with suppress(OSError, ValueError):  # it was on the disk before the folder moved; if not, it is not known
+            about |= json.loads((gone / DELETION).read_text(encoding="utf-8"))
+        note(about)
+        shutil.rmtree(gone)
 
     def free(self) -> int:
         """Return how many bytes are left on its disk."""

@@ -334,6 +334,7 @@ def begin_next(
     changes: Mapping[str, Any],
     notes: Sequence[Note | Retract],
     author: Author | None = None,
+    reason: str = "",
 ) -> None:
     """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning.
 
@@ -367,6 +368,7 @@ def begin_next(
         fixed=None if ledger.fixed is None else places[ledger.fixed],
         carried=_carried(carried, places, new),
         explanation=policy.explanation,
+        reason=reason,
         extra=_cause(author),
     )
     forebears = None if controller.allowed.all() else nearest_actions(new, old)

@@ -13,6 +13,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,7 @@ from holdcourse.errors import (
     Conflict,
     DatabaseUnreachable,
     HoldcourseError,
+    InvalidInput,
     LeaseLost,
     LogError,
     computing,
@@ -34,6 +36,7 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs
 from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
 from holdcourse.service.core.hosted import Done, Hosted
+from holdcourse.service.core.journal import Journal
 from holdcourse.service.core.refusals import Broken, HeldElsewhere, NotOpenYet, Unknown
 from holdcourse.service.core.requests import Config
 from holdcourse.service.core.status import Clock
@@ -86,6 +89,10 @@ class Slot:
             with hosted.acted_by(author):
                 return action(hosted)
 
+    def alone(self) -> Lock:
+        """Return what keeps others from using the controller meanwhile, for a thread that has the turn."""
+        return self._alone
+
     def close(self) -> None:
         """Let go of the controller's files, once nobody uses them."""
         with self._alone:
@@ -108,6 +115,7 @@ class Fleet:
         self, store: Store, broadcast: Broadcast, clock: Clock | None = None, witness: Witness | None = None
     ) -> None:
         self.store, self.broadcast, self.clock, self._witness = store, broadcast, clock or Clock(), witness
+        self.journal = Journal(store.notes, self.clock)
         self.slots: dict[str, Slot] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
         self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
@@ -128,6 +136,7 @@ class Fleet:
         self.long_bodies = Lane("a long body to be read", LONG_BODIES, LONG_BODIES_EACH, MAX_WAITING, LONG_WAITING_EACH)
         self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
         self.broadcast.start()
+        await run_sync(self._finish_deletions, limiter=self._opening)
         for name in self.store.ids():
             self.open_here(name)
         self._spawn(self._watch())
@@ -327,6 +336,65 @@ class Fleet:
             raise log_error(f"cannot begin a record in {self.store.place(config.id)}: {error}", error) from error
         return Hosted(self.store, config.id, self.clock, self._witness)
 
+    async def delete(self, name: str, typed: str, reason: str, caller: Caller) -> dict[str, Any]:
+        """Delete a controller that is archived, for good; `typed` must be its name."""
+        slot = self.slot(name)
+        async with slot.turn.place(caller):
+            self._check_there(name, slot)
+            done = await run_sync(self._delete, name, slot, typed, reason, caller.author, limiter=self._threads)
+            del self.slots[name]
+            for kind in [kind for kind in self.latencies if kind[0] == name]:
+                del self.latencies[kind]
+            self.broadcast.publish(name, "state", {"deleted": True})
+        return done
+
+    def _delete(self, name: str, slot: Slot, typed: str, reason: str, author: Author | None) -> dict[str, Any]:
+        with slot.alone():
+            hosted = slot.open()
+            shown = hosted.view.state()
+            if not hosted.view.is_archived:
+                words = f"{name} is not archived; archive it first (POST /controllers/{name}/archive), then delete it"
+                raise Conflict(words, "in use", "delete")
+            if typed != shown["name"]:
+                raise InvalidInput(f"type the name of the controller, {shown['name']!r}, to delete it; got {typed!r}")
+            about = {
+                "at": self.clock.now().isoformat(timespec="milliseconds"),
+                "controller": name,
+                "name": shown["name"],
+                "by": None if author is None else plain(author),
+                "reason": reason,
+                "rounds": shown["round"],
+                "events": hosted.ledger.seen,
+                "epochs": shown["epoch"],
+            }
+            hosted.close()
+            try:
+                gone = self.store.take_out(name, about)
+            except BaseException:
+                slot.hosted = Hosted(self.store, name, self.clock, self._witness)
+                raise
+            slot.hosted = None
+        self._remove(gone)
+        return {"deleted": name, "name": shown["name"], "at": about["at"]}
+
+    def _finish_deletions(self) -> None:
+        for gone in self.store.taken_out():
+            self._remove(gone)
+
+    def _remove(self, gone: Path) -> None:
+        """Remove a controller that is deleted, and say so in the journal once; what fails is done at the next start."""
+
+        def note(about: dict[str, Any]) -> None:
+            if any(line.get("deletion") == about["deletion"] for line in self.journal.lines()):
+                return
+            said = {name: value for name, value in about.items() if name not in ("at", "by")}
+            self.journal.add("controller deleted", decided_at=about.get("at"), **said, by=_author(about.get("by")))
+
+        try:
+            self.store.remove(gone, note)
+        except (OSError, HoldcourseError) as error:
+            logger.warning("%s is deleted, and not all of it could be removed yet: %s", gone.name, error)
+
     async def _open(self, name: str, slot: Slot) -> None:
         try:
             slot.hosted = await run_sync(Hosted, self.store, name, self.clock, self._witness, limiter=self._opening)
@@ -360,6 +428,10 @@ class Fleet:
             logger.warning("cannot record that %s is late: %s", name, error)
         except Exception:
             logger.exception("cannot watch %s", name)
+
+
+def _author(by: Any) -> Author | None:
+    return Author(by["token"], by["name"]) if isinstance(by, dict) else None
 
 
 def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from holdcourse.errors import HoldcourseError
+from holdcourse.errors import HoldcourseError, InvalidInput, computing
+from holdcourse.learning.checking import ModelCheck, check_model
 from holdcourse.learning.costs import CostModel
-from holdcourse.learning.history import check_context
+from holdcourse.learning.history import History, check_context
 from holdcourse.running import audit
 from holdcourse.running.events import Ask
 from holdcourse.running.log import Log
@@ -26,6 +27,8 @@ from holdcourse.trials.report import to_data
 
 FIELD_CONTEXTS = 48
 FIELD_ROUNDS = 480  # newest rounds whose contexts the field may show
+CHECKED_READINGS = 3000  # newest ones that the check of the model looks at
+DRAWN_READINGS = 300  # of these, in its picture
 DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when that is asked for
 
 
@@ -193,6 +196,42 @@ def trial(paths: Sequence[Location]) -> dict[str, Any] | None:
         return None
     found = read_trial(*paths, checked=False)
     return to_data(found, answer(found.blocks, cycle=found.day))
+
+
+def model_check(hosted: Hosted) -> dict[str, Any]:
+    """Return what the model that is learned from all that was told is worth; see `check_model`. Needs no turn."""
+    problem, settings = hosted.controller.session.policy.problem, hosted.view.settings
+    told = epochs.told_so_far(hosted.store, hosted.id, problem)
+    if not told:
+        raise InvalidInput("nothing was measured yet, so there is no model to check; it needs some 20 readings")
+    with computing():
+        found = check_model(
+            shown_problem(problem, settings),
+            History.from_triples(told[-CHECKED_READINGS:]),
+            context_names=settings.context_names,
+        )
+    values = found.as_values()
+    wrong = set(found.wrong.tolist())
+    last = len(found.fold) - 1
+    drawn = np.linspace(0, last, DRAWN_READINGS).astype(int).tolist() if found.enough else []
+    points = sorted({*drawn, *wrong})
+    return {
+        "enough": found.enough,
+        "words": list(found.words),
+        "readings": len(found.history),
+        "left_out": max(len(told) - CHECKED_READINGS, 0),
+        "explained": values["explained"],
+        "error": values["error"],
+        "coverage": values["coverage"],
+        "points": [
+            {name: finite(float(column[k])) for name, column in _drawn(found).items()} | {"wrong": k in wrong}
+            for k in points
+        ],
+    }
+
+
+def _drawn(found: ModelCheck) -> dict[str, Any]:
+    return {"measured": found.measured, "predicted": found.predicted, "low": found.low, "high": found.high}
 
 
 def _decisions(path: Location) -> int:

@@ -6,6 +6,7 @@
     ├── Unknown          there is no such controller, decision, round or file
     ├── RoundNeeded      several decisions may be pending, and the request does not say which is meant
     ├── EpochsArchived   a change would forget what was told in records that were moved away
+    ├── ControllerPutAway  the controller is archived: it is only looked at
     ├── NotOpenYet       the controller is being opened
     ├── HeldElsewhere    another process holds the controller
     ├── Broken           the controller's record could not be opened
@@ -38,6 +39,10 @@ class RoundNeeded(Refusal):
 
 class EpochsArchived(Refusal):
     """A change would forget what was told in epochs whose records were moved away."""
+
+
+class ControllerPutAway(Refusal):
+    """The controller is archived: it can be looked at, and brought back."""
 
 
 class NotOpenYet(Refusal):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from holdcourse.archive import make_folder
 from holdcourse.errors import HoldcourseError, InvalidInput, LogError
 from holdcourse.running.file_storage import FilePlace
 from holdcourse.running.log import Log
@@ -34,9 +35,14 @@ class SharedStore:
         Where this process answers the others, ``http://host:port``.
     lease_s
         For how many seconds others wait for a process that says nothing.
+    notes
+        Folder for what this process keeps besides records.
     """
 
-    def __init__(self, address: str, answers_at: str, lease_s: float) -> None:
+    def __init__(self, address: str, answers_at: str, lease_s: float, notes: Path | None = None) -> None:
+        self.notes = notes
+        if notes is not None:
+            make_folder(notes, private=True)
         self.database = Database(address)
         self.database.prepare()
         self.leases: Leases | None = Leases(self.database, answers_at, lease_s)
@@ -82,6 +88,21 @@ class SharedStore:
             unfinished = self._copied(unfinished, final)
         assert isinstance(unfinished, TableRecord)
         publish([unfinished], [final])
+
+    def take_out(self, controller: str, about: Mapping[str, Any]) -> Path:
+        """Refuse: what one process deletes, another might be about to take over."""
+        raise InvalidInput(
+            f"{controller} is in a database that several servers share, where the service deletes nothing; it stays "
+            "archived, and whoever keeps the database can remove its records (its row in holdcourse.controllers must "
+            "stay: the fence in it may never begin anew)"
+        )
+
+    def taken_out(self) -> list[Path]:
+        """Nothing."""
+        return []
+
+    def remove(self, gone: Path, note: Callable[[dict[str, Any]], object]) -> None:
+        """Nothing."""
 
     def free(self) -> int:
         """Return enough, if the database answers."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from holdcourse.running.log import Log
 from holdcourse.running.storage import Location
@@ -23,6 +23,8 @@ class Store(Protocol):
 
     leases: Leases | None
     """Who holds which controller, where several processes share the records; None: this one holds them all."""
+    notes: Path | None
+    """Folder of this process for what is no record: its journal, and what it has sent; None: there is none."""
 
     def close(self) -> None:
         """Let others use it."""
@@ -50,6 +52,18 @@ class Store(Protocol):
 
     def publish(self, unfinished: Location, final: Location) -> None:
         """Give a whole, closed record its name, for good; never that of another record."""
+        ...
+
+    def take_out(self, controller: str, about: Mapping[str, Any]) -> Path:
+        """Delete a controller whose records are closed; `about` says who wants it. Returns what to `remove`."""
+        ...
+
+    def taken_out(self) -> list[Path]:
+        """List what `take_out` has left: a crash came before it was removed."""
+        ...
+
+    def remove(self, gone: Path, note: Callable[[dict[str, Any]], object]) -> None:
+        """Remove what `take_out` has left; `note` is called with who wanted it, before the last of it is gone."""
         ...
 
     def free(self) -> int:

@@ -41,6 +41,8 @@ STATUSES: Mapping[type[HoldcourseError], tuple[int, str]] = {  # the nearest cla
     refusals.Unknown: (404, "unknown"),
     refusals.RoundNeeded: (422, "round_needed"),
     refusals.EpochsArchived: (409, "archived"),
+    refusals.ControllerPutAway: (409, "put_away"),
+    errors.MissingExtra: (501, "missing_extra"),
     refusals.NotOpenYet: (503, "opening"),
     refusals.HeldElsewhere: (503, "held_elsewhere"),
     refusals.Broken: (503, "broken"),
