@@ -13,6 +13,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from holdcourse.service.core import epochs
 from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Done, Hosted
+from holdcourse.service.core.jobs import Jobs
 from holdcourse.service.core.refusals import Broken, NotOpenYet, Unknown
 from holdcourse.service.core.requests import Config
 from holdcourse.service.core.status import Clock
@@ -93,6 +95,7 @@ class Fleet:
         self, store: DataFolder, broadcast: Broadcast, clock: Clock | None = None, witness: Witness | None = None
     ) -> None:
         self.store, self.broadcast, self.clock, self._witness = store, broadcast, clock or Clock(), witness
+        self.jobs = Jobs(store.jobs, self.clock)
         self.slots: dict[str, Slot] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
         self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
@@ -112,7 +115,9 @@ class Fleet:
         self.long_bodies = Lane("a long body to be read", LONG_BODIES, LONG_BODIES_EACH, MAX_WAITING, LONG_WAITING_EACH)
         self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
         self.broadcast.start()
-        for name in self.store.ids():
+        there = self.store.ids()
+        self.jobs.start(lambda name: name in there)
+        for name in there:
             slot = self.slots[name] = Slot(name)
             self.opening.add(name)
             slot.turn.enter(SERVICE.client)  # whoever asks for it waits until it is open
@@ -122,6 +127,7 @@ class Fleet:
     async def stop(self) -> None:
         """Let go of all files."""
         self.broadcast.close()
+        await self.jobs.stop()
         tasks = [*self._tasks, *(slot.watching for slot in self.slots.values() if slot.watching is not None)]
         for task in tasks:
             task.cancel()
@@ -197,21 +203,45 @@ class Fleet:
 
     async def create(self, config: Config, caller: Caller) -> tuple[dict[str, Any], bool]:
         """Create a controller, or find the one created with the same settings before; say whether it is new."""
-        settings, name = await self.parse(lambda: epochs.settings_of(config)), config.id  # a history may be long
+        being_made = self.jobs.making(config.id)
+        if being_made is not None:
+            raise self.jobs.in_the_making(being_made)
+        settings = await self.parse(lambda: epochs.settings_of(config))
+        return await self._create(settings, lambda: self._begin(settings, config, caller.author), caller)
+
+    async def take_in(self, settings: Settings, unfinished: Path | None, caller: Caller) -> tuple[dict[str, Any], bool]:
+        """Take in the record of a new controller, which a worker wrote; or compare with the one that exists."""
+
+        def publish() -> None:
+            if unfinished is None:
+                raise Conflict(f"{settings.id} was there and is gone; send the request again")
+            self.store.publish(unfinished, self.store.next_epoch(settings.id)[1])
+
+        return await self._create(settings, publish, caller)
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a controller of this name, be it broken."""
+        return name in self.slots or bool(self.store.epochs(name))
+
+    async def _create(
+        self, settings: Settings, begin: Callable[[], None], caller: Caller
+    ) -> tuple[dict[str, Any], bool]:
+        """Open a controller, whose first record `begin` makes where there is none."""
+        name = settings.id
         while True:
             slot = self.slots.setdefault(name, Slot(name))
             async with slot.turn.place(caller):
                 if self.slots.setdefault(name, slot) is slot:  # else whoever was making it failed, and another tries
-                    return await self._created(name, slot, settings, config, caller)
+                    return await self._created(name, slot, settings, begin)
 
     async def _created(
-        self, name: str, slot: Slot, settings: Settings, config: Config, caller: Caller
+        self, name: str, slot: Slot, settings: Settings, begin: Callable[[], None]
     ) -> tuple[dict[str, Any], bool]:
         if slot.hosted is not None or slot.broken is not None:
             return _existing(slot.open(), settings), False
         is_new = not self.store.epochs(name)  # else an earlier attempt failed after the record got its name
         try:
-            slot.hosted = await run_sync(self._make, settings, config, caller.author, limiter=self._threads)
+            slot.hosted = await run_sync(self._make, name, begin, limiter=self._threads)
         except BaseException:
             del self.slots[name]
             raise
@@ -220,17 +250,20 @@ class Fleet:
         self.broadcast.publish(name, "state", {"created": True})
         return (slot.hosted.view.state(), True) if is_new else (_existing(slot.hosted, settings), False)
 
-    def _make(self, settings: Settings, config: Config, author: Author | None) -> Hosted:
+    def _begin(self, settings: Settings, config: Config, author: Author | None) -> None:
+        with computing():
+            history = epochs.history_of(config, lambda: epochs.problem_of(settings))
+            epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
+
+    def _make(self, name: str, begin: Callable[[], None]) -> Hosted:
         try:
-            if not self.store.epochs(config.id):
-                with computing():
-                    history = epochs.history_of(config, lambda: epochs.problem_of(settings))
-                    epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
+            if not self.store.epochs(name):
+                begin()
         except HoldcourseError:
             raise
         except OSError as error:
-            raise log_error(f"cannot begin a record in {self.store.folder(config.id)}: {error}", error) from error
-        return Hosted(self.store, config.id, self.clock, self._witness)
+            raise log_error(f"cannot begin a record in {self.store.folder(name)}: {error}", error) from error
+        return Hosted(self.store, name, self.clock, self._witness)
 
     async def _open(self, name: str, slot: Slot) -> None:
         try:

@@ -200,6 +200,37 @@ class TrialGiven(Request):
         return self
 
 
+class VerifyGiven(Request):
+    """How thoroughly a record is checked."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"full": True}]})
+
+    full: bool | None = Field(
+        None, description="Decide every round again; null: where there are few. False: only read every event."
+    )
+
+
+class PlanGiven(Request):
+    """A trial to be planned: what it is to tell from none, and against what."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"gain": 3.0, "hours": 1.0}]})
+
+    gain: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
+        None, description="Gain in % of the baseline's bill to tell from none; null: what the simulation gains."
+    )
+    hours: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
+        None, description="How long a round lasts; null: as `round_length` among the limits says."
+    )
+    blocks: Annotated[list[Rounds], Field(min_length=1, max_length=20)] | None = Field(
+        None, description="Block lengths to judge, in rounds."
+    )
+    baseline: Setting | None = Field(None, description="Setting to compare with; null: the one that ran most.")
+    baseline_index: Action | None = None
+    rehearsals: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
+        1, description="How often the trial itself is run, to see what learning from each other's blocks changes."
+    )
+
+
 class SettingsGiven(Request):
     """What can be changed on a running controller."""
 

@@ -23,7 +23,7 @@ from holdcourse.errors import HoldcourseError
 from holdcourse.mistakes import all_in_words
 from holdcourse.service.core.clients import Caller, Pace, never
 from holdcourse.service.core.fleet import Fleet
-from holdcourse.service.core.readings import FIELDS, look, with_readings
+from holdcourse.service.core.readings import FIELDS, look
 from holdcourse.service.core.refusals import ClientLeft
 from holdcourse.service.core.requests import MAX_TABLE, Config
 from holdcourse.service.core.tokens import ANYBODY, Keyring, Token
@@ -313,11 +313,7 @@ async def config_body(request: Request) -> Config:
     fleet: Fleet = request.app.state.fleet
     caller = replace(await caller_of(request), left=never)
     if kind == JSON:
-        config = await json_body(Config, MAX_LONG_BODY)(request)
-        if config.readings is None:
-            return config
-        async with fleet.long_bodies.place(caller):
-            return await fleet.parse(partial(with_readings, config))
+        return await json_body(Config, MAX_LONG_BODY)(request)
     limit = MAX_TABLE if kind in TABLES else MAX_LONG_BODY
     _announced(request, limit)
     make = _with_table if kind in TABLES else _with_file
@@ -354,7 +350,7 @@ def _with_table(query: dict[str, str], content: bytes) -> Config:
     about = {name: text for name, text in query.items() if name in FIELDS}
     given = _settings_in({name: text for name, text in query.items() if name not in FIELDS})
     given["readings"] = _typed(about) | {"file": base64.b64encode(content).decode()}
-    return with_readings(parsed(Config, json.dumps(given).encode()))
+    return parsed(Config, json.dumps(given).encode())
 
 
 def _with_file(query: dict[str, str], content: bytes) -> Config:

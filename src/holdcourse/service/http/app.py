@@ -18,7 +18,7 @@ from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.status import Clock
 from holdcourse.service.core.tokens import Keyring
-from holdcourse.service.http import errors, openapi, routes
+from holdcourse.service.http import errors, jobs, openapi, routes
 from holdcourse.service.http.admission import Gateway
 
 
@@ -48,8 +48,9 @@ def create_app(
         redirect_slashes=False,  # an address that is not there is not there
     )
     app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
-    app.state.routes = routes.router.routes
+    app.state.routes = [*routes.router.routes, *jobs.router.routes]
     app.include_router(routes.router)
+    app.include_router(jobs.router)
     app.add_middleware(Gateway, only_local=keyring is None)
     app.add_exception_handler(HoldcourseError, errors.refused)
     app.add_exception_handler(RequestValidationError, errors.invalid)

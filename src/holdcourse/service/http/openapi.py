@@ -24,12 +24,14 @@ BODIES = (
     requests.OverrideGiven,
     requests.ModeChange,
     requests.EpisodeGiven,
+    requests.VerifyGiven,
+    requests.PlanGiven,
 )
 MEANINGS = {
     400: "The request is no HTTP that we understand.",
     401: "A token is needed, or this one is not known.",
     403: "The token does not allow this.",
-    404: "There is no such controller, round or decision.",
+    404: "There is no such controller, round, decision or job.",
     409: "Something else was said before; the answer holds both.",
     413: "The body is too long.",
     415: "The body is not sent as JSON.",
@@ -43,9 +45,12 @@ EXPECTED = {
     "stream": (401, 403, 404, 422),
     "list": (401, 403),
     "look": (401, 403, 404, 422, 503),
+    "verify": (401, 403, 404, 409, 422, 429, 503),
+    "job": (401, 403, 404, 422),
+    "cancel": (401, 403, 404, 409, 422),
     "backup": (401, 403, 404, 422, 503, 507),
     "readings": (400, 401, 403, 413, 415, 422, 503),
-    "create": (400, 401, 403, 409, 413, 415, 422, 503, 507),
+    "create": (400, 401, 403, 409, 413, 415, 422, 429, 503, 507),
     "write": (400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 507),
 }
 CONTENT = {
