@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from holdcourse import errors
 from holdcourse.errors import Conflict, HoldcourseError
@@ -148,9 +148,10 @@ def error_of(said: Mapping[str, Any]) -> HoldcourseError:
     kind = getattr(errors, name or "", None) or getattr(refusals, name or "", None)
     if not (isinstance(kind, type) and issubclass(kind, HoldcourseError)):
         return WorkerLost(f"this should not have happened; the server's log says more ({message})")
-    error = kind.__new__(kind)
-    Exception.__init__(error, message)
-    return error
+    for each in kind.__mro__:
+        with suppress(TypeError):  # one that is made of more than words: the nearest that is not
+            return cast(HoldcourseError, each(message))
+    raise AssertionError(kind)
 
 
 def said_of(error: HoldcourseError) -> dict[str, Any]:

@@ -20,30 +20,24 @@ from holdcourse.service.core.jobs import Job
 from holdcourse.service.core.processes import error_of
 from holdcourse.service.http import responses
 from holdcourse.service.http.admission import (
+    FILES,
     MAY_ADMINISTER,
+    MAY_CREATE,
     MAY_READ,
     SMALL,
+    TABLES,
     TheCaller,
     TheFleet,
     TokenGiven,
+    config_body,
     json_body,
     require_scope,
 )
 from holdcourse.service.http.errors import translated
 from holdcourse.service.http.openapi import body_schema, refusal_responses
+from holdcourse.service.http.routes import Id, Key, reply
 
-Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 JobId = Annotated[str, Path(alias="job", pattern=r"^j[0-9a-f]{12}$", examples=["j0123456789ab"])]
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        pattern=r"^[!-~]{1,200}$",
-        description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
-        "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
-        "key is refused with 409.",
-    ),
-]
 Prefer = Annotated[
     str,
     Header(
@@ -64,9 +58,9 @@ ANSWERS: dict[str, type[BaseModel]] = {
 router = APIRouter()
 
 
-def reply(kind: type[BaseModel], data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer, checked against its model."""
-    content = kind.model_validate(data).model_dump_json()
+def job_reply(kind: type[BaseModel], data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return jobs; their errors are as they would have been answered, without what they do not say."""
+    content = kind.model_validate(data).model_dump_json(exclude_unset=True)
     return Response(content, status, headers, media_type="application/json")
 
 
@@ -92,7 +86,7 @@ async def followed(fleet: Fleet, job: Job, prefer: str = "") -> Response:
             raise error_of(job.error)
         return reply(ANSWERS[job.kind], await _result(fleet, job), _status(job) or 200)
     headers = {"Location": _address(job), "Retry-After": "1"}
-    return reply(responses.JobAnswer, await _described(fleet, job), 202, headers)
+    return job_reply(responses.JobAnswer, await _described(fleet, job), 202, headers)
 
 
 def _address(job: Job) -> str:
@@ -131,7 +125,7 @@ async def jobs(fleet: TheFleet, token: TokenGiven) -> Response:
     """The newest jobs on controllers that the token may see, without their results."""
     seen = [job for job in fleet.jobs.all() if token.sees(job.controller)]
     described = [await _described(fleet, job, with_result=False) for job in seen]
-    return reply(responses.JobList, {"jobs": described})
+    return job_reply(responses.JobList, {"jobs": described})
 
 
 @router.get("/jobs/{job}", response_model=responses.JobAnswer, responses=refusal_responses("job"))
@@ -143,7 +137,7 @@ async def job(name: JobId, fleet: TheFleet, token: TokenGiven, request: Request,
     if wait:
         with suppress(TimeoutError):
             await asyncio.wait_for(found.ended.wait(), wait)
-    return reply(responses.JobAnswer, await _described(fleet, found))
+    return job_reply(responses.JobAnswer, await _described(fleet, found))
 
 
 @router.delete("/jobs/{job}", response_model=responses.JobAnswer, responses=refusal_responses("cancel"))
@@ -154,7 +148,43 @@ async def cancel(name: JobId, fleet: TheFleet, token: TokenGiven, request: Reque
     if found.by != token.author:
         require_scope(request, "admin", found.controller)
     await fleet.jobs.cancel(name).ended.wait()
-    return reply(responses.JobAnswer, await _described(fleet, found))
+    return job_reply(responses.JobAnswer, await _described(fleet, found))
+
+
+@router.post(
+    "/controllers",
+    status_code=201,
+    response_model=responses.State,
+    responses={
+        200: {"model": responses.State, "description": "It exists already."},
+        202: AS_A_JOB,
+        **refusal_responses("create"),
+    },
+    dependencies=[MAY_CREATE],  # before the body is read; which controller it is for, the body says
+    openapi_extra=body_schema(requests.Config, *FILES, *TABLES),
+)
+async def create(
+    fleet: TheFleet,
+    by: TheCaller,
+    request: Request,
+    body: Annotated[requests.Config, Depends(config_body)],
+    key: Key = None,
+    prefer: Prefer = "",
+) -> Response:
+    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
+
+    One that starts from a table of readings, or from more than 100 measurements, is made by a job: 202 and where to
+    follow it.
+
+    A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
+    query: `POST /controllers?id=kite-1&start=180&mode=shadow`. So can a plant's own table to start from, as `text/csv`,
+    with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
+    """
+    require_scope(request, "admin", body.id)
+    if wants_job(prefer) or background.is_long_to_create(body):
+        return await followed(fleet, await background.create(fleet, body, key, by), prefer)
+    state, is_new = await fleet.create(body, by)
+    return reply(responses.State, state, 201 if is_new else 200)
 
 
 async def _verified(

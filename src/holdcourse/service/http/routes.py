@@ -6,17 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.params import Depends as Dependency
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
 import holdcourse as hc
-from holdcourse.service.core import background, inspection, records, requests
+from holdcourse.service.core import inspection, records, requests
 from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
 from holdcourse.service.http import files, metrics, responses
 from holdcourse.service.http.admission import (
-    FILES,
     MAX_LONG_BODY,
     MAY_ADMINISTER,
     MAY_ASK,
@@ -29,20 +28,34 @@ from holdcourse.service.http.admission import (
     TheCaller,
     TheFleet,
     TokenGiven,
-    config_body,
     json_body,
-    require_scope,
     table_body,
 )
-from holdcourse.service.http.jobs import AS_A_JOB, Id, Key, Prefer, followed, reply, wants_job
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.stream import stream
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
+Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[!-~]{1,200}$",
+        description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
+        "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
+        "key is refused with 409.",
+    ),
+]
+
 router = APIRouter()
 
 LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
+
+
+def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
+    """Return an answer, checked against its model."""
+    return Response(kind.model_validate(data).model_dump_json(), status, media_type="application/json")
 
 
 def write_route(
@@ -69,42 +82,6 @@ def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handle
 
 
 # -- addresses that change something ----------------------------------------------------------------------------------
-
-
-@router.post(
-    "/controllers",
-    status_code=201,
-    response_model=responses.State,
-    responses={
-        200: {"model": responses.State, "description": "It exists already."},
-        202: AS_A_JOB,
-        **refusal_responses("create"),
-    },
-    dependencies=[MAY_CREATE],  # before the body is read; which controller it is for, the body says
-    openapi_extra=body_schema(requests.Config, *FILES, *TABLES),
-)
-async def create(
-    fleet: TheFleet,
-    by: TheCaller,
-    request: Request,
-    body: Annotated[requests.Config, Depends(config_body)],
-    key: Key = None,
-    prefer: Prefer = "",
-) -> Response:
-    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
-
-    One that starts from a table of readings, or from more than 100 measurements, is made by a job: 202 and where to
-    follow it.
-
-    A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
-    query: `POST /controllers?id=kite-1&start=180&mode=shadow`. So can a plant's own table to start from, as `text/csv`,
-    with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
-    """
-    require_scope(request, "admin", body.id)
-    if wants_job(prefer) or background.is_long_to_create(body):
-        return await followed(fleet, await background.create(fleet, body, key, by), prefer)
-    state, is_new = await fleet.create(body, by)
-    return reply(responses.State, state, 201 if is_new else 200)
 
 
 @router.post(
