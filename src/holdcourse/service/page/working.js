@@ -2,7 +2,7 @@
 
 import { fresh, h, say } from "./dom.js";
 
-const STATES = { waiting: "Waiting for other work", running: "Beginning", done: "Done", failed: "Not done" };
+const STATES = { waiting: "Waiting", running: "Beginning", done: "Done", failed: "Not done" };
 
 /** A bar for the job that a request may become; hidden until it does. `job` is the job while it is under way, else null. */
 export function working() {
