@@ -164,6 +164,11 @@ def _refusal(status: int, answer: Any, what: str) -> Exception:
     return ServiceError(message, status)
 
 
+def _refused(found: Mapping[str, Any]) -> Exception:
+    """The error of one of several requests."""
+    return _refusal(found["status"], {"error": found["error"]}, f"a request to {found['controller']}")
+
+
 @dataclass(frozen=True, eq=False)
 class RemoteDecision:
     """What to do this round.
@@ -394,6 +399,52 @@ class Service:
         config = {**settings, "id": controller, "readings": {**(reading or {}), **columns, **table}}
         return self.create(config, progress=progress)
 
+    def ask_many(self, asks: Sequence[Mapping[str, Any]]) -> list[RemoteDecision | Exception]:
+        """Ask many controllers in one request; each question is answered on its own.
+
+        Parameters
+        ----------
+        asks
+            For each question the id of its ``controller``, and what `RemoteController.ask` takes: ``context``,
+            ``allowed``, ``forecast``, ``round``, ``within``, ``key``.
+
+        Returns
+        -------
+        list
+            In the order of the questions: the decision, or the error that the question alone would have raised.
+        """
+        items = []
+        for each in asks:
+            given = dict(each)
+            who, key = given.pop("controller"), given.pop("key", None) or uuid.uuid4().hex
+            items.append({**_question(**given), "controller": who, "key": key})
+        return [
+            _decision(found["answer"]) if found["error"] is None else _refused(found)
+            for found in self.request("POST", "/ask", {"asks": items})["results"]
+        ]
+
+    def tell_many(self, tells: Sequence[Mapping[str, Any]]) -> list[Exception | None]:
+        """Say what was measured on many controllers, in one request; each is taken in on its own.
+
+        Parameters
+        ----------
+        tells
+            For each the id of its ``controller`` and the ``decision``, and what `RemoteController.tell` takes:
+            ``measurement``, ``applied``, ``applied_index``, ``epoch``, ``profile``, ``reference``.
+
+        Returns
+        -------
+        list
+            In the order of the tells: None, or the error that the tell alone would have raised.
+        """
+        items = []
+        for each in tells:
+            given = dict(each)
+            who = given.pop("controller")
+            items.append({**_measured(**given), "controller": who})
+        results = self.request("POST", "/tell", {"tells": items})["results"]
+        return [None if found["error"] is None else _refused(found) for found in results]
+
     def controller(self, name: str) -> RemoteController:
         """One of the controllers, by its id."""
         return RemoteController(self, name)
@@ -462,34 +513,8 @@ class RemoteController:
             Names this question for good: asked again under the same key, even after a restart of the client, it gets
             the same decision. By default a new one for every call.
         """
-        is_time, has_profiles = isinstance(context, str | datetime | np.datetime64), isinstance(forecast, Mapping)
-        body = {
-            "time" if is_time else "context": _plain(context),
-            "allowed": None if allowed is None else _plain(list(allowed)),
-            "profiles" if has_profiles else "forecast": _plain(forecast),
-            "round": round,
-            "within": None if within is None else list(within),
-        }
-        answer = self._post("ask", body, key or uuid.uuid4().hex)
-        probabilities = answer.get("probabilities")
-        return RemoteDecision(
-            id=answer["decision"],
-            round=answer["round"],
-            episode=answer["episode"],
-            epoch=answer["epoch"],
-            action=answer["action"],
-            value=answer["value"],
-            act=answer["act"],
-            mode=answer["mode"],
-            reason=answer.get("reason"),
-            proposed=answer.get("proposed"),
-            probabilities=None if probabilities is None else np.array(probabilities, dtype=np.float64),
-            expected_cost=answer.get("expected_cost"),
-            proposed_value=answer.get("proposed_value"),
-            limited_by=answer.get("limited_by"),
-            forced=answer.get("forced"),
-            whose_turn=(answer.get("turn") or {}).get("whose"),
-        )
+        body = _question(context, allowed, forecast, round, within)
+        return _decision(self._post("ask", body, key or uuid.uuid4().hex))
 
     def tell(
         self,
@@ -507,16 +532,8 @@ class RemoteController:
         `applied` is the setting that ran, or `applied_index` its index. Where the settings may have been changed
         meanwhile, `epoch` says of which set it is one. `profile` and `reference` are as in `Controller.tell`.
         """
-        body = {"decision": decision_id, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
-        if measurement is not None:
-            body["measurement"] = float(measurement)
-        if profile is not None:
-            heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
-            body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
-        told = measurement is not None or profile is not None
-        if reference is not None and told:
-            body["reference"] = float(reference)
-        self._post("tell" if told else "skip", body)
+        body = _measured(decision_id, measurement, applied, epoch, applied_index, profile, reference)
+        self._post("tell" if "measurement" in body or "profile" in body else "skip", body)
 
     def retract(self, decision_id: str, reason: str) -> dict[str, Any]:
         """Take back what was measured: it no longer counts. Taking it back again for the same reason is fine.
@@ -619,6 +636,67 @@ class RemoteController:
 
     def __repr__(self) -> str:
         return f"RemoteController({self.id!r} at {self.service.url})"
+
+
+def _question(
+    context: Any = None,
+    allowed: Any = None,
+    forecast: Any = None,
+    round: int | None = None,  # noqa: A002
+    within: tuple[float | None, float | None] | None = None,
+) -> dict[str, Any]:
+    """A question as the service takes it."""
+    is_time, has_profiles = isinstance(context, str | datetime | np.datetime64), isinstance(forecast, Mapping)
+    return {
+        "time" if is_time else "context": _plain(context),
+        "allowed": None if allowed is None else _plain(list(allowed)),
+        "profiles" if has_profiles else "forecast": _plain(forecast),
+        "round": round,
+        "within": None if within is None else list(within),
+    }
+
+
+def _decision(answer: Mapping[str, Any]) -> RemoteDecision:
+    probabilities = answer.get("probabilities")
+    return RemoteDecision(
+        id=answer["decision"],
+        round=answer["round"],
+        episode=answer["episode"],
+        epoch=answer["epoch"],
+        action=answer["action"],
+        value=answer["value"],
+        act=answer["act"],
+        mode=answer["mode"],
+        reason=answer.get("reason"),
+        proposed=answer.get("proposed"),
+        probabilities=None if probabilities is None else np.array(probabilities, dtype=np.float64),
+        expected_cost=answer.get("expected_cost"),
+        proposed_value=answer.get("proposed_value"),
+        limited_by=answer.get("limited_by"),
+        forced=answer.get("forced"),
+        whose_turn=(answer.get("turn") or {}).get("whose"),
+    )
+
+
+def _measured(
+    decision: str,
+    measurement: float | None = None,
+    applied: Any = None,
+    epoch: int | None = None,
+    applied_index: int | None = None,
+    profile: Any = None,
+    reference: float | None = None,
+) -> dict[str, Any]:
+    """What was measured as the service takes it; without a measurement and a profile, nothing was."""
+    body = {"decision": decision, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
+    if measurement is not None:
+        body["measurement"] = float(measurement)
+    if profile is not None:
+        heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
+        body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
+    if reference is not None and (measurement is not None or profile is not None):
+        body["reference"] = float(reference)
+    return body
 
 
 def _sent(path: str | Path) -> str:

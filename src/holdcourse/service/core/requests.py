@@ -20,6 +20,7 @@ MAX_HEIGHTS = 200  # of a profile
 MAX_HISTORY = 500_000  # measurements to start from
 MAX_FILE = 2**25  # characters of a policy's file
 MAX_TABLE = 2**23  # bytes of a table of readings
+MAX_AT_ONCE = 256  # questions, or measurements, in one request
 SAID_BY_FILE = frozenset(
     (
         "actions",
@@ -483,6 +484,57 @@ class Skip(Request):
     applied: Setting | None = None
     applied_index: Action | None = None
     epoch: Epoch = None
+
+
+Key: TypeAlias = Annotated[
+    str | None,
+    Field(pattern=r"^[!-~]{1,200}$", description="As the header `Idempotency-Key` of a single request."),
+]
+
+
+class AskOf(AskGiven):
+    """A question to one controller among several."""
+
+    controller: Id
+    key: Key = None
+
+
+class TellOf(Request):
+    """What was measured on one controller among several; no measurement and no profile: nothing was."""
+
+    controller: Id
+    decision: DecisionId
+    measurement: Number | None = None
+    profile: Profile | None = None
+    applied: Setting | None = None
+    applied_index: Action | None = None
+    epoch: Epoch = None
+    reference: Number | None = None
+    key: Key = None
+
+
+class AsksGiven(Request):
+    """Questions to many controllers, each answered on its own."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"asks": [{"controller": "turbine-1", "context": 7.5, "key": "2026-03-01T07"}]}]
+        }
+    )
+
+    asks: Annotated[list[AskOf], Field(min_length=1, max_length=MAX_AT_ONCE)]
+
+
+class TellsGiven(Request):
+    """What was measured on many controllers, each taken in on its own."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"tells": [{"controller": "turbine-1", "decision": "r12", "measurement": 2.25}]}]
+        }
+    )
+
+    tells: Annotated[list[TellOf], Field(min_length=1, max_length=MAX_AT_ONCE)]
 
 
 class Retraction(Request):

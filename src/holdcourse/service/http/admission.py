@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,7 +34,7 @@ from holdcourse.service.http.server import ARRIVAL, Arrival
 logger = logging.getLogger("holdcourse.service")
 
 UNDER_WAY = "holdcourse.under_way"  # in the scope of a request: what ends with it
-COMMON_HEADERS = {  # an address may set others
+_HEADERS = {  # an address may set others
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -46,6 +46,7 @@ COMMON_HEADERS = {  # an address may set others
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+COMMON_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 GO_FIRST = ("/override", "/mode")
 START_WITH_TOKENS = "start it with one (see: holdcourse token make)"
@@ -97,9 +98,9 @@ class Gateway:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                headers = MutableHeaders(scope=message)
-                for name, value in COMMON_HEADERS.items():
-                    headers.setdefault(name, value)
+                given = message["headers"] = list(message.get("headers", ()))
+                there = {name.lower() for name, _ in given}
+                given += [header for header in COMMON_HEADERS if header[0] not in there]
             await send(message)
 
         foreign = _foreign(Headers(scope=scope)) if self._only_local else None

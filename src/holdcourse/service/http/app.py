@@ -18,8 +18,9 @@ from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.status import Clock
 from holdcourse.service.core.tokens import Keyring
-from holdcourse.service.http import errors, jobs, openapi, routes
+from holdcourse.service.http import bulk, errors, jobs, openapi, routes
 from holdcourse.service.http.admission import Gateway
+from holdcourse.service.http.direct import Direct
 
 
 def create_app(
@@ -48,10 +49,12 @@ def create_app(
         redirect_slashes=False,  # an address that is not there is not there
     )
     app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
-    app.state.routes = [*routes.router.routes, *jobs.router.routes]
-    app.include_router(routes.router)
-    app.include_router(jobs.router)
-    app.add_middleware(Gateway, only_local=keyring is None)
+    routers = (bulk.router, routes.router, jobs.router)
+    app.state.routes = [route for router in routers for route in router.routes]
+    for router in routers:
+        app.include_router(router)
+    app.add_middleware(Direct)
+    app.add_middleware(Gateway, only_local=keyring is None)  # the outermost: added last
     app.add_exception_handler(HoldcourseError, errors.refused)
     app.add_exception_handler(RequestValidationError, errors.invalid)
     app.add_exception_handler(HTTPException, errors.not_routed)

@@ -25,6 +25,8 @@ BODIES = (
     requests.ModeChange,
     requests.EpisodeGiven,
     requests.VerifyGiven,
+    requests.AsksGiven,
+    requests.TellsGiven,
     requests.PlanGiven,
 )
 MEANINGS = {
@@ -46,6 +48,7 @@ EXPECTED = {
     "list": (401, 403),
     "look": (401, 403, 404, 422, 503),
     "verify": (401, 403, 404, 409, 422, 429, 503),
+    "bulk": (400, 401, 413, 415, 422, 429, 503),
     "job": (401, 403, 404, 422),
     "cancel": (401, 403, 404, 409, 422),
     "backup": (401, 403, 404, 422, 503, 507),

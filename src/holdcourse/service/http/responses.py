@@ -567,6 +567,36 @@ class Refused(BaseModel):
     error: Problem
 
 
+class AskResult(Answer):
+    """What one of several questions was answered with: a decision, or why there is none."""
+
+    controller: str
+    status: int = Field(description="As the question alone would have been answered with.")
+    answer: DecisionAnswer | None
+    error: dict[str, Any] | None = Field(description="What the refusal alone would have held as `error`.")
+
+
+class AskResults(Answer):
+    """The answers to several questions, in their order."""
+
+    results: list[AskResult]
+
+
+class TellResult(Answer):
+    """What came of one of several tells."""
+
+    controller: str
+    status: int = Field(description="As the tell alone would have been answered with.")
+    answer: TellAnswer | None
+    error: dict[str, Any] | None = Field(description="What the refusal alone would have held as `error`.")
+
+
+class TellResults(Answer):
+    """What came of several tells, in their order."""
+
+    results: list[TellResult]
+
+
 class JobAnswer(Answer):
     """Long work in the background."""
 

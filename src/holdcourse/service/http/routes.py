@@ -13,6 +13,8 @@ from pydantic import BaseModel
 
 import holdcourse as hc
 from holdcourse.service.core import inspection, records, requests
+from holdcourse.service.core.clients import Caller
+from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
 from holdcourse.service.http import files, metrics, responses
 from holdcourse.service.http.admission import (
@@ -37,11 +39,12 @@ from holdcourse.service.http.stream import stream
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+KEY_PATTERN = r"^[!-~]{1,200}$"
 Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        pattern=r"^[!-~]{1,200}$",
+        pattern=KEY_PATTERN,
         description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
         "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
         "key is refused with 409.",
@@ -136,14 +139,19 @@ async def ask(
     key: Key = None,
 ) -> Response:
     """Which action now? The same question again gives the same answer."""
+    return reply(responses.DecisionAnswer, await asked_of(fleet, name, by, body, key))
+
+
+async def asked_of(fleet: Fleet, name: str, by: Caller, body: requests.AskGiven, key: str | None) -> dict[str, Any]:
+    """Return what a controller answers to a question."""
     try:
-        answer = await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
+        return await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
     except MustRebuild as asked:  # to be rebuilt, which may take long, so not in the controller's turn
         hosted, located = await fleet.opened(name), asked.located
         answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, located), by)
         if key is not None:
             answer = await fleet.do(name, lambda hosted: hosted.ask(body, key, answer), by)
-    return reply(responses.DecisionAnswer, answer)
+        return answer
 
 
 @write_route("tell", requests.TellGiven, responses.TellAnswer, MAY_TELL)
@@ -155,12 +163,19 @@ async def tell(
     key: Key = None,
 ) -> Response:
     """What was measured. The same again changes nothing."""
+    return reply(responses.TellAnswer, await told_to(fleet, name, by, body, key))
+
+
+async def told_to(
+    fleet: Fleet, name: str, by: Caller, body: requests.TellGiven | requests.TellOf, key: str | None
+) -> dict[str, Any]:
+    """Return what a controller answers to what was measured."""
 
     def told(hosted: Hosted) -> Done:
         ran = SettingGiven(body.applied, body.applied_index)
         return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile, body.reference)
 
-    return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
+    return await fleet.do(name, told, by, timed="tell")
 
 
 @write_route("skip", requests.Skip, responses.TellAnswer, MAY_TELL)
