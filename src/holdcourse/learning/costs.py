@@ -38,7 +38,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -315,22 +315,22 @@ def name_of(function: Any) -> str:
 
 def maximises(model: CostModel) -> bool:
     """Whether a model is told gains."""
-    return isinstance(model, Gains) and bool(model.maximise)
+    return has(model, Gains) and bool(model.maximise)
 
 
 def noise_variance_of(model: CostModel) -> float | None:
     """How noisy a model believes measurements to be, as a variance; None where it does not say."""
-    return model.noise_variance if isinstance(model, Noise) else None
+    return model.noise_variance if has(model, Noise) else None
 
 
 def calibration_of(model: CostModel) -> Calibration | None:
     """How a model stands to what it was told; None where it does not say, or believes all."""
-    return model.calibration() if isinstance(model, Judging) else None
+    return model.calibration() if has(model, Judging) else None
 
 
 def doubted_by(model: CostModel) -> frozenset[Told] | None:
     """Measurements that a model does not believe: action, context, measurement; None where it does not say."""
-    return model.doubted() if isinstance(model, Judging) else None
+    return model.doubted() if has(model, Judging) else None
 
 
 def tried_by(model: CostModel) -> frozenset[int] | None:
@@ -340,13 +340,27 @@ def tried_by(model: CostModel) -> frozenset[int] | None:
 
 def price_of(model: CostModel) -> Callable[[float], float] | None:
     """How a cost follows from what a model is told; None where the measurement is the cost, or the gain."""
-    return model.price() if isinstance(model, Pricing) else None
+    return model.price() if has(model, Pricing) else None
 
 
 def can(value: Any, protocol: Any) -> TypeGuard[Any]:
     """Whether a value has the methods of a protocol that has nothing else: `isinstance`, once for each type."""
     kind: Any = type(value)
     return bool(_subclasses(kind, protocol) or isinstance(value, protocol))
+
+
+_HAS: dict[tuple[type, Any], bool] = {}
+
+
+def has(value: Any, protocol: Any) -> TypeGuard[Any]:
+    """Whether a value is what a protocol describes: `isinstance`, once for each type, which takes a while.
+
+    Also for protocols with attributes: all values of a type have them, or none has.
+    """
+    known = _HAS.get((type(value), protocol))
+    if known is None:
+        known = _HAS[type(value), protocol] = isinstance(value, protocol)
+    return known
 
 
 @lru_cache(maxsize=256)
@@ -518,7 +532,7 @@ class LowerBound:
     def noise_variance(self) -> float:
         """Variance of the noise of a measurement, as the posterior believes it to be now."""
         posterior = self.posterior
-        return posterior.noise_variance if isinstance(posterior, JudgingPosterior) else posterior.prior.noise_variance
+        return cast(JudgingPosterior, posterior).noise_variance if self._judging else posterior.prior.noise_variance
 
     def calibration(self) -> Calibration | None:
         """How the posterior stands to what it was told; None where it believes all."""
