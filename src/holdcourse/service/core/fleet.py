@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -106,8 +107,11 @@ class Fleet:
 
     async def start(self) -> None:
         """Open all that is there, in the background."""
-        self._threads, self._opening = CapacityLimiter(THREADS), CapacityLimiter(HEAVY)
-        self._operators, self._watchdogs = CapacityLimiter(OPERATOR_THREADS), CapacityLimiter(WATCHDOG_THREADS)
+        self._threads, self._operators, self._watchdogs = (  # pools: a turn is short, and limiters take longer than it
+            ThreadPoolExecutor(count, name)
+            for name, count in (("turn", THREADS), ("operator", OPERATOR_THREADS), ("watchdog", WATCHDOG_THREADS))
+        )
+        self._opening = CapacityLimiter(HEAVY)
         self._parsing = CapacityLimiter(PARSING_THREADS)
         self._readers = CapacityLimiter(LOOKING + HEAVY + 1)  # one for each place in these lanes:
         self._looking = Lane("a look at the records", LOOKING, LOOKING_EACH, MAX_WAITING, WAITING_EACH)
@@ -137,6 +141,8 @@ class Fleet:
         for slot in self.slots.values():
             async with slot.turn.place(SERVICE):
                 await run_sync(slot.close)
+        for pool in (self._threads, self._operators, self._watchdogs):
+            pool.shutdown(wait=False)
         self.store.close()
 
     @property
@@ -164,7 +170,7 @@ class Fleet:
         began, slot = perf_counter(), self.slot(name)
         async with slot.turn.place(caller):
             self.slot(name)  # it may have been in the making, in vain
-            done = await run_sync(slot.use, action, caller.author, limiter=self._threads_for(caller))
+            done: Done = await self._in_thread(caller, slot.use, action, caller.author)
             for kind, data in done.happened:
                 self.broadcast.publish(name, kind, data)
         if timed is not None:
@@ -175,7 +181,7 @@ class Fleet:
         """Take a turn to look at what only its thread may look at."""
         slot = self.slot(name)
         async with slot.turn.place(caller):
-            return await run_sync(slot.use, action, limiter=self._threads_for(caller))
+            return await self._in_thread(caller, slot.use, action)
 
     async def look(self, action: Callable[[], Result], caller: Caller) -> Result:
         """Read something quick, which needs no turn."""
@@ -196,10 +202,11 @@ class Fleet:
         """Take in a long body."""
         return await run_sync(action, limiter=self._parsing)
 
-    def _threads_for(self, caller: Caller) -> CapacityLimiter:
-        if caller is SERVICE:
-            return self._watchdogs
-        return self._operators if caller.first else self._threads
+    async def _in_thread(self, caller: Caller, function: Callable[..., Result], *given: Any) -> Result:
+        """Do something in a thread of the pool that is for this caller."""
+        first = self._watchdogs if caller is SERVICE else self._operators
+        pool = first if caller.first else self._threads
+        return await asyncio.get_running_loop().run_in_executor(pool, function, *given)
 
     async def create(self, config: Config, caller: Caller) -> tuple[dict[str, Any], bool]:
         """Create a controller, or find the one created with the same settings before; say whether it is new."""
@@ -241,7 +248,7 @@ class Fleet:
             return _existing(slot.open(), settings), False
         is_new = not self.store.epochs(name)  # else an earlier attempt failed after the record got its name
         try:
-            slot.hosted = await run_sync(self._make, name, begin, limiter=self._threads)
+            slot.hosted = await asyncio.get_running_loop().run_in_executor(self._threads, self._make, name, begin)
         except BaseException:
             del self.slots[name]
             raise

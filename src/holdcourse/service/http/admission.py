@@ -6,16 +6,15 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -103,7 +102,7 @@ class Gateway:
                 given += [header for header in COMMON_HEADERS if header[0] not in there]
             await send(message)
 
-        foreign = _foreign(Headers(scope=scope)) if self._only_local else None
+        foreign = _foreign(scope["headers"]) if self._only_local else None
         if foreign is not None:
             refusal = HttpRefusal(403, "foreign", foreign)
             log_refusal(Request(scope), refusal)
@@ -137,12 +136,15 @@ def _goes_first(scope: Scope) -> bool:
     return False
 
 
-def _foreign(headers: Headers) -> str | None:
+def _foreign(raw: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return why a request does not come from a program on this machine, if so."""
+    headers: dict[str, str] = {}
+    for name, value in raw:
+        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))  # the first one counts
     host = headers.get("host", "")
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    if name and not is_local(name.strip("[]")):
-        return f"without a token file only this machine is served, not {name!r}; {START_WITH_TOKENS}"
+    here = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if here and not is_local(here.strip("[]")):
+        return f"without a token file only this machine is served, not {here!r}; {START_WITH_TOKENS}"
     if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
         return f"without a token file other web sites may not send requests; {START_WITH_TOKENS}"
     forwarded = [name for name in FORWARDED if name in headers]
@@ -154,6 +156,7 @@ def _foreign(headers: Headers) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def is_local(host: str) -> bool:
     """Return whether a name or address is this machine only."""
     try:
