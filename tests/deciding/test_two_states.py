@@ -206,6 +206,28 @@ def test_a_reading_that_is_not_believed_leaves_doubt():
     assert nothing.heard(0, 0, before, before).doubtful[0, 0] == 1.0
 
 
+class Doubting(Sure):
+    """It is surer after every trial, but believes no reading of setting 0 in context 0 any more."""
+
+    def doubted(self):
+        return frozenset({(0, (0.0,), 1.0)})
+
+    def calibration(self):
+        return None
+
+
+@pytest.mark.parametrize(("model", "trials_in_context_0"), [(Sure, 1), (Doubting, 2)])
+def test_an_action_whose_readings_are_all_doubted_by_now_is_tried_again(model, trials_in_context_0):
+    """A reading that was believed when it came may be set aside by a later fit."""
+    rule = Plan(PROBLEM, Closeness.of(0.2), trials=Trials())
+    asked, contexts, tried = model(DEAR, spread=0.1), [0, 0, 0, 1, 1, 1] * 20, []
+    for t, (_, choice) in enumerate(steps(rule, asked, contexts, start=1)):
+        if choice.words:
+            tried.append(contexts[t])
+            asked.spread *= 0.9
+    assert tried.count(0) == trials_in_context_0
+
+
 def test_a_given_kernel_is_believed():
     from sklearn.gaussian_process.kernels import RBF
 

@@ -379,6 +379,33 @@ def test_a_level_that_changes_for_good_is_learned():
     assert post.predict(0.5)[0][4] > 18.0  # half of them
 
 
+@pytest.mark.parametrize("period", [8, 10])
+def test_a_rare_context_that_always_surprises_is_believed(period):
+    """Now and then one setting costs four times as much; a kernel fitted to the rest is sure that it does not."""
+    costs = [[1.0, 2.0], [4.0, 2.0]]  # by context and setting
+    post = posterior(hc.Problem([0.0, 1.0]), "auto")
+    for t in range(150):
+        rare = t % period == period - 1
+        action = int(t < 3 or (rare and t // period % 2 == 1))
+        post.condition(action, float(rare), costs[rare][action])
+    for context in (0, 1):
+        np.testing.assert_allclose(post.predict(float(context))[0], costs[context], atol=0.05)
+
+
+def test_wrong_readings_among_good_ones_are_never_taken_for_the_cost_of_a_place():
+    """One in ten is ten times too high, always at the same setting and in the same context."""
+    random = np.random.default_rng(8)
+    post = posterior(PROBLEM, "auto")
+    for t in range(120):
+        action = t % 3
+        context = float(random.random()) if action else 0.5
+        wrong = t % 30 == 27 and action == 0
+        post.condition(action, context, (100.0 if wrong else 10.0 + action) + 0.1 * random.standard_normal())
+    assert {told > 50.0 for _, _, told in post.doubted()} == {True}
+    assert len(post.doubted()) == 4
+    assert abs(post.predict(0.5)[0][0] - 10.0) < 0.3
+
+
 def test_two_wrong_readings_of_different_size_confirm_nothing():
     post = told(measured(t) for t in range(60))
     before = post.predict(0.5)[0]

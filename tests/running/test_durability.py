@@ -10,7 +10,7 @@ from helpers import durability
 from helpers.driving import POLICIES, half_rounds
 
 import holdcourse as hc
-from holdcourse.learning.posteriors import around
+from holdcourse.learning.posteriors import adaptive
 from holdcourse.running import operation
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits are those of POSIX")
@@ -32,7 +32,7 @@ def test_stopped_and_gone_on_from_the_log(name, tmp_path):
 
 
 def test_going_on_after_the_posterior_has_changed_its_method(monkeypatch, tmp_path):
-    monkeypatch.setattr(around, "FIRST_TRY", 16)
+    monkeypatch.setattr(adaptive, "FIRST_TRY", 16)
     durability.check_resume_from_files("gp_md undeclared", splits=6, seed=0, folder=tmp_path)
     durability.check_resume_from_log("gp_md undeclared", splits=4, seed=0, folder=tmp_path)
 

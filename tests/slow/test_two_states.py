@@ -25,9 +25,9 @@ def known():
     return outcomes(hc.planner_known(PROBLEM))
 
 
-@pytest.mark.parametrize(("at_most", "more"), [(None, 0.005), (0.02, 0.015)])
-def test_two_states(known, at_most, more):
+@pytest.mark.parametrize("at_most", [None, 0.02])
+def test_two_states(known, at_most):
     found = outcomes(hc.recommended(PROBLEM, at_most=at_most))
     assert len(found) >= 40
     assert not any(outcome.untried for outcome in found)
-    assert np.mean([o.ratio for o in found]) <= np.mean([o.ratio for o in known]) + more
+    assert np.mean([o.ratio for o in found]) <= np.mean([o.ratio for o in known]) + 0.005

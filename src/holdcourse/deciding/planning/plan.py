@@ -57,11 +57,11 @@ from holdcourse.deciding.planning.beliefs import (
     out_of_plan,
     read_forecast,
 )
-from holdcourse.deciding.planning.trials import Trials
+from holdcourse.deciding.planning.trials import LIKE, Trials
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, Prospect, RuleState, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
-from holdcourse.learning.costs import KnownCosts, OptimisticCosts, can
+from holdcourse.learning.costs import Judging, KnownCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
 from holdcourse.learning.kernels import check_kernel
 from holdcourse.movement import offline
@@ -266,8 +266,9 @@ class Plan:
             if self._learns(view):
                 onward = self.discount * chances[chain.here]
                 possible = self._steps.possible(state.action, view.allowed)
+                doubted = self._doubted(view, chain)
                 trial = self.trials.choose(
-                    self.problem, played, chain, table, apart, onward, state.action, action, possible
+                    self.problem, played, chain, table, apart, onward, state.action, action, possible, doubted
                 )
             action = action if trial is None else trial.action
             played = played.after(chain.here, action, 0.0 if trial is None else trial.charge)
@@ -352,6 +353,16 @@ class Plan:
             played = played.with_row(seen)
             return played.heard(row, at, known.table, table)
         return played.with_row(seen)
+
+    def _doubted(self, view: View, chain: Chain) -> Array:
+        """Return how many readings in contexts like the present one the model does not believe, by action; (n,)."""
+        readings = view.model.doubted() if can(view.model, Judging) else None
+        counts = np.zeros(self.problem.n)
+        if readings:
+            contexts = np.array([context for _, context, _ in readings])
+            like = self._apart(chain, contexts)[chain.here] < LIKE
+            np.add.at(counts, np.array([action for action, _, _ in readings])[like], 1.0)
+        return counts
 
     def _hope(self, table: Table, alike: Array, occupancy: Array) -> Array:
         """Return the part of its optimism that each context may use, (k, n): the correlation with the mean to come."""

@@ -21,7 +21,8 @@ in this context, and what earlier trials were charged with, stays within a share
 trials are made where they are cheap, and hardly ever where there are many actions.
 
 A model that guards against wrong readings does not believe the first surprise. Where a reading made the cost no surer
-than it was, or lowered it by more than b, the action is tried again, up to `plays` times in all.
+than it was, or lowered it by more than b, and where none of those in such contexts is believed by now, the action is
+tried again, up to `plays` times in all.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ class Trials:
         here: int,
         planned: int,
         possible: Mask,  # (n,)
+        doubted: Array,  # (n,), readings in contexts like the present one that the model does not believe
     ) -> Trial | None:
         """Return what to try from the action `here` instead of the planned one; None: nothing."""
         row = chain.here
@@ -123,7 +125,7 @@ class Trials:
             return None
         like = apart[row] < LIKE
         before = played.counts[like].sum(axis=0)
-        doubtful = played.doubtful[like].any(axis=0)
+        doubtful = played.doubtful[like].any(axis=0) | (doubted >= before)
         untried = possible & (before < np.where(doubtful, self.plays, 1))
         untried[planned] = False
         if not untried.any():

@@ -19,7 +19,7 @@ from holdcourse.checks import flag
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import AnyKernel, check_kernel
-from holdcourse.learning.posteriors.around import AdaptivePosterior
+from holdcourse.learning.posteriors.adaptive import AdaptivePosterior
 from holdcourse.learning.posteriors.basis import Layout
 from holdcourse.learning.posteriors.capped import CappedPosterior
 from holdcourse.learning.posteriors.exact import ExactPosterior

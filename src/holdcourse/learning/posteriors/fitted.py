@@ -13,7 +13,8 @@ by more than `CLIPPED` deviations counts as if it were that far off, and one off
 it is not learned, unless the next one at the same action is off to the same side. Where nothing is known yet only
 orders of magnitude are suspicious: the first reading beyond a cliff must count. Every fit looks again at all readings
 kept: those that the others cannot explain are set aside, and those that were clipped count in full where they are
-explained by now.
+explained by now. But a kernel can be sure of a place, and wrong: where most readings of a place, three at least,
+surprise it, they are believed.
 
 **In which unit.** Costs that are positive and vary in proportion are learned as logarithms, where that makes the
 readings more likely. What is predicted is in the unit of the readings all the same.
@@ -37,8 +38,14 @@ from holdcourse.archive import prefixed, require_arrays, under
 from holdcourse.learning.fitting.search import Fit, Search, fit_from_json, fit_to_json
 from holdcourse.learning.history import History, check_context, check_measurement, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel
-from holdcourse.learning.posteriors.around import DelegatingPosterior
-from holdcourse.learning.posteriors.protocol import Posterior, Prior, PriorMean, Told, describe_mean
+from holdcourse.learning.posteriors.protocol import (
+    DelegatingPosterior,
+    Posterior,
+    Prior,
+    PriorMean,
+    Told,
+    describe_mean,
+)
 from holdcourse.learning.posteriors.readings import (
     CLIPPED,
     KNOWN,
@@ -47,6 +54,7 @@ from holdcourse.learning.posteriors.readings import (
     absurd,
     judged_again,
     logarithms,
+    most,
 )
 from holdcourse.movement.problem import Problem
 from holdcourse.threads import one_thread
@@ -161,6 +169,8 @@ class FittedPosterior(DelegatingPosterior):
 
     def doubted(self) -> frozenset[Told]:
         """Of the readings kept, those that are not believed: action, context and what was told."""
+        if not self._readings.aside.any():
+            return frozenset()
         rows = self._readings.rows(self._readings.aside)
         return frozenset(
             zip(rows.actions.tolist(), map(tuple, rows.contexts.tolist()), rows.told.tolist(), strict=True)
@@ -288,7 +298,7 @@ class FittedPosterior(DelegatingPosterior):
         if abs(off) <= clipped:
             return Judgement(y, 1.0)
         absurd = not math.isfinite(off) or self._absurd(y)
-        confirmed = None if absurd else self._doubted_before(action, expected, off > 0)
+        confirmed = None if absurd else self._doubted_before(action, context, expected, off > 0)
         if confirmed is not None:
             return Judgement(y, 1.0, confirmed)
         if absurd or (known and abs(off) > REJECTED):
@@ -301,19 +311,26 @@ class FittedPosterior(DelegatingPosterior):
         """A reading in the unit of the posterior inside."""
         return y if not self._log else math.log(y) if y > 0 else -math.inf
 
-    def _doubted_before(self, action: int, expected: float, above: bool) -> int | None:
-        """The row of the last reading at this action, if that was not believed and was off to the same side."""
+    def _doubted_before(self, action: int, context: Array, expected: float, above: bool) -> int | None:
+        """The row of an earlier reading that was not believed, was off to the same side, and is confirmed by this one.
+
+        It is the last one at this action, or the last one there in a context like this, where most readings surprise.
+        """
+        doubted = self._readings.aside | (self._readings.learned != self._readings.told)
         before = np.flatnonzero(self._readings.actions == action)
-        if not len(before):
-            return None
-        last = int(before[-1])
-        told = float(self._readings.told[last])
-        doubted = bool(self._readings.aside[last]) or self._readings.learned[last] != told
-        if not doubted or (self._scaled(told) > expected) != above or self._absurd(told):
-            return None
-        if self._log and told <= 0:  # it has no logarithm; whether costs are of both signs is for the next fit to say
-            return None
-        return last
+        alike = np.flatnonzero(self._readings.alike(action, context)) if len(before) else before
+        last = [int(before[-1])] if len(before) else []
+        if most(np.append(doubted[alike], True)):
+            last.append(int(alike[-1]))
+        return next((row for row in last if doubted[row] and self._same_side(row, expected, above)), None)
+
+    def _same_side(self, row: int, expected: float, above: bool) -> bool:
+        """Whether what was told in a row is off to this side of what is expected, and may be true."""
+        told = float(self._readings.told[row])
+        if (self._scaled(told) > expected) != above or self._absurd(told):
+            return False
+        # One without a logarithm: whether costs are of both signs is for the next fit to say.
+        return not (self._log and told <= 0)
 
     def _believe(self, row: int) -> None:
         """Learn after all what was told in a row that was not believed."""

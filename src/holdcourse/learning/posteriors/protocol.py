@@ -1,4 +1,4 @@
-"""What every posterior can do, whichever way it computes, and what is believed before the first measurement."""
+"""What every posterior can do, whichever way it computes or leaves it to another, and what is believed at first."""
 
 from __future__ import annotations
 
@@ -250,6 +250,44 @@ class JudgingPosterior(Protocol):
     def doubted(self) -> frozenset[Told]:
         """Of the measurements kept, those that are not believed."""
         ...
+
+
+class DelegatingPosterior:
+    """Answers questions by the posterior inside it; how that one changes is for the subclass to say."""
+
+    _inner: Posterior
+
+    @property
+    def method(self) -> str:
+        """The method by which it computes at present."""
+        return self._inner.method
+
+    @property
+    def predicts_alike(self) -> bool:
+        """Whether `predict_at` of several contexts gives, to the last bit, what `predict` of each gives."""
+        return bool(getattr(self._inner, "predicts_alike", False))
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the measurements in use, under the prior in use."""
+        return self._inner.log_marginal_likelihood
+
+    @property
+    def information_gain(self) -> float:
+        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements in use."""
+        return self._inner.information_gain
+
+    def predict(self, context: Any) -> tuple[Array, Array]:
+        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
+        return self._inner.predict(context)
+
+    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
+        return self._inner.predict_at(contexts)
+
+    def truncation_bound(self, std: Array) -> Array:
+        """How much larger than `std`, as predicted, the exact deviation may be."""
+        return self._inner.truncation_bound(std)
 
 
 def predict_each(predict: Callable[[Array], tuple[Array, Array]], contexts: Array, n: int) -> tuple[Array, Array]:

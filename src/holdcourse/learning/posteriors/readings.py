@@ -33,6 +33,8 @@ BULK_DEVIATION, BULK_FLOOR = 1.4826, 0.1  # of the median, as of a normal deviat
 BULK_MASKED = 0.5  # below, wrong readings have raised the noise for all
 MOST_AT_ACTION = 0.25  # share of the readings at one action
 ABSURD_DEVIATIONS, ABSURD_FACTOR = 25.0, 20.0  # median deviations off, and times the usual size
+ALIKE = 0.1  # of the range of each context number: readings this near were made in the same place
+AGREEING = 3  # readings of one place that surprise, and are most of those there: that is what it costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,11 @@ class Readings:
             return self
         rows = np.arange(len(self))
         return self.rows(rows[(rows >= len(self) // 2) | (rows % 2 == 0)])
+
+    def alike(self, action: int, context: Array) -> Flags:
+        """Which were made at this action in a context like this one."""
+        near = ALIKE * np.ptp(self.contexts, axis=0)
+        return np.asarray((self.actions == action) & (np.abs(self.contexts - context) <= near).all(axis=1))
 
     def trusted(self) -> History:
         """Give what is to be learned: all that is not set aside."""
@@ -163,9 +170,30 @@ def judged_again(problem: Problem, readings: Readings, history: History, fit: Fi
             wrong[there[np.flatnonzero(np.append(True, ~wrong[there]))[-1] :]] = False
     if wrong.mean() >= MOST_LEFT_OUT:
         wrong[:] = False
-    if not (wrong.any() or explained.any()):
-        return readings
     aside, learned = readings.aside.copy(), readings.learned.copy()
     aside[trusted[wrong & ~explained]] = True
     learned[trusted[explained]] = told[explained]
+    believed = _agreeing(replace(readings, aside=aside), log)
+    aside[believed] = False
+    learned[believed] = readings.told[believed]
+    if (aside == readings.aside).all() and (learned == readings.learned).all():
+        return readings
     return replace(readings, aside=aside, learned=learned)
+
+
+def _agreeing(readings: Readings, log: bool) -> Flags:
+    """Which of the readings set aside are to be believed: most of what was read in their place is set aside with it.
+
+    A kernel that was fitted elsewhere can be sure of a place, and wrong; then all readings there surprise it.
+    """
+    possible = ~absurd(readings.told) & ((readings.told > 0) | (not log))
+    believed = np.zeros(len(readings), dtype=np.bool_)
+    for row in np.flatnonzero(readings.aside & possible):
+        aside = readings.aside[readings.alike(int(readings.actions[row]), readings.contexts[row]) & possible]
+        believed[row] = most(aside)
+    return believed
+
+
+def most(surprising: Flags) -> bool:
+    """Whether so many readings of one place surprise that they are to be believed."""
+    return bool(surprising.sum() >= AGREEING and surprising.mean() > 0.5)

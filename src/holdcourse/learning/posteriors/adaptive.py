@@ -1,12 +1,12 @@
-"""Posteriors that stand around another one: what they leave to it, and one that is exact first and flat later.
+"""A posterior that is exact first and flat later, for contexts that nobody has declared.
 
-**Exact first, flat later**, for contexts that nobody has declared. While there are few measurements the exact posterior
-is cheap, and nothing is known of where contexts lie. At 256 measurements, and at every doubling after that, the
-contexts seen are tried as a basis (their list if it is short, else the box around them). As soon as that basis is small
-enough, everything learned moves into it. If it is not by measurement 512, what was learned moves into a capped basis,
-which says what it leaves out; and so it does later, should contexts leave the box and need more weights than are
-allowed. The choice depends on counts and measurements only, so a run that is stopped and resumed makes the same
-ones. The same holds for contexts that were declared and need too many weights.
+While there are few measurements the exact posterior is cheap, and nothing is known of where contexts lie. At 256
+measurements, and at every doubling after that, the contexts seen are tried as a basis (their list if it is short, else
+the box around them). As soon as that basis is small enough, everything learned moves into it. If it is not by
+measurement 512, what was learned moves into a capped basis, which says what it leaves out; and so it does later, should
+contexts leave the box and need more weights than are allowed. The choice depends on counts and measurements only, so a
+run that is stopped and resumed makes the same ones. The same holds for contexts that were declared and need too many
+weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from holdcourse.archive import require_arrays
 from holdcourse.learning.history import History, check_context
@@ -23,47 +23,9 @@ from holdcourse.learning.posteriors.basis import MAX_WEIGHTS, Layout
 from holdcourse.learning.posteriors.capped import KEPT, CappedPosterior, Kept
 from holdcourse.learning.posteriors.exact import ExactPosterior
 from holdcourse.learning.posteriors.flat import FlatPosterior
-from holdcourse.learning.posteriors.protocol import Posterior, Prior, check_tolerance
+from holdcourse.learning.posteriors.protocol import DelegatingPosterior, Prior, check_tolerance
 
 Array: TypeAlias = NDArray[np.float64]
-
-
-class DelegatingPosterior:
-    """Answers questions by the posterior inside it; how that one changes is for the subclass to say."""
-
-    _inner: Posterior
-
-    @property
-    def method(self) -> str:
-        """The method by which it computes at present."""
-        return self._inner.method
-
-    @property
-    def predicts_alike(self) -> bool:
-        """Whether `predict_at` of several contexts gives, to the last bit, what `predict` of each gives."""
-        return bool(getattr(self._inner, "predicts_alike", False))
-
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of the measurements in use, under the prior in use."""
-        return self._inner.log_marginal_likelihood
-
-    @property
-    def information_gain(self) -> float:
-        """Realised information gain, 1/2 log det(I + K / lambda), of the measurements in use."""
-        return self._inner.information_gain
-
-    def predict(self, context: Any) -> tuple[Array, Array]:
-        """Mean and standard deviation of the cost of every action in this context, (n,) and (n,)."""
-        return self._inner.predict(context)
-
-    def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
-        """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
-        return self._inner.predict_at(contexts)
-
-    def truncation_bound(self, std: Array) -> Array:
-        """How much larger than `std`, as predicted, the exact deviation may be."""
-        return self._inner.truncation_bound(std)
 
 
 FIRST_TRY = 256
