@@ -6,6 +6,7 @@ gets its name, and is opened, in the controller's turn.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,10 +35,11 @@ def is_long_to_create(config: Config) -> bool:
 
 async def create(fleet: Fleet, config: Config, key: str | None, caller: Caller) -> Job:
     """Begin to make a controller, or find the job that does."""
-    sent = await fleet.parse(lambda: config.model_dump_json(exclude_unset=True))  # a history may be long
+    name = config.id
+    sent, asked = await fleet.parse(lambda: _sent(config))  # a history may be long
 
     async def doing(job: Job, workers: Workers) -> Finished:
-        name, unfinished = config.id, None
+        unfinished = None
         is_new = not await run_sync(fleet.exists, name)
         try:
             if is_new:
@@ -58,7 +60,13 @@ async def create(fleet: Fleet, config: Config, key: str | None, caller: Caller) 
                 await run_sync(_discard, unfinished)
         return Finished(state, is_new)
 
-    return await fleet.jobs.begin("create", config.id, sent.encode(), key, caller, doing)
+    return await fleet.jobs.begin("create", name, asked, key, caller, doing)
+
+
+def _sent(config: Config) -> tuple[str, bytes]:
+    """Return a new controller as a worker reads it, and a fingerprint of that."""
+    text = config.model_dump_json(exclude_unset=True)
+    return text, hashlib.sha256(text.encode()).digest()
 
 
 async def verify(fleet: Fleet, name: str, full: bool | None, key: str | None, caller: Caller) -> Job:

@@ -35,7 +35,7 @@ State: TypeAlias = Literal["waiting", "running", "done", "failed"]
 
 RUNNING = 2  # jobs at once, and of one client ...
 RUNNING_EACH = 1
-WAITING = 32  # ... and so many that wait
+WAITING = 16  # ... and so many that wait, each with its request in memory
 WAITING_EACH = 8
 KEPT = 256  # jobs, the newest; older ones are forgotten, with their keys
 
@@ -127,7 +127,7 @@ class Jobs:
             self._jobs[job.id] = job
             if not job.is_over:
                 self._settle(job, made=job.is_settled and exists(job.controller))
-                self._write(job)
+                self._try_to_write(job)  # a full disk does not keep the service from starting
             job.ended.set()
         self._forget()
 
@@ -208,7 +208,10 @@ class Jobs:
         if job.is_over or job.is_settled:
             state = job.state if job.is_over else "nearly done"
             raise Conflict(f"job {name} is {state}; it can no longer be cancelled", state, "cancel")
-        self._tasks[name].cancel()
+        task = self._tasks.get(name)
+        if task is None:
+            raise Conflict(f"job {name} is just being begun; try again in a moment", job.state, "cancel")
+        task.cancel()
         return job
 
     async def _run(self, job: Job, caller: Caller, doing: Doing) -> None:
@@ -231,10 +234,7 @@ class Jobs:
             self._fail(job, WorkerLost(f"this should not have happened; the server's log says more ({error!r})"))
         self._tasks.pop(job.id, None)
         job.ended_at = self._now()
-        try:
-            await run_sync(self._write, job)
-        except HoldcourseError as error:  # whoever asks is told; after a restart it counts as interrupted
-            logger.error("cannot write down what came of job %s: %s", job.id, error)
+        await run_sync(self._try_to_write, job)
         job.ended.set()
 
     def _fail(self, job: Job, error: HoldcourseError) -> None:
@@ -257,6 +257,12 @@ class Jobs:
     def _write(self, job: Job) -> None:
         content = json.dumps(job.to_data(), allow_nan=False).encode()
         archive.write_file(self._folder / f"{job.id}.json", content, private=True)
+
+    def _try_to_write(self, job: Job) -> None:
+        try:
+            self._write(job)
+        except HoldcourseError as error:  # whoever asks is told; after a restart it is found out again
+            logger.error("cannot write down what came of job %s: %s", job.id, error)
 
     def _forget(self) -> None:
         over = [job for job in self._jobs.values() if job.is_over]

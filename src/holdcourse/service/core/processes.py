@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
+from anyio.to_thread import run_sync
+
 from holdcourse import errors
 from holdcourse.errors import Conflict, HoldcourseError
 from holdcourse.service.core import refusals
@@ -108,11 +110,12 @@ class Worker:
         asked, answers = self._process.stdin, self._process.stdout
         assert asked is not None
         assert answers is not None
+        line = await run_sync(lambda: json.dumps({"work": work, "given": given}).encode() + b"\n")  # it may be long
         with suppress(ConnectionError):  # it has ended: nothing will be answered
-            asked.write(json.dumps({"work": work, "given": given}).encode() + b"\n")
+            asked.write(line)
             await asked.drain()
-        while line := await answers.readline():
-            said = json.loads(line)
+        while answer := await answers.readline():
+            said = json.loads(answer)
             if "progress" in said:
                 tell(said["progress"], said["words"])
                 continue
