@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 
-import httpx
 from service.running import QUICK, Client, Process
 
 HISTORY = [[float(k % 4), k % 7 / 7, 1.0 + k % 4] for k in range(150)]
@@ -32,13 +31,9 @@ def kill_while_jobs_run(folder, kills, seed=0):
                 return made, unmade
             config = QUICK | {"id": f"c{number}", "history": HISTORY}
             job = client.post("/controllers", json=config, headers={"Idempotency-Key": "k"}).json()
-            until = time.monotonic() + chance.uniform(0.0, 4.0)
-            while time.monotonic() < until:
-                try:
-                    if client.get(job["address"]).json()["state"] == "done" and chance.random() < 0.3:
-                        break
-                except httpx.HTTPError:
-                    break
-                time.sleep(0.01)
+            far = chance.uniform(0.0, 1.2)  # at which progress; the last sixth: when it is done
+            while (now := client.get(job["address"]).json())["progress"] < far and now["state"] != "done":
+                time.sleep(0.005)
+            time.sleep(chance.uniform(0.0, 0.05))
             server.kill()
     return made, unmade
