@@ -18,8 +18,10 @@ from anyio.to_thread import run_sync
 
 from holdcourse.running.events import Settings, from_plain, plain
 from holdcourse.service.core.clients import Caller, never
+from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.jobs import Finished, Job
+from holdcourse.service.core.planning import planned
 from holdcourse.service.core.processes import Workers
 from holdcourse.service.core.requests import Config, PlanGiven
 from holdcourse.service.core.requests import plain as plain_request
@@ -39,7 +41,8 @@ async def create(fleet: Fleet, config: Config, key: str | None, caller: Caller) 
     sent, asked = await fleet.parse(lambda: _sent(config))  # a history may be long
 
     async def doing(job: Job, workers: Workers) -> Finished:
-        unfinished = None
+        assert isinstance(fleet.store, DataFolder)  # else there are no jobs
+        unfinished: Path | None = None
         is_new = not await run_sync(fleet.exists, name)
         try:
             if is_new:
@@ -54,13 +57,18 @@ async def create(fleet: Fleet, config: Config, key: str | None, caller: Caller) 
             settings = from_plain(Settings, made["settings"], "the settings")
             if unfinished is not None:
                 await fleet.jobs.settled(job)
-            state, is_new = await fleet.take_in(settings, unfinished, replace(caller, left=never))
+            state, is_new = await fleet.take_over(settings, unfinished, replace(caller, left=never))
         finally:
             if unfinished is not None:
                 await run_sync(_discard, unfinished)
         return Finished(state, is_new)
 
     return await fleet.jobs.begin("create", name, asked, key, caller, doing)
+
+
+def _folder(fleet: Fleet) -> Path:
+    assert isinstance(fleet.store, DataFolder)  # else there are no jobs
+    return fleet.store.path
 
 
 def _sent(config: Config) -> tuple[str, bytes]:
@@ -85,10 +93,16 @@ async def plan_trial(fleet: Fleet, name: str, wanted: PlanGiven, key: str | None
 
     async def doing(job: Job, workers: Workers) -> Finished:
         settings = (await fleet.opened(name)).view.settings
-        given: dict[str, Any] = {"folder": str(fleet.store.path), "settings": plain(settings)}
+        given: dict[str, Any] = {"folder": str(_folder(fleet)), "settings": plain(settings)}
         return Finished(await workers.do("plan", given | {"wanted": plain_request(wanted)}, _teller(job)))
 
     return await fleet.jobs.begin("plan", name, wanted.model_dump_json().encode(), key, caller, doing)
+
+
+async def plan_at_once(fleet: Fleet, name: str, wanted: PlanGiven) -> Callable[[], dict[str, Any]]:
+    """Return what plans a trial while the client waits, where there are no jobs."""
+    settings = (await fleet.opened(name)).view.settings
+    return lambda: planned(fleet.store, settings, plain_request(wanted), lambda share, words: None)
 
 
 def _teller(job: Job) -> Callable[[float, str], None]:

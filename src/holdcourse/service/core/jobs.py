@@ -103,10 +103,11 @@ class Jobs:
     Parameters
     ----------
     folder
-        Where they are written down.
+        Where they are written down; None: there are none, and all is done while the client waits. So it is where
+        several servers share their records, which a worker would have to be lent.
     """
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path | None, clock: Clock) -> None:
         self._folder, self._clock = folder, clock
         self._workers = Workers()
         self._jobs: dict[str, Job] = {}
@@ -117,6 +118,8 @@ class Jobs:
     def start(self, exists: Callable[[str], bool]) -> None:
         """Read what is there; what was not finished has failed, unless it made the controller that it was to make."""
         self._lane = Lane("a job to be begun", RUNNING, RUNNING_EACH, WAITING, WAITING_EACH)
+        if self._folder is None:
+            return
         found = []
         for path in self._folder.glob("j*.json"):
             try:
@@ -140,6 +143,11 @@ class Jobs:
             with suppress(asyncio.CancelledError, Exception):
                 await task
         await self._workers.close()
+
+    @property
+    def are_made(self) -> bool:
+        """Whether long work becomes jobs here."""
+        return self._folder is not None
 
     def all(self) -> list[Job]:
         """List them, the newest last."""
@@ -255,6 +263,7 @@ class Jobs:
         await run_sync(self._write, job)
 
     def _write(self, job: Job) -> None:
+        assert self._folder is not None  # else there are no jobs
         content = json.dumps(job.to_data(), allow_nan=False).encode()
         archive.write_file(self._folder / f"{job.id}.json", content, private=True)
 
@@ -265,6 +274,7 @@ class Jobs:
             logger.error("cannot write down what came of job %s: %s", job.id, error)
 
     def _forget(self) -> None:
+        assert self._folder is not None
         over = [job for job in self._jobs.values() if job.is_over]
         for job in over[: max(0, len(self._jobs) - KEPT)]:
             del self._jobs[job.id]

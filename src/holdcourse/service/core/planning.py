@@ -14,7 +14,7 @@ from holdcourse.learning.history import History
 from holdcourse.movement.settings import chosen
 from holdcourse.running.events import Settings
 from holdcourse.service.core import epochs
-from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.store import Store
 from holdcourse.trials.plan import plan_trial
 from holdcourse.worlds.logged import LoggedWorld
 
@@ -23,7 +23,7 @@ PARTS = {"running": (0.1, 0.5), "trials": (0.5, 0.6), "rehearsing": (0.6, 1.0)} 
 
 
 def planned(
-    store: DataFolder, settings: Settings, wanted: Mapping[str, Any], tell: Callable[[float, str], None]
+    store: Store, settings: Settings, wanted: Mapping[str, Any], tell: Callable[[float, str], None]
 ) -> dict[str, Any]:
     """Return how long blocks should be, and how long a trial would take; `wanted` is as `PlanGiven` has it."""
     hours = _hours(settings, wanted["hours"])

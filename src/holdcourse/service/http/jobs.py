@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import suppress
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Request
@@ -18,7 +17,8 @@ from holdcourse.service.core.clients import Caller
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.jobs import Job
 from holdcourse.service.core.processes import error_of
-from holdcourse.service.http import responses
+from holdcourse.service.core.refusals import HeldElsewhere
+from holdcourse.service.http import forwarding, responses
 from holdcourse.service.http.admission import (
     FILES,
     MAY_ADMINISTER,
@@ -181,9 +181,12 @@ async def create(
     with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
     """
     require_scope(request, "admin", body.id)
-    if wants_job(prefer) or background.is_long_to_create(body):
+    if fleet.jobs.are_made and (wants_job(prefer) or background.is_long_to_create(body)):
         return await followed(fleet, await background.create(fleet, body, key, by), prefer)
-    state, is_new = await fleet.create(body, by)
+    try:
+        state, is_new = await fleet.create(body, by)
+    except HeldElsewhere as elsewhere:
+        return await forwarding.create_at(elsewhere, request, body)
     return reply(responses.State, state, 201 if is_new else 200)
 
 
@@ -193,10 +196,12 @@ async def _verified(
     if full:
         require_scope(request, "admin", name)
     fleet.slot(name)
-    paths = fleet.store.epochs(name)
-    if wants_job(prefer) or await fleet.look(partial(inspection.is_long_to_verify, paths, full), by):
-        return await followed(fleet, await background.verify(fleet, name, full, key, by), prefer)
-    return reply(responses.Verification, await fleet.read(partial(inspection.verified, paths, full), by))
+    if fleet.jobs.are_made:
+        is_long = await fleet.look(lambda: inspection.is_long_to_verify(fleet.store.epochs(name), full), by)
+        if is_long or wants_job(prefer):
+            return await followed(fleet, await background.verify(fleet, name, full, key, by), prefer)
+    found = await fleet.read(lambda: inspection.verified(fleet.store.epochs(name), full), by)
+    return reply(responses.Verification, found)
 
 
 @router.get(
@@ -252,4 +257,6 @@ async def plan(
     prefer: Prefer = "",
 ) -> Response:
     """How long a trial of its policy would take: always a job, in a world fitted to its history and measurements."""
+    if not fleet.jobs.are_made:
+        return reply(responses.PlanAnswer, await fleet.read(await background.plan_at_once(fleet, name, body), by))
     return await followed(fleet, await background.plan_trial(fleet, name, body, key, by), prefer)
