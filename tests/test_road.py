@@ -212,6 +212,7 @@ def test_what_was_backtested_is_what_runs(begin, lidar, plant, tmp_path):
 def test_ones_own_policy_over_http_is_installed_there(lidar, plant, tmp_path, monkeypatch):
     """As an entry point of a package that is installed where the service runs."""
     road = ones_own(lidar, plant, tmp_path)
+    rounds = 40  # few enough to be verified in this process, which alone knows the entry point
     maker = hc.registry.load(road.trust)
 
     class Point:
@@ -221,11 +222,11 @@ def test_ones_own_policy_over_http_is_installed_there(lidar, plant, tmp_path, mo
     monkeypatch.setattr(hc.registry, "entry_points", lambda group, name: [Point()] if name == "running-means" else [])
     policy = hc.registry.make("running-means", road.policy.problem)
     policy.save(tmp_path / "means.policy")
-    here = walked(hc.Controller(policy, start_index=road.start, seed=road.seed), road, 60)
-    assert [decided[:2] for decided in here] == road.decided[:60]
+    here = walked(hc.Controller(policy, start_index=road.start, seed=road.seed), road, rounds)
+    assert [decided[:2] for decided in here] == road.decided[:rounds]
     with served(tmp_path / "data") as url, hc.connect(url) as service:
         remote = service.create_from_file(tmp_path / "means.policy", "machine", start_index=road.start, seed=road.seed)
-        assert walked(remote, road, 60) == here
+        assert walked(remote, road, rounds) == here
         assert remote.verify()["ok"]
 
 
