@@ -80,7 +80,7 @@ def test_the_page_holds_the_flights(folder, result):
     world = result.backtest.world
     speed = np.frombuffer(base64.b64decode(site["speed"]), "<u2").reshape(world.speed.shape) / 100
     assert speed == pytest.approx(world.speed, abs=0.0051)
-    assert np.array(site["curve"])[(speed * 100).round().astype(int)] == pytest.approx(world.energy, abs=0.4)
+    assert np.array(site["curves"][0])[(speed * 100).round().astype(int)] == pytest.approx(world.energy, abs=0.4)
     for policy in site["policies"]:
         flight = result.backtest.flights[policy["name"]]
         assert np.frombuffer(base64.b64decode(policy["actions"]), "<u2").tolist() == flight.actions.tolist()

@@ -12,7 +12,7 @@ speed, usual        wind to fly through; usual wind of every round, and beyond  
 modes               what each mode adds at each altitude                                            (n, r)
 variances, decay    of the modes, and their correlation over one round                              (r,)
 mean, covariance    what is believed of the modes now                                               (r,), (r, r)
-power               energy of one round at 0, 1 / PER_METRE_PER_SECOND, ... m/s
+power               energy of one round at 0, 1 / PER_METRE_PER_SECOND, ... m/s; one row, or one per altitude
 points, weights     of the quadrature over the belief about one wind speed                          (q,)
 moves, ending       cost of a move from row to column, and of ending a plan there; times caution    (n, n), (n,)
 ==================  ==============================================================================  ==============
@@ -41,7 +41,7 @@ def replay(
     variances: Array,  # (r,) of the modes
     decay: Array,  # (r,) their correlation over one round
     noise: float,  # variance of a measurement
-    power: Array,  # at 0, 1 / PER_METRE_PER_SECOND, ... m/s, as energy of one round
+    power: Array,  # (1 or n, k) at 0, 1 / PER_METRE_PER_SECOND, ... m/s, as energy of one round
     points: Array,  # of the quadrature,
     weights: Array,  # and their weights
     moves: Array,  # (n, n) cost of a move from row to column, times the caution
@@ -110,7 +110,7 @@ def _expect(
     """The energy expected of every altitude in each round of the plan."""
     r = len(variances)
     seen, faded = np.empty(r), np.ones(r)
-    last = len(power) - 2
+    rows, last = len(power) - 1, power.shape[1] - 2
     for k in range(len(expected)):
         for x in range(expected.shape[1]):
             wind, variance = usual[k, x], 0.0
@@ -122,11 +122,11 @@ def _expect(
                 for j in range(r):
                     variance += seen[i] * covariance[i, j] * seen[j]
             std = math.sqrt(max(variance, 0.0))
-            total = 0.0
+            total, row = 0.0, min(x, rows)
             for q in range(len(points)):
                 place = max(wind + std * points[q], 0.0) * PER_METRE_PER_SECOND
                 i = min(int(place), last)
-                total += weights[q] * (power[i] + (place - i) * (power[i + 1] - power[i]))
+                total += weights[q] * (power[row, i] + (place - i) * (power[row, i + 1] - power[row, i]))
             expected[k, x] = total
         for i in range(r):
             faded[i] *= decay[i]

@@ -61,9 +61,13 @@ from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
 from holdcourse.units import quantity
 from holdcourse.wind.backtest.handover import site_policy
-from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
+from holdcourse.wind.backtest.run import DRAWS, Plan, SiteResult, Wind, run_backtest
+from holdcourse.wind.files.awesio import constraints as read_constraints
+from holdcourse.wind.files.awesio import read_awesio
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
+from holdcourse.wind.machines import Machine, machine_names
+from holdcourse.wind.machines import machine as find_machine
 from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.pictures import check_pictures
@@ -73,6 +77,10 @@ REPORT = Path("backtest-report")
 MANY_READINGS = 2000  # from which on they are checked beside the backtest
 
 DATA, MACHINE, FLYING, OUTPUT = "Data", "Machine", "Flying", "Output"
+
+MACHINE_OPTION = typer.Option(
+    metavar="NAME|FILE", help=f"{', '.join(machine_names())}, or a file.", rich_help_panel=MACHINE
+)
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 plant_app = typer.Typer(
@@ -356,6 +364,12 @@ def backtest(
         list[str] | None,
         typer.Option(help="Wind before the test, to choose the fixed altitude on.", rich_help_panel=DATA),
     ] = None,
+    allow_later_history: Annotated[
+        bool,
+        typer.Option(
+            "--allow-later-history", help="Learn from wind after the test, too: hindsight.", rich_help_panel=DATA
+        ),
+    ] = False,
     begin: Annotated[str | None, typer.Option("--from", help="Test from here on, UTC.", rich_help_panel=DATA)] = None,
     end: Annotated[str | None, typer.Option("--to", help="Test up to here, UTC.", rich_help_panel=DATA)] = None,
     lat: Annotated[list[float] | None, typer.Option(help="Latitude; repeat for sites.", rich_help_panel=DATA)] = None,
@@ -377,6 +391,15 @@ def backtest(
     low: Annotated[float | None, typer.Option(help="Lowest altitude, m.", rich_help_panel=MACHINE)] = None,
     high: Annotated[float | None, typer.Option(help="Highest altitude, m.", rich_help_panel=MACHINE)] = None,
     count: Annotated[int, typer.Option(help="Number of altitudes.", rich_help_panel=MACHINE)] = 25,
+    altitudes: Annotated[
+        str | None,
+        typer.Option(metavar="METRES", help="All altitudes: 100,150,200,300.", rich_help_panel=MACHINE),
+    ] = None,
+    machine: Annotated[str | None, MACHINE_OPTION] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(help="awesIO operational constraints: ceiling and least height.", rich_help_panel=MACHINE),
+    ] = None,
     curve: Annotated[
         Path | None,
         typer.Option(help="CSV of speed and power: m/s and kW, or as its header says.", rich_help_panel=MACHINE),
@@ -418,6 +441,7 @@ def backtest(
         float | None, typer.Option(help="Wind expected at first, m/s; default of history.", rich_help_panel=FLYING)
     ] = None,
     seed: Annotated[int, typer.Option(help="Of policies that draw.", rich_help_panel=FLYING)] = 0,
+    draws: Annotated[int, typer.Option(help="Seeds of a policy that draws.", rich_help_panel=FLYING)] = DRAWS,
     what_if: Annotated[
         str | None, typer.Option(metavar="NUMBERS", help="Other rho to try: 1,2,4, or none.", rich_help_panel=FLYING)
     ] = None,
@@ -442,7 +466,7 @@ def backtest(
 
     Example: [bold]holdcourse backtest 2023.nc --history 2022.nc --lat 53 --lon -10[/]
 
-    Example: [bold]holdcourse backtest lidar.csv --curve machine.csv --price 0.09[/]
+    Example: [bold]holdcourse backtest lidar.csv --machine skysails --price 0.09[/]
 
     Example: [bold]holdcourse backtest west.csv east.csv --each --out sites[/]
 
@@ -456,6 +480,11 @@ def backtest(
         begin=begin,
         end=end,
         curve=_curve(curve, rated_speed, cut_in, cut_out),
+        machine=_machine(machine, curve, rated_speed, cut_in, cut_out),
+        altitudes=_altitudes(altitudes),
+        constraints=None if constraints is None else read_constraints(read_awesio(constraints)),
+        allow_later_history=allow_later_history,
+        draws=draws,
         movement=_movement(movement, climb, sink),
         rho=rho,
         context=context,
@@ -480,6 +509,10 @@ def backtest(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
+    machine: Annotated[str | None, MACHINE_OPTION] = None,
+    movement: Annotated[
+        str, typer.Option(help="Cost of moving: paper, physical, '20 Wh/m'.", rich_help_panel=MACHINE)
+    ] = "paper",
     as_json: Json = False,
 ) -> None:
     """A backtest on bundled wind: half a year in the North Sea.
@@ -487,9 +520,12 @@ def demo(
     With the two and a half years before it as history.
 
     Example: [bold]holdcourse demo --out demo[/]
+
+    Example: [bold]holdcourse demo --machine skysails --movement physical[/]
     """
     site = SiteFiles(bundled("test"), bundled("history"), "North Sea, 53.32 N 1.32 E", {})
-    _run_and_show([site], Plan(), out, None, as_json)
+    plan = Plan(machine=_machine(machine), movement=_movement(movement, None, None))
+    _run_and_show([site], plan, out, None, as_json)
 
 
 @dataclass(frozen=True)
@@ -515,6 +551,32 @@ def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, c
     for warning in raised:
         typer.echo(f"warning: {warning.message}", err=True)
     return found
+
+
+def _machine(
+    name: str | None,
+    curve: Path | None = None,
+    rated_speed: float | None = None,
+    cut_in: float | None = None,
+    cut_out: float | None = None,
+) -> Machine | None:
+    """Return the machine that is named."""
+    if name is None:
+        return None
+    if curve is not None or rated_speed is not None:
+        raise InvalidInput("--machine brings its own power curve; leave out --curve and --rated-speed")
+    found = find_machine(name)
+    return replace(found, curve=found.curve.within(cut_in, cut_out))
+
+
+def _altitudes(text: str | None) -> tuple[float, ...] | None:
+    """Read altitudes separated by commas, in metres."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--altitudes takes metres such as 100,150,200, got {text!r}") from None
 
 
 def _number_or_text(given: str) -> float | str:

@@ -15,7 +15,7 @@ import math
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -40,7 +40,8 @@ MOVEMENT_FACTORS = {"paper": 1.0, "physical": 1 / 60}  # as printed, and if its 
 class PowerCurve:
     """Power as a function of wind speed: smooth pieces between `knots`.
 
-    Made by `paper_curve`, `table_curve` or `read_curve`.
+    Made by `paper_curve`, `table_curve`, `curve_family` or `read_curve`. A family has a curve of its own at each of its
+    altitudes: there the last axis of every array of speeds runs over these. `onto` leads it to the altitudes flown.
 
     Attributes
     ----------
@@ -48,6 +49,8 @@ class PowerCurve:
         Where the curve comes from, for descriptions.
     knots
         Speeds at which a local extreme or a jump of the power can lie, ascending.
+    altitudes
+        Of a family, metres, ascending; None where the machine makes the same of the same wind at every altitude.
     """
 
     name: str
@@ -57,12 +60,14 @@ class PowerCurve:
     _table: tuple[Array, Array] | None = None
     cut_in: float = 0.0
     cut_out: float = math.inf
-    _at_knots: list[tuple[float, float, float]] = field(init=False)  # knot, least and largest power around it
+    altitudes: Array | None = None
+    # A knot, and the least and largest power around it: two numbers, or of a family two lists of them.
+    _at_knots: list[tuple[float, Any, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
         # At a jump the power takes values on both sides of it.
         below, above = np.nextafter(self.knots, 0.0), np.nextafter(self.knots, np.inf)
-        sides = np.stack([self.power(below), self.power(self.knots), self.power(above)])
+        sides = np.stack([self._everywhere(speeds) for speeds in (below, self.knots, above)])
         pieces = zip(self.knots.tolist(), sides.min(axis=0).tolist(), sides.max(axis=0).tolist(), strict=True)
         object.__setattr__(self, "_at_knots", list(pieces))
 
@@ -75,10 +80,64 @@ class PowerCurve:
             made = c1 * rising * rising * rising - c2 * v * v
         else:
             assert self._table is not None
-            made = np.interp(v, *self._table)
+            speeds, powers = self._table
+            made = np.interp(v, speeds, powers) if self.altitudes is None else self._interpolated(v)
         if self.cut_in > 0 or self.cut_out < math.inf:
             made = np.where((v >= self.cut_in) & (v <= self.cut_out), made, 0.0)
         return np.asarray(made)
+
+    def _interpolated(self, speed: Array) -> Array:
+        """Return the power of every altitude at its own wind, (..., n)."""
+        assert self._table is not None
+        speeds, powers = self._table
+        if speed.shape[-1:] != (len(powers),):
+            raise InvalidInput(
+                f"{self.name} has a curve for each of {len(powers)} altitudes, so the last axis of speeds has as many, "
+                f"got the shape {speed.shape}"
+            )
+        columns = [np.interp(speed[..., k], speeds, row) for k, row in enumerate(powers)]
+        return np.stack(columns, axis=-1)
+
+    def _everywhere(self, speeds: Array) -> Array:
+        """Return the power at these speeds, (k,); of a family at every altitude, (k, n)."""
+        if self.altitudes is None:
+            return self.power(speeds)
+        return self.power(np.repeat(speeds[:, None], len(self.altitudes), axis=1))
+
+    def tables(self, speeds: Array) -> Array:
+        """Return the power at these speeds, (k,), with a row for each altitude of a family, or one row for all."""
+        return np.ascontiguousarray(np.atleast_2d(self._everywhere(speeds).T))
+
+    @property
+    def largest_power(self) -> float:
+        """The most that the machine makes, kW."""
+        return float(self._everywhere(self.knots).max())
+
+    def onto(self, altitudes: ArrayLike) -> PowerCurve:
+        """Return the machine at these altitudes: the same, or of a family straight lines between its curves."""
+        if self.altitudes is None:
+            return self
+        wanted = np.asarray(altitudes, dtype=np.float64)
+        low, high = self.altitudes[0], self.altitudes[-1]
+        if wanted.min() < low - 1e-6 or wanted.max() > high + 1e-6:
+            raise InvalidInput(
+                f"{self.name} has curves for altitudes from {low:g} to {high:g} m, and {wanted.min():g} to "
+                f"{wanted.max():g} m were asked for; use low={low:g} and high={high:g}, or altitudes in between"
+            )
+        assert self._table is not None
+        speeds, powers = self._table
+        rows = np.stack([np.interp(wanted, self.altitudes, column) for column in powers.T], axis=-1)
+        return replace(self, _table=(speeds, rows), altitudes=wanted)
+
+    def within(self, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
+        """Return the machine with another cut-in or cut-out, where they are given."""
+        low = self.cut_in if cut_in is None else float(cut_in)
+        high = self.cut_out if cut_out is None else float(cut_out)
+        if (low, high) == (self.cut_in, self.cut_out):
+            return self
+        _check_range(min(self.rated_speed, high), low, high)
+        ends = [end for end in (low, high) if math.isfinite(end)]
+        return replace(self, knots=np.unique(np.append(self.knots, ends)), cut_in=low, cut_out=high)
 
     def extremes(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Find least and largest power for speeds between low and high (both (n,)); negative speeds count as 0."""
@@ -97,12 +156,12 @@ class PowerCurve:
 
     def describe(self) -> dict[str, Any]:
         """Return what the curve is, in JSON values."""
-        best = float(self.power(self.knots).max())
-        described = {"name": self.name, "rated_speed": self.rated_speed, "largest_power": best}
+        described = {"name": self.name, "rated_speed": self.rated_speed, "largest_power": self.largest_power}
         return described | {"digest": self.digest}
 
     def to_data(self) -> dict[str, Any]:
         """Return the whole curve in JSON values, from which `from_data` makes an equal one."""
+        family = {} if self.altitudes is None else {"altitudes": self.altitudes.tolist()}
         return {
             "name": self.name,
             "rated_speed": float(self.rated_speed),
@@ -111,7 +170,7 @@ class PowerCurve:
             "table": None if self._table is None else [column.tolist() for column in self._table],
             "cut_in": float(self.cut_in),
             "cut_out": None if math.isinf(self.cut_out) else float(self.cut_out),
-        }
+        } | family
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> PowerCurve:
@@ -120,8 +179,11 @@ class PowerCurve:
         if (cubic is None) == (table is None):
             raise InvalidInput("a power curve is either the paper's or a table")
         pair = None if table is None else tuple(np.array(column, dtype=np.float64) for column in table)
-        if pair is not None and (len(pair) != 2 or pair[0].ndim != 1 or pair[0].shape != pair[1].shape):
-            raise InvalidInput("a power table has as many speeds as powers")
+        altitudes = None if data.get("altitudes") is None else np.array(data["altitudes"], dtype=np.float64)
+        shape = (len(pair[0]),) if pair else ()
+        shape = shape if altitudes is None else (len(altitudes), *shape)
+        if pair is not None and (len(pair) != 2 or pair[0].ndim != 1 or pair[1].shape != shape):
+            raise InvalidInput("a power table has as many speeds as powers, at each of its altitudes")
         return cls(
             str(data["name"]),
             float(data["rated_speed"]),
@@ -130,13 +192,17 @@ class PowerCurve:
             None if pair is None else (pair[0], pair[1]),
             float(data["cut_in"]),
             math.inf if cut_out is None else float(cut_out),
+            altitudes,
         )
 
     @property
     def digest(self) -> str:
         """Tells machines apart that have the same name: another table, cut-in, cut-out or other constants."""
         table = () if self._table is None else self._table
-        numbers = [*(self._cubic or ()), self.rated_speed, self.cut_in, self.cut_out, *self.knots, *np.ravel(table)]
+        numbers = [*(self._cubic or ()), self.rated_speed, self.cut_in, self.cut_out, *self.knots]
+        numbers += [
+            number for part in (*table, () if self.altitudes is None else self.altitudes) for number in np.ravel(part)
+        ]
         return hashlib.sha256(np.array(numbers, dtype="<f8").tobytes()).hexdigest()[:12]
 
 
@@ -182,15 +248,51 @@ def table_curve(
     return PowerCurve(name, rated, knots, _table=(v, p), cut_in=float(low), cut_out=float(high))
 
 
+def curve_family(
+    altitudes: ArrayLike,
+    speed: ArrayLike,
+    power: ArrayLike,
+    cut_in: float | None = None,
+    cut_out: float | None = None,
+    name: str = "family",
+) -> PowerCurve:
+    """Return a machine that makes another power of the same wind at another altitude.
+
+    Parameters
+    ----------
+    altitudes, speed
+        Metres, (n,), and m/s, (k,), both rising.
+    power
+        kW, (n, k); straight lines between the points.
+
+    >>> high = curve_family([100, 300], [4, 10, 25], [[0, 60, 60], [0, 50, 50]])
+    >>> high.onto([100, 200]).power([10.0, 10.0]).tolist()
+    [60.0, 55.0]
+    """
+    levels, p = np.array(altitudes, dtype=np.float64), np.array(power, dtype=np.float64)
+    if levels.ndim != 1 or len(levels) < 2 or not (np.isfinite(levels).all() and (np.diff(levels) > 0).all()):
+        raise InvalidInput("a family of power curves needs two or more altitudes in metres, rising")
+    if p.ndim != 2 or len(p) != len(levels):
+        raise InvalidInput(f"a family needs a row of powers for each of its {len(levels)} altitudes, got {p.shape}")
+    one = table_curve(speed, p.max(axis=0), cut_in, cut_out, name)  # the best of every wind: it checks the speeds
+    if not np.isfinite(p).all():
+        raise InvalidInput("all powers of a family must be finite")
+    assert one._table is not None
+    return replace(one, _table=(one._table[0], p), altitudes=levels)
+
+
 def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
     """Read a power table from a CSV file: speed and power, with or without a header line.
+
+    Where the header names altitudes, ``speed,100 m,200 m,300 m``, it is a family: a column of powers for each.
 
     Speeds are in m/s and powers in kW unless the header says otherwise: ``speed (m/s),power (MW)``. A table whose
     header names no unit of power, and whose numbers would be an unlikely machine in kW, is read with a `UnitWarning`.
     """
     path = Path(path)
-    pairs = []
+    pairs: list[tuple[float, ...]] = []
     header: list[str] = []
+    levels: list[float] = []
     try:
         text = path.read_text(encoding="utf-8-sig")
         separator = next((sign for sign in (";", "\t") if sign in text), ",")
@@ -199,14 +301,18 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
                 continue
             try:
                 cells = [cell if separator == "," else cell.replace(",", ".") for cell in row]
-                pairs.append((float(cells[0]), float(cells[1])))
+                pairs.append(tuple(float(cells[k]) for k in range(1 + max(1, len(levels)))))
             except (ValueError, IndexError):
                 if pairs or header:
                     raise InvalidInput(f"{path}, line {number}: {row!r} is not a speed and a power") from None
-                header = row
+                header, levels = row, _levels_in(row[1:])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    speed, power = np.array(pairs).T if pairs else (np.array([]), np.array([]))
+    speed, *powers = np.array(pairs).T if pairs else (np.array([]), np.array([]))
+    if levels:
+        in_unit = factor(_unit_in(header[0], path) or "m/s", "m/s", f"{path}: the speed")
+        return curve_family(levels, in_unit * speed, powers, cut_in, cut_out, name=path.name)
+    power = powers[0]
     units = [_unit_in(cell, path) for cell in header[:2]] + [None] * (2 - len(header[:2]))
     if units[0] is not None:
         speed = speed * factor(units[0], "m/s", f"{path}: the speed")
@@ -225,6 +331,12 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
 
 class UnitWarning(UserWarning):
     """Numbers without a unit are of an unlikely size."""
+
+
+def _levels_in(headings: list[str]) -> list[float]:
+    """Return the altitudes that two or more columns are headed with: ``100 m``, ``power_100m``; empty: others."""
+    found = [re.fullmatch(r"(?:.*[\s_])?(\d+(?:\.\d+)?)\s*m", heading.strip()) for heading in headings]
+    return [float(match[1]) for match in found if match] if len(found) > 1 and all(found) else []
 
 
 def _unit_in(heading: str, path: Path) -> str | None:
@@ -296,8 +408,11 @@ class EnergyCosts:
         return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale!r})"
 
     def cost_of(self, speed: float) -> float:
-        """Return what a round with this wind cost: the energy made, with a minus."""
-        return -self.scale * float(self.curve.power(max(speed, 0.0)))
+        """Return what a round with this wind cost: the energy made, with a minus.
+
+        A family of curves says that only as a mean over its altitudes: a speed does not tell where it was measured.
+        """
+        return -self.scale * float(self.curve.tables(np.array([max(speed, 0.0)])).mean())
 
     def to_data(self) -> dict[str, Any]:
         """Return the map in JSON values, as a policy's recipe holds it."""
@@ -414,7 +529,7 @@ def wind_world(
 
     `movement` is "paper", "physical", a price (kWh per metre, or "20 Wh/m"), or a pair: the prices up and down.
     """
-    curve = curve or paper_curve()
+    curve = (curve or paper_curve()).onto(altitudes)
     if isinstance(movement, tuple):
         climb, sink = (movement_cost(part) for part in movement)
     else:

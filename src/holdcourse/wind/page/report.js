@@ -20,7 +20,7 @@
     s.T = s.time.length;
     s.firsts = new Set();
     s.lengths.reduce((at, length) => (s.firsts.add(at), at + length), 0);
-    s.kw = (t, x) => s.curve[Math.min(s.speed[t * s.n + x], s.curve.length - 1)];
+    s.kw = (t, x) => { const c = s.curves[Math.min(x, s.curves.length - 1)]; return c[Math.min(s.speed[t * s.n + x], c.length - 1)]; };
     s.policies = s.policies.map((given) => {
       const p = Object.assign({}, given);
       p.actions = unpack(p.actions, Uint16Array);

@@ -41,7 +41,10 @@ POOLED = 2  # leads that far apart are taken to be alike
 
 def expected_power(curve: PowerCurve, mean: Array, std: Array) -> Array:
     """Return the power expected where the wind has this mean and deviation."""
-    return np.asarray(curve.power(np.maximum(mean[..., None] + std[..., None] * POINTS, 0.0)) @ WEIGHTS)
+    winds = np.maximum(mean[..., None] + std[..., None] * POINTS, 0.0)  # (..., n, points)
+    if curve.altitudes is not None:  # a family's altitudes are the last axis
+        return np.asarray(np.moveaxis(curve.power(np.moveaxis(winds, -1, 0)), 0, -1) @ WEIGHTS)
+    return np.asarray(curve.power(winds) @ WEIGHTS)
 
 
 class WindModel(Protocol):

@@ -218,7 +218,8 @@ class Replayed:
         self.rounds = plan_rounds(step)
         self._usual = climate(np.asarray(begin + step * np.arange(len(speed) + self.rounds)))
         self._scale = world.rho * step
-        self._power = self._scale * world.curve.power(np.arange(FASTEST * PER_METRE_PER_SECOND) / PER_METRE_PER_SECOND)
+        speeds = np.arange(FASTEST * PER_METRE_PER_SECOND) / PER_METRE_PER_SECOND
+        self._power = self._scale * world.curve.tables(speeds)
 
     def actions(self, caution: float, start: int | None = None) -> NDArray[np.int64]:
         """Return the altitudes that the policy takes."""
@@ -258,13 +259,13 @@ class Replayed:
     @property
     def home_energy(self) -> Array:
         """Energy made at home in every round, kWh, (t,)."""
-        energy: Array = self._scale * self.world.curve.power(self.speed[:, self.home])
+        energy: Array = self._scale * self.world.curve.power(self.speed)[:, self.home]
         return energy
 
     @property
     def stayed(self) -> float:
         """Energy made at home."""
-        return float(self._scale * self.world.curve.power(self.speed[:, self.home]).sum())
+        return float(self._scale * self.world.curve.power(self.speed)[:, self.home].sum())
 
 
 def past_weeks(setting: Setting, policy: hc.Policy) -> list[tuple[Array, Array]]:

@@ -105,7 +105,7 @@ def settings(result: SiteResult) -> list[tuple[str, str]]:
     kind = f" ({plan.movement})" if isinstance(plan.movement, str) else ""
     levels = world.altitudes
     return [
-        ("Machine", f"{plan.curve.name}, at most {float(plan.curve.power(plan.curve.knots).max()):.1f} kW"),
+        ("Machine", f"{plan.curve.name}, at most {plan.curve.largest_power:.1f} kW"),
         (
             "Altitudes",
             f"{len(levels)} from {levels[0]:.0f} to {levels[-1]:.0f} m, start {levels[result.backtest.start]:.0f} m",
@@ -120,7 +120,7 @@ def _site(result: SiteResult) -> dict[str, Any]:
     found, world = result.backtest, result.backtest.world
     top = float(np.quantile(world.speed, 0.995))
     largest = int(np.ceil(world.speed.max() * 100))
-    curve = world.curve.power(np.arange(largest + 1) / 100)
+    curve = world.curve.tables(np.arange(largest + 1) / 100)
     focus = found.judged.policy if found.judged is not None else next(iter(found.flights))
     return {
         "name": result.site,
@@ -129,7 +129,8 @@ def _site(result: SiteResult) -> dict[str, Any]:
         "lengths": list(found.lengths),
         "altitudes": world.altitudes.round(3).tolist(),
         "speed": _packed(np.round(world.speed * 100), np.uint16),
-        "curve": curve.round(3).tolist(),  # power at every cm/s: the page need not know the machine
+        # Power at every cm/s, for all altitudes or for each: the page need not know the machine.
+        "curves": curve.round(3).tolist(),
         "top_speed": max(top, 1.0),
         "top_power": max(float(curve.max()), 0.1),
         "rho": world.rho,
