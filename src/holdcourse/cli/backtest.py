@@ -60,6 +60,7 @@ from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
 from holdcourse.units import quantity
+from holdcourse.wind.backtest.bankable import Factors
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import DRAWS, Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.awesio import constraints as read_constraints
@@ -424,6 +425,16 @@ def backtest(
         float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
+    availability: Annotated[
+        float, typer.Option(help="Percent of the time that it can fly.", rich_help_panel=MACHINE)
+    ] = 100.0,
+    losses: Annotated[
+        float, typer.Option(help="Percent of energy lost on the way to the meter.", rich_help_panel=MACHINE)
+    ] = 0.0,
+    uncertainty: Annotated[
+        float | None,
+        typer.Option(help="Error of wind data and curve, percent of energy.", rich_help_panel=MACHINE),
+    ] = None,
     policies: Annotated[
         list[str] | None,
         names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", registry.names("wind"), FLYING),
@@ -479,12 +490,13 @@ def backtest(
         count=count,
         begin=begin,
         end=end,
-        curve=_curve(curve, rated_speed, cut_in, cut_out),
         machine=_machine(machine, curve, rated_speed, cut_in, cut_out),
+        curve=_curve(curve, rated_speed, cut_in, cut_out),
         altitudes=_altitudes(altitudes),
         constraints=None if constraints is None else read_constraints(read_awesio(constraints)),
         allow_later_history=allow_later_history,
         draws=draws,
+        factors=_factors(availability, losses, uncertainty),
         movement=_movement(movement, climb, sink),
         rho=rho,
         context=context,
@@ -567,6 +579,14 @@ def _machine(
         raise InvalidInput("--machine brings its own power curve; leave out --curve and --rated-speed")
     found = find_machine(name)
     return replace(found, curve=found.curve.within(cut_in, cut_out))
+
+
+def _factors(availability: float, losses: float, uncertainty: float | None) -> Factors:
+    """Return shares from the percent that are given."""
+    for name, percent in (("availability", availability), ("losses", losses), ("uncertainty", uncertainty)):
+        if percent is not None and not 0 <= percent <= 100:
+            raise InvalidInput(f"--{name} is in percent, from 0 to 100, got {percent:g}")
+    return Factors(availability / 100, losses / 100, None if uncertainty is None else uncertainty / 100)
 
 
 def _altitudes(text: str | None) -> tuple[float, ...] | None:
@@ -723,6 +743,8 @@ def _show(results: Sequence[SiteResult]) -> None:
         at = f"{result.site}: " if len(results) > 1 else ""
         console.print()
         console.print(f"{at}{result.backtest.conclusion}", style="bold", highlight=False, markup=False)
+        for text in () if result.bankable is None else result.bankable.words:
+            console.print(text, highlight=False, markup=False)
         for text in _in_options(result.warnings):
             console.print(f"warning: {text}", highlight=False, markup=False)
         for note in (f"data: {result.source}", *_in_options(result.notes)):

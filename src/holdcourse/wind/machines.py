@@ -101,7 +101,7 @@ class Machine:
             "meaning": self.meaning,
             "reference_height_m": self.reference_height,
             "wind": self.wind_words,
-            "movement_kwh_per_m": {kind: self.movement_cost(kind) for kind in ("paper", "physical")},  # type: ignore[arg-type]
+            "movement_kwh_per_m": {kind: self.movement_cost(kind) for kind in ("paper", "physical")},
             "movement": self.movement_words,
             "source": self.source,
             "licence": self.licence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +14,7 @@ import holdcourse as hc
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest import period
+from holdcourse.wind.backtest.bankable import Bankable, Factors, bankable
 from holdcourse.wind.backtest.result import (
     HINDSIGHT,
     HOURS_PER_WEEK,
@@ -91,7 +93,7 @@ def backtest(
         made = _made(world, run.actions)
         said = policy.explanation
         others = []
-        if (run.probabilities < 1).any():
+        if (run.probabilities < 1).any() and not registry.is_knowing(name):  # a yardstick is not a choice
             for other in range(seed + 1, seed + draws):
                 again = hc.simulate(
                     made_policy, world, contexts_of(name, world), start=begin, seed=other, episodes=parts
@@ -142,6 +144,7 @@ Wind: TypeAlias = WindData | Paths
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how many are done, of how many
 
 DRAWS = 5  # seeds of a policy that draws: one of them says little
+WHAT_IF_DRAWS = 2  # at other rho, where five would take most of the time
 WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
 FEWEST_HISTORY_WEEKS = 26  # less does not know the seasons
 USUAL_CEILING = 1000.0  # m; data that reach higher do not make a machine that does
@@ -165,6 +168,8 @@ class Plan:
         Let policies learn from wind after the test period, which nobody could have known.
     draws
         So often a policy that draws its moves is flown, with as many seeds; its line is their mean.
+    factors
+        Availability, losses and uncertainty of the figures per year.
     begin, end
         The test period, UTC; `end` is not in it. By default all data, or what history leaves of them.
     curve, movement, rho
@@ -210,6 +215,7 @@ class Plan:
     machine: Machine | None = None
     allow_later_history: bool = False
     draws: int = DRAWS
+    factors: Factors = field(default_factory=Factors)
 
     def __post_init__(self) -> None:
         if self.machine is not None:
@@ -246,6 +252,17 @@ class SiteResult:
     history_weeks: float
     setting: Setting
     files: tuple[Path, ...] = ()
+
+    @cached_property
+    def bankable(self) -> Bankable | None:
+        """Net energy per year over all wind given; None where our policy was not flown, or with less than a year."""
+        if OURS not in self.backtest.flights:
+            return None
+        made_by = self.policy(OURS).made_by
+        options = {} if made_by is None else made_by[1]
+        if options.get("home") is None:  # it was flown without history, which the twin cannot
+            return None
+        return bankable(self.setting, float(options["caution"]), self.plan.factors, self.plan.price)
 
     def policy(self, name: str) -> hc.Policy:
         """Return a policy of the registry as it was flown here, at its beginning: to drive by yourself."""
@@ -399,7 +416,9 @@ class _Flights:
         self.total = len(wanted) + 2 + rounds * (len(self.compared) + 2)
         self.done = 0
 
-    def fly(self, world: WindWorld, policies: tuple[str, ...] | None, prefix: str = "") -> Backtest:
+    def fly(
+        self, world: WindWorld, policies: tuple[str, ...] | None, prefix: str = "", draws: int | None = None
+    ) -> Backtest:
         def tell(name: str) -> None:
             if self.progress is not None:
                 self.progress(prefix + name, self.done, self.total)
@@ -413,7 +432,7 @@ class _Flights:
             site=self.site,
             lengths=self.lengths,
             progress=tell,
-            draws=self.plan.draws,
+            draws=self.plan.draws if draws is None else draws,
         )
 
     def what_if(self, flown: Backtest) -> dict[float, list[Line]]:
@@ -423,7 +442,9 @@ class _Flights:
                 found[rho] = flown.lines
             else:
                 world = replace(self.setting.world, rho=rho)
-                found[rho] = self.fly(world, self.compared, f"what if rho = {rho:g}: ").lines
+                found[rho] = self.fly(
+                    world, self.compared, f"what if rho = {rho:g}: ", min(WHAT_IF_DRAWS, self.plan.draws)
+                ).lines
         return found
 
 

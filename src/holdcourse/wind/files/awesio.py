@@ -31,7 +31,7 @@ MARKS = {
     "operational_constraints": ("airspace_constraints", "terrain_constraints", "wind_envelope", "flight_envelope"),
 }
 MOST_BYTES = 200_000_000
-MOST_VALUES = 20_000_000  # of a document with its aliases written out; more is a bomb, not a power curve
+MOST_VALUES = 3_000_000  # of a document with its aliases written out; more is a bomb, not a power curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,8 @@ def _yaml() -> tuple[Any, Any, Any]:
     number = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+$")
     base_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     base_dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    loader, dumper = type("Loader", (base_loader,), {}), type("Dumper", (base_dumper,), {})
+    loader: Any = type("Loader", (base_loader,), {})
+    dumper: Any = type("Dumper", (base_dumper,), {})
     for side in (loader, dumper):
         side.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+.0123456789"))
     dumper.ignore_aliases = lambda self, value: True  # other readers need not know them
