@@ -15,6 +15,7 @@ from holdcourse.wind import bundled, machine
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.files import awesio
 from holdcourse.wind.files.awesio import read_awesio, write_awesio
+from holdcourse.wind.report.curve_export import curve_of
 
 yaml = pytest.importorskip("yaml", reason="awesIO files need the extra: pip install 'holdcourse[wind]'")
 
@@ -206,3 +207,45 @@ def test_command_takes_constraints(written, tmp_path):
     ran = CliRunner().invoke(app, [*command, "--json"])
     assert ran.exit_code == 0, ran.output
     assert '"altitudes_m": [120.0, ' in ran.output
+
+
+def conforms(value, schema, where="file"):
+    """What of the JSON schema language the schemas of awesIO use; raises where the value does not conform."""
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "boolean": bool}
+    kind = schema.get("type")
+    wanted = [kind] if isinstance(kind, str) else kind or []
+    assert not wanted or any(isinstance(value, kinds[each]) for each in wanted), f"{where}: {value!r} is no {kind}"
+    assert "const" not in schema or value == schema["const"], where
+    assert not isinstance(value, int | float) or value >= schema.get("minimum", -np.inf), where
+    if isinstance(value, dict):
+        missing = set(schema.get("required", ())) - set(value)
+        assert not missing, f"{where}: {missing} missing"
+        known = schema.get("properties", {})
+        assert schema.get("additionalProperties", True) or set(value) <= set(known), (
+            f"{where}: {set(value) - set(known)}"
+        )
+        for key in set(value) & set(known):
+            conforms(value[key], known[key], f"{where}.{key}")
+    for each in value if isinstance(value, list) else ():
+        conforms(each, schema.get("items", {}), f"{where}[]")
+
+
+def test_results_as_an_awesio_power_curve(tmp_path):
+    """It conforms to the schema, is read again as a machine, and makes of the period what the policy made."""
+    plan = Plan(low=50, high=500, count=4, end="2010-09-01", policies=("fixed", "wind-planner"), what_if=())
+    result = run_backtest(bundled("test"), bundled("history"), replace(plan, machine=machine("skysails")))
+    write_awesio(curve_of(result), tmp_path / "curve.yml")
+    found = read_awesio(tmp_path / "curve.yml")
+    curves = awesio.power_curves(found)
+    assert curves.reference_height == 200
+    world, flight = result.backtest.world, result.backtest.flights["wind-planner"]
+    wind = [np.interp(200, world.altitudes, row) for row in world.speed]
+    made = np.interp(wind, curves.speeds, curves.power[0])
+    assert made.mean() == pytest.approx(flight.net.mean(), rel=0.02)
+    assert machine(tmp_path / "curve.yml").curve.largest_power > 80
+    with pytest.raises(InvalidInput, match="gp-md was not flown"):
+        curve_of(result, "gp-md")
+    schema = SHARED / "power_curves_schema.yml"
+    if not schema.exists():
+        pytest.skip("the schema power_curves_schema.yml is not here")
+    conforms(found.data, yaml.safe_load(schema.read_text()))

@@ -63,13 +63,14 @@ from holdcourse.units import quantity
 from holdcourse.wind.backtest.bankable import Factors
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.run import DRAWS, Plan, SiteResult, Wind, run_backtest
+from holdcourse.wind.files.awesio import check_awesio, read_awesio, write_awesio
 from holdcourse.wind.files.awesio import constraints as read_constraints
-from holdcourse.wind.files.awesio import read_awesio
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
 from holdcourse.wind.machines import Machine, machine_names
 from holdcourse.wind.machines import machine as find_machine
 from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
+from holdcourse.wind.report.curve_export import curve_of
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.pictures import check_pictures
 from holdcourse.wind.report.tables import as_data, screen_tables
@@ -463,6 +464,10 @@ def backtest(
     pictures: Annotated[
         bool | None, typer.Option(help="PNG files too; default if possible.", rich_help_panel=OUTPUT)
     ] = None,
+    awesio: Annotated[
+        Path | None,
+        typer.Option(help="Write what the judged policy made as awesIO power curve.", rich_help_panel=OUTPUT),
+    ] = None,
     save_policy: Save = None,
     as_judged: AsJudged = False,
     as_json: Annotated[
@@ -515,7 +520,13 @@ def backtest(
     if save_policy is not None and len(sites) > 1:
         raise InvalidInput(f"--save writes the policy of one site, and there are {len(sites)}; run them one by one")
     folder = REPORT if out is None and not as_json else out
-    _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged)
+    if awesio is not None:
+        if len(sites) > 1:
+            raise InvalidInput(
+                f"--awesio writes the curve of one site, and there are {len(sites)}; run them one by one"
+            )
+        check_awesio(awesio)
+    _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged, awesio)
 
 
 @app.command()
@@ -691,6 +702,7 @@ def _run_and_show(
     as_json: bool,
     save_to: Path | None = None,
     as_judged: bool = False,
+    awesio: Path | None = None,
 ) -> None:
     # What the result could not be written with or to is told before the work, not after it.
     check_out(out)
@@ -701,10 +713,13 @@ def _run_and_show(
     drawn = missing is None if pictures is None else pictures
     paths = [] if out is None else write_report(results, out, pictures=drawn)
     saved = []
+    if awesio is not None:
+        write_awesio(curve_of(results[0]), awesio)
+        saved.append(f"\npower curve: {awesio}")
     if save_to is not None:
         policy = site_policy(results[0], as_judged=as_judged)
         policy.save(save_to)
-        saved = saved_words(save_to, policy)
+        saved += saved_words(save_to, policy)
     if as_json:
         report = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
         data = as_data(results)

@@ -132,7 +132,7 @@ class Bankable:
         made = self.energies("ours")
         judged = range(FEWEST_CALIBRATED - 1, len(made))
         return [
-            (level, sum(made[k] >= exceeded(made[:k], level) for k in judged), len(judged))
+            (level, sum(bool(made[k] >= exceeded(made[:k], level)) for k in judged), len(judged))
             for level in LEVELS
             if len(judged)
         ]

@@ -89,6 +89,14 @@ def write_awesio(found: Document, path: str | Path) -> None:
         raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def check_awesio(path: str | Path) -> None:
+    """Raise where a document could not be written, before work that takes long."""
+    _yaml()
+    path = Path(path)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: it is a folder, or there is no folder {path.parent}")
+
+
 def _yaml() -> tuple[Any, Any, Any]:
     """Return the module, and a loader and a dumper that take 1.0e9 for a number, as YAML 1.2 does."""
     try:

@@ -37,10 +37,11 @@ def _number(value: float, form: str = ",.0f") -> str:
     return format(value, form) if math.isfinite(value) else "&ndash;"
 
 
-def _html(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _html(heads: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> str:
     head = "".join(f"<th>{cell}</th>" for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<div class='scroll'><table><tr>{head}</tr>{body}</table></div>"
+    narrow = " style='padding:1px 8px'" if style else ""
+    body = "".join("<tr>" + "".join(f"<td{narrow}>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<div class='scroll'><table style='{style}'><tr>{head}</tr>{body}</table></div>"
 
 
 def _levels(found: Bankable) -> str:
@@ -106,7 +107,7 @@ def _altitudes(found: Bankable) -> str:
         style = f"display:inline-block;height:.7em;background:currentColor;width:{8 * hours / most:.2f}em"
         bar = f"<span style='{style}'></span>"
         rows.append([f"{height:.0f}", f"{hours:,.0f}", bar, _number(scale, ".2f"), _number(shape, ".2f")])
-    return _html(heads, rows)
+    return _html(heads, rows, "font-size:.75rem")
 
 
 def write_yearly(results: Sequence[SiteResult], folder: Path) -> list[Path]:
