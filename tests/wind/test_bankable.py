@@ -18,12 +18,16 @@ from holdcourse.wind.backtest.bankable import (
     Factors,
     Year,
     _by_month_and_hour,
+    _net,
     _years,
     bankable,
     exceeded,
     weibull_fit,
 )
+from holdcourse.wind.backtest.knowing import Skill
 from holdcourse.wind.backtest.run import Plan, run_backtest
+from holdcourse.wind.policy.climate import learn_climate
+from holdcourse.wind.policy.planner import Replayed
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.tables import as_data
 
@@ -137,7 +141,7 @@ def test_less_than_a_year_has_no_figures():
 
 def test_the_report_and_its_files(result, tmp_path):
     paths = write_report([result], tmp_path, pictures=False)
-    assert {"yearly.csv", "month_hour.csv", "altitudes.csv"} <= {path.name for path in paths}
+    assert {"yearly.csv", "month_hour.csv", "altitude_hours.csv"} <= {path.name for path in paths}
     page = (tmp_path / "report.html").read_text()
     p90 = f"{result.bankable.exceeded('ours', 0.9):,.0f}"
     assert "Energy per year" in page
@@ -148,3 +152,46 @@ def test_the_report_and_its_files(result, tmp_path):
     assert float(rows[3][4]) == pytest.approx(result.bankable.gain[2, 2], abs=1e-3)
     values = as_data([result])["sites"][0]["per_year"]
     assert values["worth_per_year"]["gain"]["p50"] == pytest.approx(0.1 * result.bankable.exceeded("more", 0.5))
+
+
+# -- what knowing more is worth ---------------------------------------------------------------------------------------
+
+
+def test_knowing_more_is_worth_something_and_less_than_everything(result):
+    worth = result.bankable.worth_knowing
+    assert 0 < worth["lidar"] < worth["hindsight"]
+    assert 0 < worth["forecast"] < worth["hindsight"]
+    assert max(worth["lidar"], worth["forecast"]) * 0.98 < worth["both"] < worth["hindsight"]
+    assert result.bankable.words[-1].startswith("Knowing more would bring, a year: lidar +")
+    assert "(assumed; state yours)" in result.bankable.words[-1]
+
+
+def test_a_perfect_forecast_is_worth_more_than_a_poor_one(result):
+    one_year = replace(result.setting, past=None)
+    world = one_year.world
+    climate, home = learn_climate(world.moments, world.speed, world.altitudes), 1
+    wind = world.speed[:1500]
+    replayed = Replayed(world, climate, wind, float(world.moments[0]), 1.0, home)
+    energy = world.curve.power(wind)
+
+    def net(first, day):
+        skill = Skill(first, day)
+        wrong = skill.wrong(world.altitudes, len(wind), 1.0, seed=3)
+        return _net(world, energy, replayed.actions(1.0, said=wrong, errors=skill.errors(replayed.rounds, 1.0)), home)
+
+    plain, useless = _net(world, energy, replayed.actions(1.0), home), net(1000.0, 1000.0)
+    assert useless == plain  # a forecast worse than the filter is not followed
+    assert net(0.01, 0.01) > net(1.0, 1.5) > plain
+
+
+def test_errors_of_forecasts_are_as_stated():
+    skill = Skill(1.0, 3.3)
+    assert skill.errors(24, 1.0)[[0, 10, 23]] == pytest.approx([1.0, 2.0, 3.3])
+    drawn = skill.wrong(np.array([100.0, 200.0, 750.0]), 20_000, 1.0, seed=0)
+    assert drawn.std(axis=0) == pytest.approx(np.ones(3), abs=0.05)
+    together = np.corrcoef(drawn.T)
+    assert together[0, 1] == pytest.approx(0.61, abs=0.05)
+    assert np.corrcoef(drawn[6:, 0], drawn[:-6, 0])[0, 1] == pytest.approx(np.exp(-1), abs=0.05)
+    for wrong in ((0.0, 1.0), (2.0, 1.0), (1.0, math.inf)):
+        with pytest.raises(InvalidInput, match="forecast_error="):
+            Skill(*wrong)

@@ -62,6 +62,7 @@ from holdcourse.running.limits import Limits
 from holdcourse.units import quantity
 from holdcourse.wind.backtest.bankable import Factors
 from holdcourse.wind.backtest.handover import site_policy
+from holdcourse.wind.backtest.knowing import Skill
 from holdcourse.wind.backtest.run import DRAWS, Plan, SiteResult, Wind, run_backtest
 from holdcourse.wind.files.awesio import check_awesio, read_awesio, write_awesio
 from holdcourse.wind.files.awesio import constraints as read_constraints
@@ -436,6 +437,10 @@ def backtest(
         float | None,
         typer.Option(help="Error of wind data and curve, percent of energy.", rich_help_panel=MACHINE),
     ] = None,
+    forecast_error: Annotated[
+        str | None,
+        typer.Option(metavar="M/S,M/S", help="Of forecasts, 1 h and 24 h ahead: 1.4,2.2.", rich_help_panel=MACHINE),
+    ] = None,
     policies: Annotated[
         list[str] | None,
         names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", registry.names("wind"), FLYING),
@@ -502,6 +507,7 @@ def backtest(
         allow_later_history=allow_later_history,
         draws=draws,
         factors=_factors(availability, losses, uncertainty),
+        skill=_skill(forecast_error),
         movement=_movement(movement, climb, sink),
         rho=rho,
         context=context,
@@ -598,6 +604,17 @@ def _factors(availability: float, losses: float, uncertainty: float | None) -> F
         if percent is not None and not 0 <= percent <= 100:
             raise InvalidInput(f"--{name} is in percent, from 0 to 100, got {percent:g}")
     return Factors(availability / 100, losses / 100, None if uncertainty is None else uncertainty / 100)
+
+
+def _skill(text: str | None) -> Skill:
+    """Return how wrong forecasts are, as stated."""
+    if text is None:
+        return Skill()
+    try:
+        first, day = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--forecast-error takes two errors in m/s such as 1.4,2.2, got {text!r}") from None
+    return Skill(first, day)
 
 
 def _altitudes(text: str | None) -> tuple[float, ...] | None:

@@ -11,7 +11,7 @@ are. What is not in them, the error of the wind data and of the power curve, cou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
+import holdcourse as hc
 from holdcourse.errors import InvalidInput
+from holdcourse.wind.backtest.knowing import VARIANTS, Skill
 from holdcourse.wind.physics import WindWorld
+from holdcourse.wind.policy.climate import learn_climate
 from holdcourse.wind.policy.policies import Past, Setting, best_altitude
 
 Array: TypeAlias = NDArray[np.float64]
@@ -70,7 +73,10 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Year:
-    """A year of the record: its last day, and what was made in it, kWh in 8766 hours at the machine."""
+    """A year of the record: its last day, and what was made in it, kWh in 8766 hours at the machine.
+
+    `knowing` is what the same policy would have made with a lidar, with forecasts, with both, and hindsight.
+    """
 
     end: str
     coverage: float
@@ -78,6 +84,7 @@ class Year:
     fixed: float
     moving: float
     moves_per_day: float
+    knowing: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +111,7 @@ class Bankable:
     gain: Array
     weibull: Array
     price: float | None = None
+    skill: Skill = field(default_factory=Skill)
 
     def energies(self, which: str) -> Array:
         """Return what reached the meter in every year, kWh: "ours", "fixed", or "more", their difference."""
@@ -138,6 +146,29 @@ class Bankable:
         ]
 
     @property
+    def worth_knowing(self) -> dict[str, float]:
+        """What lidar, forecasts, both, and hindsight would have brought more at the meter, kWh a year on average."""
+        names = self.years[0].knowing
+        return {
+            name: self.factors.delivered * float(np.mean([year.knowing[name] - year.ours for year in self.years]))
+            for name in names
+        }
+
+    @property
+    def knowing_words(self) -> str:
+        """What knowing more is worth, in a sentence."""
+        worth = self.worth_knowing
+        if not worth:
+            return ""
+        money = "" if self.price is None else " kWh and {:+,.0f} in money"
+        told = ", ".join(
+            f"{name} {more:+,.0f}" + money.format(0 if self.price is None else more * self.price)
+            for name, more in worth.items()
+        )
+        unit = "" if self.price is not None else " in kWh"
+        return f"Knowing more would bring, a year{unit}: {told}; {self.skill.words}."
+
+    @property
     def words(self) -> list[str]:
         """The figures in sentences."""
         years, stated = len(self.years), self.factors
@@ -167,7 +198,7 @@ class Bankable:
             found.append(f"Years that reached what the years before them had said: {told}.")
             if self.calibration[0][2] < 10:
                 found[-1] += " So few years cannot show that P90 is right."
-        return found
+        return [*found, *([self.knowing_words] if self.knowing_words else [])]
 
     def as_values(self) -> dict[str, Any]:
         """Return everything in JSON values."""
@@ -185,6 +216,7 @@ class Bankable:
                     "fixed_net_kwh": year.fixed,
                     "moving_kwh": year.moving,
                     "moves_per_day": year.moves_per_day,
+                    "knowing_more_net_kwh": year.knowing,
                 }
                 for year in self.years
             ],
@@ -201,6 +233,8 @@ class Bankable:
             "calibration": [
                 {"level": level, "reached": int(held), "years": of} for level, held, of in self.calibration
             ],
+            "knowing_more_kwh_per_year": self.worth_knowing,
+            "forecast_error_m_s": {"next_hour": self.skill.first, "day_ahead": self.skill.day},
             "altitudes_m": self.altitudes.round(3).tolist(),
             "hours_per_year_at_altitude": self.hours_at.round(2).tolist(),
             "gain_kw_by_month_and_hour": [[finite(cell) for cell in row] for row in self.gain.round(4)],
@@ -249,7 +283,11 @@ def weibull_fit(speed: Array) -> Array:
 
 
 def bankable(
-    setting: Setting, caution: float, factors: Factors | None = None, price: float | None = None
+    setting: Setting,
+    caution: float,
+    factors: Factors | None = None,
+    price: float | None = None,
+    skill: Skill | None = None,
 ) -> Bankable | None:
     """Fly all years of a setting's wind, history and test; None where there is less than one.
 
@@ -257,7 +295,10 @@ def bankable(
     ----------
     caution
         Of `wind-planner`, as chosen on the history.
+    skill
+        Of the forecasts that are tried.
     """
+    skill = skill or Skill()
     world, past = setting.world, setting.past
     times, speed = _record(world, past)
     step = world.step_hours
@@ -269,7 +310,7 @@ def bankable(
         known = np.arange(blocks[0][0], begin) if number else np.arange(end, len(times))
         if len(known) * step < HOURS_PER_YEAR * LEAST_COVERAGE:  # a single year is flown with what its own wind taught
             known = np.arange(begin, end)
-        year, hours = _fly_year(world, times, speed, slice(begin, end), known, caution, step)
+        year, hours = _fly_year(world, times, speed, slice(begin, end), known, caution, step, skill)
         years.append(year)
         flown.append(hours)
     actions, more, when = (np.concatenate(parts) for parts in zip(*flown, strict=True))
@@ -283,6 +324,7 @@ def bankable(
         _by_month_and_hour(when, more / step),
         weibull_fit(speed),
         price,
+        skill,
     )
 
 
@@ -309,16 +351,23 @@ def _years(times: Array, step: float) -> list[tuple[int, int]]:
 
 
 def _fly_year(
-    world: WindWorld, times: Array, speed: Array, rows: slice, known: NDArray[np.int64], caution: float, step: float
+    world: WindWorld,
+    times: Array,
+    speed: Array,
+    rows: slice,
+    known: NDArray[np.int64],
+    caution: float,
+    step: float,
+    skill: Skill,
 ) -> tuple[Year, tuple[NDArray[np.int64], Array, Array]]:
     """Fly one year with what other rows taught; return it, and altitude, gain (kWh) and time of every round flown."""
-    from holdcourse.wind.policy.climate import learn_climate
     from holdcourse.wind.policy.planner import Replayed  # compiled code that only this policy needs
 
     climate, home = learn_climate(times[known], speed[known], world.altitudes), best_altitude(world, speed[known])
     moments, wind = times[rows], speed[rows]
     cuts = np.flatnonzero(np.abs(np.diff(moments) - step) > 0.01 * step) + 1
     actions, ours, fixed, moving, when = [], [], [], [], []
+    more = dict.fromkeys((*VARIANTS, "hindsight"), 0.0)
     for a, b in zip(np.append(0, cuts), np.append(cuts, len(moments)), strict=True):
         if (b - a) * step < SHORTEST_STRETCH:
             continue
@@ -331,6 +380,14 @@ def _fly_year(
         ours.append(energy[np.arange(b - a), taken] - ways)
         fixed.append(energy[:, home])
         when.append(moments[a:b])
+        wrong = skill.wrong(world.altitudes, b - a, step, seed=int(moments[a]) % 2**32)
+        errors = skill.errors(replayed.rounds, step)
+        said = {"said": wrong, "errors": errors}
+        options = {"lidar": {"lidar": True}, "forecast": said, "both": {"lidar": True, **said}}
+        for name, given in options.items():
+            more[name] += _net(world, energy, replayed.actions(caution, **given), home)
+        best = hc.optimal_path(energy.max(axis=1, keepdims=True) - energy, world.problem, home).actions
+        more["hindsight"] += _net(world, energy, best, home)
     if not actions:
         raise InvalidInput("a year of the record has no stretch of a day without a gap; give data with fewer gaps")
     flown = np.concatenate(actions)
@@ -339,8 +396,15 @@ def _fly_year(
     made, stayed, lost = (float(np.concatenate(part).sum()) * per_year for part in (ours, fixed, moving))
     moves = int(sum((np.diff(taken) != 0).sum() for taken in actions))
     last = str(np.datetime64(int(moments[-1] * 3600), "s").astype("datetime64[D]"))
-    year = Year(last, hours / HOURS_PER_YEAR, made, stayed, lost, moves * 24 / hours)
+    knowing = {name: energy * per_year for name, energy in more.items()}
+    year = Year(last, hours / HOURS_PER_YEAR, made, stayed, lost, moves * 24 / hours, knowing)
     return year, (flown, np.concatenate(ours) - np.concatenate(fixed), np.concatenate(when))
+
+
+def _net(world: WindWorld, energy: Array, actions: NDArray[np.int64], home: int) -> float:
+    """What a path from home made, less what moving cost, kWh."""
+    ways = world.problem.distances[np.append(home, actions[:-1]), actions]
+    return float(energy[np.arange(len(actions)), actions].sum() - ways.sum())
 
 
 def _by_month_and_hour(times: Array, values: Array) -> Array:

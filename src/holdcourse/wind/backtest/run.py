@@ -15,6 +15,7 @@ from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest import period
 from holdcourse.wind.backtest.bankable import Bankable, Factors, bankable
+from holdcourse.wind.backtest.knowing import Skill
 from holdcourse.wind.backtest.result import (
     HINDSIGHT,
     HOURS_PER_WEEK,
@@ -170,6 +171,8 @@ class Plan:
         So often a policy that draws its moves is flown, with as many seeds; its line is their mean.
     factors
         Availability, losses and uncertainty of the figures per year.
+    skill
+        Of the forecasts whose worth is reckoned.
     begin, end
         The test period, UTC; `end` is not in it. By default all data, or what history leaves of them.
     curve, movement, rho
@@ -216,6 +219,7 @@ class Plan:
     allow_later_history: bool = False
     draws: int = DRAWS
     factors: Factors = field(default_factory=Factors)
+    skill: Skill = field(default_factory=Skill)
 
     def __post_init__(self) -> None:
         if self.machine is not None:
@@ -262,7 +266,7 @@ class SiteResult:
         options = {} if made_by is None else made_by[1]
         if options.get("home") is None:  # it was flown without history, which the twin cannot
             return None
-        return bankable(self.setting, float(options["caution"]), self.plan.factors, self.plan.price)
+        return bankable(self.setting, float(options["caution"]), self.plan.factors, self.plan.price, self.plan.skill)
 
     def policy(self, name: str) -> hc.Policy:
         """Return a policy of the registry as it was flown here, at its beginning: to drive by yourself."""

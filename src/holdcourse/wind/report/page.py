@@ -171,7 +171,7 @@ def _packed(values: ArrayLike, kind: type[np.generic]) -> str:
 def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures: bool = True) -> list[Path]:
     """Write `report.html`, `summary.csv`, `decisions.csv` and, with the extra [plot], the pictures.
 
-    With a year of wind or more also `yearly.csv`, `month_hour.csv` and `altitudes.csv`.
+    With a year of wind or more also `yearly.csv`, `month_hour.csv` and `altitude_hours.csv`.
 
     Parameters
     ----------

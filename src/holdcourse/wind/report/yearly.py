@@ -15,7 +15,7 @@ from holdcourse.wind.backtest.run import SiteResult
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ROWS = (("wind-planner", "ours"), ("fixed", "fixed"), ("gain", "more"))
-FILES = ("yearly.csv", "month_hour.csv", "altitudes.csv")
+FILES = ("yearly.csv", "month_hour.csv", "altitude_hours.csv")
 
 
 def section(results: Sequence[SiteResult]) -> str:
@@ -27,6 +27,7 @@ def section(results: Sequence[SiteResult]) -> str:
             continue
         at = f", {escape(result.site)}" if len(results) > 1 else ""
         made.append(f"<section><h2>Energy per year{at}</h2>{_levels(found)}{_words(found)}")
+        made.append(f"<h3>What is knowing more worth?</h3>{_knowing(found)}")
         made.append(f"<h3>Year by year</h3>{_years(found)}")
         made.append(f"<h3>Gain over the fixed altitude by month and hour, kW</h3>{_month_hour(found)}")
         made.append(f"<h3>Altitudes and their wind</h3>{_altitudes(found)}</section>")
@@ -61,6 +62,27 @@ def _levels(found: Bankable) -> str:
 
 def _words(found: Bankable) -> str:
     return "".join(f"<p class='small'>{escape(words)}</p>" for words in found.words)
+
+
+NAMES = {
+    "lidar": "+ lidar: the whole profile after each hour",
+    "forecast": "+ forecast",
+    "both": "+ both",
+    "hindsight": "hindsight: all wind known before",
+}
+
+
+def _knowing(found: Bankable) -> str:
+    heads = ["besides the machine's own gauge", "kWh a year", "of the plain policy"]
+    heads += ["worth a year"] if found.price is not None else []
+    base = float(found.energies("ours").mean())
+    rows = []
+    for name, more in found.worth_knowing.items():
+        share = 100 * more / base if base > 0 else math.nan
+        cells = [escape(NAMES[name]), f"{more:+,.0f}", _number(share, "+.1f") + " %"]
+        rows.append(cells + ([f"{more * found.price:+,.0f}"] if found.price is not None else []))
+    note = f"Mean over the years below; {found.skill.words}. What it costs to buy is not in it."
+    return _html(heads, rows) + f"<p class='small'>{escape(note)}</p>"
 
 
 def _years(found: Bankable) -> str:
