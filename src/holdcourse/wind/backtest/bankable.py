@@ -382,8 +382,12 @@ def _fly_year(
         when.append(moments[a:b])
         wrong = skill.wrong(world.altitudes, b - a, step, seed=int(moments[a]) % 2**32)
         errors = skill.errors(replayed.rounds, step)
-        said = {"said": wrong, "errors": errors}
-        options = {"lidar": {"lidar": True}, "forecast": said, "both": {"lidar": True, **said}}
+        said: dict[str, Any] = {"said": wrong, "errors": errors}
+        options: dict[str, dict[str, Any]] = {
+            "lidar": {"lidar": True},
+            "forecast": said,
+            "both": {"lidar": True, **said},
+        }
         for name, given in options.items():
             more[name] += _net(world, energy, replayed.actions(caution, **given), home)
         best = hc.optimal_path(energy.max(axis=1, keepdims=True) - energy, world.problem, home).actions
