@@ -49,10 +49,10 @@ def measure() -> list[Row]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """A server as a user runs it; its address."""
+def served(place: Path | str) -> Iterator[str]:
+    """A server as a user runs it, over a folder or a database; its address."""
     command = [sys.executable, "-c", "from holdcourse.cli import main; main()"]
-    command += ["serve", "--data", str(folder), "--port", "0"]
+    command += ["serve", "--data" if isinstance(place, Path) else "--database", str(place), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.postgres import Postgres
 from hypothesis import HealthCheck, settings
 
 # Compiled kernels make the first example slow, so a deadline would only measure the compiler.
@@ -24,6 +26,14 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the wind data kept beside the checkout in shared/data")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A server of PostgreSQL, where its programs are installed."""
+    server = Postgres()
+    yield server
+    server.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

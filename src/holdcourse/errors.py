@@ -11,7 +11,9 @@
     ├── DamagedFile           a saved state or record does not hold what was written
     │   └── IncompleteRecord  a record is whole as far as it goes, and its newest events are missing
     ├── LogError              a record could not be written or read; nothing was changed
-    │   └── DiskFull          (also an OSError) there is no room to write it; make room and try again
+    │   ├── DiskFull          (also an OSError) there is no room to write it; make room and try again
+    │   ├── DatabaseUnreachable   the database of shared records does not answer; try again
+    │   └── LeaseLost         another process holds the controller by now; that one answers
     ├── TooLarge              (also a MemoryError) the request does not fit in memory
     ├── ServiceError          a service refused a request or cannot be reached; `.status` is its answer
     └── MissingExtra          (also an ImportError) an optional part is not installed
@@ -108,6 +110,17 @@ class LogError(HoldcourseError):
 
 class DiskFull(LogError, OSError):  # noqa: N818
     """There is no room: on the disk, in a quota, or under a limit on the size of files. Nothing was changed."""
+
+
+class DatabaseUnreachable(LogError):  # noqa: N818
+    """The database that holds the records does not answer, or takes no writes.
+
+    What was sent may have arrived: send the same again, under the same key.
+    """
+
+
+class LeaseLost(LogError):  # noqa: N818
+    """Another process holds the controller by now; nothing was changed."""
 
 
 class TooLarge(HoldcourseError, MemoryError):  # noqa: N818

@@ -184,7 +184,14 @@ def test_options_of_one_meaning_have_one_name():
     named = {words for words, options in taken.items() if "--policy" in options}
     assert named == {("replay",)}  # one policy; everywhere else it is a list, --policies a,b
     without_json = {words for words, options in taken.items() if "--json" not in options}
-    assert without_json == {("accept",), ("backup",), ("serve",), ("token", "revoke")}  # which print no table
+    assert without_json == {
+        ("accept",),
+        ("backup",),
+        ("export",),
+        ("share",),
+        ("serve",),
+        ("token", "revoke"),
+    }  # no table
     assert not {"--output", "--jobs", "--processors", "--random-seed"} & set().union(*taken.values())
 
 

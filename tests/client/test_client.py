@@ -583,3 +583,59 @@ def test_what_goes_wrong_is_said_over_mqtt_and_the_bridge_goes_on(plant):
         assert topic == "error"
         assert words in answer["error"]
     assert plant.says("ask", {"context": 0.5, "key": "next"})[0] == "decision"
+
+
+# -- tables and alarms -------------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_exported_to_a_file(remote, tmp_path):
+    for _ in range(3):
+        remote.tell(remote.ask(0.5).id, 1.0)
+    length = remote.export(tmp_path / "rounds.csv")
+    text = (tmp_path / "rounds.csv").read_bytes()
+    assert len(text) == length
+    assert text.count(b"\r\n") == 4
+    assert [path.name for path in tmp_path.iterdir()] == ["rounds.csv"]
+    with pytest.raises(InvalidInput, match="cannot write"):
+        remote.export(tmp_path / "nowhere" / "rounds.csv")
+    with pytest.raises(InvalidInput, match="there is no controller 'nobody'"):
+        remote.service.controller("nobody").export(tmp_path / "rounds.csv")
+    assert (tmp_path / "rounds.csv").read_bytes() == text
+
+
+def test_an_export_that_is_cut_off_leaves_no_half_file(tmp_path):
+    """The service dies in the middle of a table, every time."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        for _ in range(2):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nround\r\n")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    port = listener.getsockname()[1]
+    with hc.connect(f"http://127.0.0.1:{port}", patience=0.15) as service, pytest.raises(ServiceError, match="gave up"):
+        service.controller("a").export(tmp_path / "rounds.csv")
+    thread.join()
+    listener.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_alarm_is_acknowledged_and_the_trail_says_so(remote):
+    for _ in range(10):
+        remote.tell(remote.ask(0.5).id, 2.0)
+    state = remote.acknowledge("sensor", "the probe is being changed")
+    assert state["alarms"][0]["acknowledged"]["remark"] == "the probe is being changed"
+    assert [deed["what"] for deed in remote.audit()] == ["acknowledge", "created"]
+
+
+def test_the_command_line_exports_rounds(url, remote, tmp_path):
+    remote.tell(remote.ask(0.5).id, 1.0)
+    command = [sys.executable, "-c", "from holdcourse.cli import main; main()", "export", url, remote.id]
+    done = subprocess.run([*command, str(tmp_path / "r.csv")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "bytes" in done.stdout
+    assert (tmp_path / "r.csv").read_text().startswith("round,decision,epoch")

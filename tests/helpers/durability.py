@@ -149,7 +149,7 @@ def recorded_run(folder, name="gp_md exact", rounds=25):
         if step == rounds // 2:
             records["wal only"] = crash_copy(folder / "live", folder / "wal-only")
             # As a checkpoint that comes by itself does: nothing of ours asks for one at will.
-            controller.log._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            controller.log._storage._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     records["both"] = crash_copy(folder / "live", folder / "both")
     controller.close()
     records["database only"] = crash_copy(folder / "live", folder / "closed")

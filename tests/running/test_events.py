@@ -290,8 +290,14 @@ def holding(path, kinds):
 def test_events_are_found_by_fields_that_they_have():
     paths = {name: re.fullmatch(r"json_extract\(body, '\$\.(.*)'\)", place)[1] for name, (place, _) in SOUGHT.items()}
     kinds = {name: re.findall(r"'(\w+)'", which) for name, (_, which) in SOUGHT.items() if "kind" in which}
-    assert kinds == {"round": ["ask"], "decision": ["tell", "learn"], "retracted": ["retract"], "note": ["note"]}
-    for name in ("round", "decision", "retracted"):
+    assert kinds == {
+        "round": ["ask"],
+        "decision": ["tell", "learn"],
+        "retracted": ["retract"],
+        "episode": ["episode"],
+        "note": ["note"],
+    }
+    for name in ("round", "decision", "retracted", "episode"):
         of_kind = [EVENTS[kind] for kind in kinds[name]]
         assert list(holding(paths[name], of_kind)) == of_kind
     assert {kind for kind in KINDS if kind not in list(holding(paths["key"], KINDS))} == {

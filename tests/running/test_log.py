@@ -32,8 +32,7 @@ from helpers.driving import (
 import holdcourse as hc
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput, LogError
-from holdcourse.running import database, operation
-from holdcourse.running import log as log_module
+from holdcourse.running import database, file_storage, operation
 from holdcourse.running.events import (
     SOUGHT,
     AlarmRaised,
@@ -45,9 +44,10 @@ from holdcourse.running.events import (
     Tell,
     TellDetails,
 )
-from holdcourse.running.log import KEPT_SNAPSHOTS, Log
+from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
 from holdcourse.running.session import Origin, Session
+from holdcourse.running.storage import KEPT_SNAPSHOTS
 
 NAME = "gp_md exact"
 
@@ -165,7 +165,7 @@ def test_after_a_crash_nothing_is_missing(tmp_path, often):
 
 def test_every_event_is_on_the_disk_before_it_is_acknowledged(tmp_path):
     with logged(tmp_path / "record") as controller:
-        connection = controller.log._connection  # its settings are what is tested
+        connection = controller.log._storage._connection  # its settings are what is tested
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # full
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         controller.ask(0.5)
@@ -201,7 +201,7 @@ def test_events_alone_say_everything(tmp_path, often):
 def test_a_snapshot_that_cannot_be_written_is_only_a_warning(tmp_path, often, caplog):
     with logged(tmp_path / "record") as controller:
         change(tmp_path / "record", "UPDATE about SET value = value")  # the file can be written by others meanwhile
-        controller.log._connection.execute(  # as somebody with an editor of databases would
+        controller.log._storage._connection.execute(  # as somebody with an editor of databases would
             "CREATE TRIGGER full BEFORE INSERT ON snapshots BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
         decided = drive(controller, 20)
@@ -315,7 +315,7 @@ def test_other_databases_are_refused_and_left_alone(tmp_path):
 def test_another_format_is_refused(tmp_path):
     written(tmp_path / "record")
     change(tmp_path / "record", "UPDATE about SET value = '2' WHERE key = 'format'")
-    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 7"):
+    with pytest.raises(InvalidInput, match="has format 2; this version of holdcourse reads format 8"):
         logged(tmp_path / "record")
 
 
@@ -458,13 +458,13 @@ def test_what_could_not_be_recorded_has_not_happened(call, tmp_path):
     if call == "tell":
         controller.ask(**question(NAME, 10))
     before, log = state_of(controller), controller.log
-    real = log._connection  # replaced by one that fails: SQLite has no such switch
-    log._connection = Failing(real, sqlite3.OperationalError("disk I/O error"), committed=False)
+    real = log._storage._connection  # replaced by one that fails: SQLite has no such switch
+    log._storage._connection = Failing(real, sqlite3.OperationalError("disk I/O error"), committed=False)
     for _ in range(2):
         with pytest.raises(LogError, match=r"cannot write to .*disk I/O error; nothing was changed"):
             CALLS[call](controller)
         assert state_of(controller) == before
-    log._connection = real
+    log._storage._connection = real
     CALLS[call](controller)
     live = state_of(controller)
     assert live != before
@@ -481,11 +481,11 @@ def test_an_interrupt_leaves_memory_and_record_agreed(call, committed, tmp_path)
     if call == "tell":
         controller.ask(**question(NAME, 10))
     before, log = state_of(controller), controller.log
-    real = log._connection  # as above
-    log._connection = Failing(real, KeyboardInterrupt(), committed)
+    real = log._storage._connection  # as above
+    log._storage._connection = Failing(real, KeyboardInterrupt(), committed)
     with pytest.raises(KeyboardInterrupt):
         CALLS[call](controller)
-    log._connection = real
+    log._storage._connection = real
     assert (state_of(controller) == before) is not committed
     with logged(crash_copy(tmp_path / "record", tmp_path / "copy")) as again:
         assert state_of(again) == state_of(controller)
@@ -501,12 +501,12 @@ def test_when_the_record_can_neither_be_written_nor_read_the_state_is_read_back_
     drive(controller, 10)
     controller.ask(**question(NAME, 10))
     before, log = state_of(controller), controller.log
-    real = log._connection  # as above
+    real = log._storage._connection  # as above
 
     def unreadable(at_most=None):
         raise LogError("cannot read: disk I/O error")
 
-    log._connection = Failing(real, sqlite3.OperationalError("disk I/O error"), committed=False)
+    log._storage._connection = Failing(real, sqlite3.OperationalError("disk I/O error"), committed=False)
     monkeypatch.setattr(log, "newest_snapshot", unreadable)
     with pytest.raises(LogError, match="cannot write"):
         controller.tell("r10", 1.0)
@@ -514,7 +514,7 @@ def test_when_the_record_can_neither_be_written_nor_read_the_state_is_read_back_
         with pytest.raises(LogError, match="cannot read"):
             call()
     monkeypatch.undo()
-    log._connection = real
+    log._storage._connection = real
     assert seen(controller.ask(**question(NAME, 10)))[0] == "r10"
     assert state_of(controller) == before
     controller.close()
@@ -688,7 +688,7 @@ def test_several_events_are_written_together_or_not_at_all(tmp_path):
 
 
 def test_some_snapshots_last(tmp_path, often, monkeypatch):
-    monkeypatch.setattr(log_module, "LASTING_EVERY", 30)
+    monkeypatch.setattr(file_storage, "LASTING_EVERY", 30)
     written(tmp_path / "record", 60)
     with sqlite3.connect(tmp_path / "record") as connection:
         numbers = [number for (number,) in connection.execute("SELECT number FROM snapshots ORDER BY number")]

@@ -173,7 +173,7 @@ def test_a_write_ahead_log_taken_away_during_a_commit_is_noticed(tmp_path, monke
     """It is compared again after the commit: what went nowhere is not acknowledged."""
     controller = logged(tmp_path / "record")
     drive(controller, 5)
-    place = controller.log._place  # between its two looks the file is taken away
+    place = controller.log._storage._place  # between its two looks the file is taken away
     before = place.check
 
     def check():
@@ -191,7 +191,7 @@ def test_a_write_ahead_log_taken_away_during_a_commit_is_noticed(tmp_path, monke
 
 
 def test_a_copy_without_its_write_ahead_log_does_not_pass_for_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdcourse.running.log.CHECKPOINT_EVERY_S", 1e9)
+    monkeypatch.setattr("holdcourse.running.file_storage.CHECKPOINT_EVERY_S", 1e9)
     with logged(tmp_path / "record") as controller:
         drive(controller, 20)
         shutil.copyfile(tmp_path / "record", tmp_path / "copy")
@@ -214,7 +214,7 @@ def test_a_copy_without_its_write_ahead_log_does_not_pass_for_whole(tmp_path, mo
 
 def test_a_copy_is_never_far_behind(tmp_path, monkeypatch):
     """While events come, each later than the last checkpoint by a second, the file itself has all of them."""
-    monkeypatch.setattr("holdcourse.running.log.CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr("holdcourse.running.file_storage.CHECKPOINT_EVERY_S", 0.0)
     with logged(tmp_path / "record") as controller:
         drive(controller, 20)
         shutil.copyfile(tmp_path / "record", tmp_path / "copy")

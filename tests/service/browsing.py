@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 import holdcourse as hc
 from holdcourse.service.core import tokens
 
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HEIGHTS = [50.0 + 25.0 * i for i in range(11)]
 KITE = {  # nothing is fitted, so a round is quick
     "actions": HEIGHTS,
@@ -91,6 +93,12 @@ def page_of(browser, token, expected="$^", **options):
     context.close()
     unexpected = [text for text in complaints if not re.search(expected, text)]
     assert not unexpected, unexpected
+
+
+def controller_page(page, server, name):
+    """Open the page of a controller, and wait until it is live."""
+    page.goto(f"{server.url}#/c/{name}")
+    page.get_by_text("live", exact=True).wait_for()
 
 
 # Texts whose contrast to what is behind them is less than 4.5 : 1 (WCAG 2.2, 1.4.3).

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from service.browsing import CHROMIUM, Server
 from service.running import Client, served
 
 NUMBERS = itertools.count()
@@ -26,3 +27,20 @@ def client(url):
 def name():
     """An id that no other test uses."""
     return f"c{next(NUMBERS)}"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server with tokens, in a process of its own, for a browser."""
+    made = Server(tmp_path_factory.mktemp("page"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()

@@ -22,6 +22,7 @@ from sklearn.gaussian_process.kernels import RBF
 import holdcourse as hc
 from holdcourse.running.log import Log
 from holdcourse.service.core.ledger import Ledger
+from holdcourse.service.core.shared_store import SharedStore
 from holdcourse.service.http.app import create_app
 from holdcourse.service.http.server import Bounds, Server
 
@@ -91,11 +92,13 @@ class Client(httpx.Client):
 
 
 @contextmanager
-def served(data, token_file=None, bounds=Bounds(), clock=None):  # noqa: B008 - it is frozen
-    """A server in a thread; yields its address."""
-    app = create_app(data, token_file, clock)
+def served(data, token_file=None, bounds=Bounds(), clock=None, lease=30.0, notify=None):  # noqa: B008 - it is frozen
+    """A server in a thread, over a folder or the address of a database; yields its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    if isinstance(data, str):
+        data = SharedStore(data, f"http://127.0.0.1:{listener.getsockname()[1]}", lease)
+    app = create_app(data, token_file, clock, notify=notify)
     server = Server(app, listener, bounds)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -112,7 +115,8 @@ class Process:
     """A server as a user runs it."""
 
     def __init__(self, data, *options, port=0, ready=True, environment=None):
-        self.command = [sys.executable, "-c", "from holdcourse.cli import main; main()", "serve", "--data", str(data)]
+        kept = "--database" if isinstance(data, str) else "--data"
+        self.command = [sys.executable, "-c", "from holdcourse.cli import main; main()", "serve", kept, str(data)]
         self.command += ["--port", str(port), *options]
         self.started = subprocess.Popen(
             self.command,

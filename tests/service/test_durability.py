@@ -147,7 +147,7 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
         reader.close()
         hosted = _hosted(folder)
         # A full disk, without filling one.
-        hosted.controller.log._connection.execute(f"PRAGMA max_page_count = {pages}")
+        hosted.controller.log._storage._connection.execute(f"PRAGMA max_page_count = {pages}")
         for t in range(200):
             question = {"context": 0.5, "round": t + 1, "forecast": [0.1 * t] * 300}
             response = client.post("/controllers/a/ask", json=question)
@@ -164,7 +164,7 @@ def test_a_full_disk_is_507_and_it_goes_on_when_there_is_room(folder):
         assert (response.status_code, error["code"]) == (507, "disk_full")
         assert "make room" in error["message"]
         assert client.see("a", "state") == before
-        hosted.controller.log._connection.execute("PRAGMA max_page_count = 1000000")
+        hosted.controller.log._storage._connection.execute("PRAGMA max_page_count = 1000000")
         if before["pending"]:
             client.do("a", "tell", decision=before["pending"][0]["decision"], measurement=1.0)
         client.round("a", 0.5, 1.0)

@@ -5,43 +5,18 @@ from __future__ import annotations
 import base64
 import math
 import re
-import shutil
 from zipfile import ZipFile
 
 import pytest
-from service.browsing import COLOURS, FAINT_TEXT, HEIGHTS, Machine, Server, page_of
+from service.browsing import CHROMIUM, COLOURS, FAINT_TEXT, HEIGHTS, Machine, controller_page, page_of
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
 from holdcourse.service.core import tokens
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+expect = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed").expect
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-
-expect = playwright.expect
 expect.set_options(timeout=15_000)  # a busy machine compiles the first decision for seconds
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    made = Server(tmp_path_factory.mktemp("page"))
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield launched
-        launched.close()
-
-
-def controller_page(page, server, name):
-    page.goto(f"{server.url}#/c/{name}")
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
 def new_controller(page, server):
@@ -120,7 +95,7 @@ def test_a_machine_that_measures_gains_is_created_and_shown_with_gains(server, b
         expect(why.get_by_role("table").get_by_role("row").filter(has_text="chosen")).to_contain_text("20.0")
         newest = page.locator(".decisions tbody tr").first
         assert newest.locator("td").nth(1).inner_text() == newest.locator("td").nth(2).inner_text() == "20.0"
-        expect(page.get_by_text("learned gain:")).to_be_visible(timeout=30_000)
+        expect(page.get_by_text("learned gain, less than that of")).to_be_visible(timeout=30_000)
         shown = page.get_by_role("main").inner_text()
         assert "service" not in shown.lower().replace("the service", "")
         for part in (why, page.locator(".decisions"), page.locator(".key").first, made):
@@ -263,6 +238,9 @@ def test_the_mode_is_switched(server, browser):
         page.get_by_role("button", name="act", exact=True).click()
         dialog = page.get_by_role("dialog", name="Switch to act?")
         expect(dialog).to_contain_text("the machine follows without being asked")
+        dialog.get_by_role("button", name="Switch to act").click()
+        expect(dialog).to_be_visible()  # it wants a reason
+        dialog.get_by_label("Reason").fill("two quiet weeks")
         dialog.get_by_role("button", name="Switch to act").click()
         expect(page.get_by_role("button", name="act", pressed=True)).to_be_visible()
         assert machine.state()["mode"] == "act"

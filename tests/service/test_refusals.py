@@ -310,7 +310,7 @@ def test_a_body_of_open_quotes_is_read_once():
         (errors.LogError("make room"), 503, "unavailable"),
         (errors.DiskFull("no"), 507, "disk_full"),
         (errors.IncompleteRecord("no", 3, 1), 503, "broken"),
-        (errors.MissingExtra("no"), 503, "unavailable"),
+        (errors.MissingExtra("no"), 501, "missing_extra"),
         (Unknown("round", "3", "no"), 404, "unknown_round"),
         (Busy("no", "one client"), 429, "busy"),
         (ClientLeft("no"), 499, "gone"),

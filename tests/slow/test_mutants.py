@@ -19,6 +19,7 @@ COUNT = int(os.environ.get("HOLDCOURSE_MUTANTS", "12"))  # of each module
 MODULES = {
     "holdcourse.running.limits": ("running/test_limits.py", "running/test_controller.py"),
     "holdcourse.running.log": ("running/test_log.py", "running/test_record_edges.py"),
+    "holdcourse.running.file_storage": ("running/test_log.py", "running/test_record_edges.py"),
     "holdcourse.running.database": ("running/test_log.py", "running/test_record_edges.py"),
     "holdcourse.service.core.tokens": ("service/test_tokens.py",),
     "holdcourse.service.core.epochs": (

@@ -16,12 +16,16 @@ from holdcourse.cli.progress import Working
 from holdcourse.deciding import registry
 from holdcourse.running import audit
 
+Record = Annotated[
+    str, typer.Argument(help="The record that a controller wrote: a file, or postgresql://host/name#controller.")
+]
+
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
 
 @app.command()
 def verify(
-    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    log: Record,
     witness: Annotated[Path | None, typer.Option(help="File of what a witness was told of it.")] = None,
     key: Annotated[Path | None, typer.Option(help="File of the witness's key.")] = None,
     trust: Trusted = None,
@@ -52,7 +56,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verdict(log: Path, found: audit.Verification) -> list[str]:
+def _verdict(log: str, found: audit.Verification) -> list[str]:
     if found.differences:
         outcome = f"{len(found.differences)} differences"
     else:
@@ -75,7 +79,7 @@ def _verdict(log: Path, found: audit.Verification) -> list[str]:
 
 @app.command()
 def backup(
-    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    log: Record,
     target: Annotated[Path, typer.Argument(help="The copy, a new file.")],
 ) -> None:
     """Copy a record, whole, while its controller goes on.
@@ -104,7 +108,7 @@ def accept(
 
 @app.command()
 def replay(
-    log: Annotated[Path, typer.Argument(help="The record that a controller wrote.")],
+    log: Record,
     policy: Annotated[
         str,
         typer.Option(

@@ -36,6 +36,7 @@ COMMANDS = {
     "demo": Listed("backtest", SITE, "A backtest on bundled wind: half a year in the North Sea."),
     "backtest": Listed("backtest", SITE, "Would altitude control have paid off? Every policy on your wind."),
     "serve": Listed("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
+    "bridge": Listed("bridge", RUNNING, "Wire a controller into a plant that speaks OPC UA or MQTT."),
     "compare": Listed("compare", RESEARCH, "Policies side by side on our benchmark."),
     "sweep": Listed("experiments", RESEARCH, "Policies against each other on a problem of your own."),
     "reproduce": Listed("experiments", RESEARCH, "The paper's experiments: runs, tables, figures, a report."),
@@ -43,6 +44,7 @@ COMMANDS = {
     "optimum": Listed(
         "tools", SITE, "What perfect foresight would have paid, the best fixed setting, and simple rules."
     ),
+    "export": Listed("export", RUNNING, "All rounds of a controller as CSV or Parquet."),
     "verify": Listed("records", RUNNING, "Decide every recorded round again and compare bit by bit."),
     "backup": Listed("records", RUNNING, "Copy a record, whole, while its controller goes on."),
     "accept": Listed("records", RUNNING, "Go on with a record whose newest events are missing."),
@@ -51,6 +53,7 @@ COMMANDS = {
     "wind": Listed("wind", SITE, "Machines that fly, by name or file."),
     "data": Listed("data", SITE, "Data of yours: what a file holds, wind or a plant's readings."),
     "trial": Listed("trial", RUNNING, "Did it pay? Trials of a policy against a baseline."),
+    "share": Listed("serve", RUNNING, "Copy the controllers of a folder into a database that servers share."),
     "token": Listed("tokens", RUNNING, "Tokens: who may use the service."),
 }
 

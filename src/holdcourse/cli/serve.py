@@ -6,21 +6,26 @@ import socket
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.running.storage import ADDRESSES
 from holdcourse.running.witness import Witness
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
+LEASE_S = 3600.0  # of a copy: no server opens what is not whole
 OPEN_FILES = 65_536  # a controller holds about ten
 
 
 @app.command()
 def serve(
-    data: Annotated[Path, typer.Option(help="Folder of the records; made if needed.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the records, or beside --database of the rest; made if needed.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's needs tokens.")] = (
         "127.0.0.1"
     ),
@@ -42,6 +47,29 @@ def serve(
         str | None, typer.Option(metavar="SINK", help="Who is told how far records are: a file, syslog:, https://...")
     ] = None,
     witness_key: Annotated[Path | None, typer.Option(help="File of the key that signs what a witness is told.")] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            envvar="HOLDCOURSE_DATABASE",
+            help="For the records: postgresql://..., which several servers share. The environment keeps passwords "
+            "out of sight.",
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="HOLDCOURSE_ADDRESS",
+            help="Where the other servers reach this one; where it listens, unless given.",
+        ),
+    ] = None,
+    lease: Annotated[
+        float, typer.Option(help="Seconds that the other servers wait for one that is silent.", min=0.5, max=3600)
+    ] = 10.0,
+    notify: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who is told of alarms: webhooks and e-mail, in TOML.")
+    ] = None,
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
@@ -50,13 +78,20 @@ def serve(
     Example: [bold]holdcourse serve --data fleet[/]
 
     Example: [bold]holdcourse serve --data fleet --token-file tokens.json --host 0.0.0.0[/]
+
+    Example: [bold]holdcourse serve --database postgresql://db.plant/holdcourse[/]
     """
     try:
+        from holdcourse.service.core.notices import load_notify
         from holdcourse.service.http.admission import is_local
         from holdcourse.service.http.app import create_app
         from holdcourse.service.http.server import Bounds, Server
     except ModuleNotFoundError as error:
         raise MissingExtra(f'serve needs {error.name}: pip install "holdcourse[serve]"') from None
+    if data is None and database is None:
+        raise InvalidInput("say where the records are kept: --data FOLDER, or --database postgresql://...")
+    if data is None and notify is not None:
+        raise InvalidInput("--notify keeps what was sent in a folder of this server's; give --data FOLDER as well")
     if token_file is None and not is_local(host):
         raise InvalidInput(
             f"{host} can be reached from other machines: give --token-file (see: holdcourse token make), or listen on "
@@ -67,22 +102,84 @@ def serve(
             f"behind the proxy {proxy[0]} every caller seems to be on this machine: give --token-file "
             "(see: holdcourse token make)"
         )
-    for address in proxy or ():
-        _check_address(address)
+    for given in proxy or ():
+        _check_address(given)
     if (witness is None) != (witness_key is None):
         raise InvalidInput("--witness and --witness-key go together: who is told, and the key that signs it")
     told = None if witness is None or witness_key is None else Witness(witness_key, witness)
     _allow_many_files()
     listener = _listening(host, port)
-    app = create_app(data, token_file, witness=told)
+    try:
+        store = _store(data, database, address or _address(listener), lease)
+        app = create_app(store, token_file, witness=told, notify=None if notify is None else load_notify(notify))
+    except BaseException:
+        listener.close()
+        raise
     bounds = Bounds(connections, per_address, frozenset(proxy or ()), head_s=request_timeout, body_s=request_timeout)
 
     def listening() -> None:
-        address, bound = listener.getsockname()[:2]
-        typer.echo(f"{data} is served on http://{f'[{address}]' if ':' in address else address}:{bound}")
+        typer.echo(f"{data if database is None else store.database} is served on {_address(listener)}")
 
     with listener, suppress(KeyboardInterrupt):
         Server(app, listener, bounds, listening).run()
+
+
+@app.command()
+def share(
+    data: Annotated[Path, typer.Argument(help="Folder of the records; no server may use it meanwhile.")],
+    database: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS", envvar="HOLDCOURSE_DATABASE", help="postgresql://..., made for the service."),
+    ],
+) -> None:
+    """Copy the controllers of a folder into a database that servers share.
+
+    Every event as it is: the folder stays untouched. The way back is a back-up, which is a folder.
+
+    Example: [bold]holdcourse share /var/lib/holdcourse postgresql://db.plant/holdcourse[/]
+    """
+    try:
+        from holdcourse.service.core.data_folder import DataFolder
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f'share needs {error.name}: pip install "holdcourse[serve,postgres]"') from None
+    if not data.is_dir():
+        raise InvalidInput(f"there is no folder {data}")
+    folder = DataFolder(data)
+    try:
+        store = _store(None, database, "http://nowhere", LEASE_S)
+        try:
+            copied = store.take_over(folder)
+        finally:
+            store.close()
+    finally:
+        folder.close()
+    for name, events in copied.items():
+        typer.echo(f"{name}: {events} events, read back and whole")
+    typer.echo(f"{len(copied)} controllers are in {store.database}; serve them with --database")
+
+
+def _store(data: Path | None, database: str | None, address: str, lease: float) -> Any:
+    if database is None:
+        return data
+    if not database.startswith(ADDRESSES):
+        raise InvalidInput(
+            f"--database {database.partition(':')[0]!r} is none that we know; give postgresql://host/name"
+        )
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput(f"--address must look like http://10.0.0.5:8000, got {address!r}")
+    if parts.hostname in ("0.0.0.0", "::"):
+        raise InvalidInput(
+            f"other servers cannot reach this one at {address}; say where it is: --address http://10.0.0.5:8000"
+        )
+    from holdcourse.service.core.shared_store import SharedStore
+
+    return SharedStore(database, address, lease, data)
+
+
+def _address(listener: socket.socket) -> str:
+    address, bound = listener.getsockname()[:2]
+    return f"http://{f'[{address}]' if ':' in address else address}:{bound}"
 
 
 def _check_address(given: str) -> None:

@@ -149,7 +149,7 @@ def plan_command(
 
 @app.command("report")
 def report(
-    records: Annotated[list[Path], typer.Argument(help="The controller's record; of several epochs, oldest first.")],
+    records: Annotated[list[str], typer.Argument(help="The controller's record; of several epochs, oldest first.")],
     cycle: Annotated[
         int | None, typer.Option(help="Rounds of a day, where the limits do not say how long a round is.", min=2)
     ] = None,

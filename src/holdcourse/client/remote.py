@@ -74,6 +74,52 @@ class Sender:
             time.sleep(pause * jitter.uniform(0.5, 1.0))
             pause = min(2 * pause, LONGEST_PAUSE)
 
+    def download(self, path: str, target: Path) -> int:
+        """Write what is at an address to a file, part by part, and return how many bytes there were.
+
+        The file gets its name when all of it is there; one that was cut off is asked for again while patience lasts.
+        """
+        until, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        while True:
+            try:
+                return self._downloaded(path, target)
+            except ServiceError as refused:
+                if refused.status not in TRY_AGAIN or time.monotonic() + pause > until:
+                    raise
+            except http.client.HTTPException as error:
+                if time.monotonic() + pause > until:
+                    raise ServiceError(f"{self._url} cannot do GET {path}: {error!r}; gave up") from None
+            except OSError as error:
+                if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+                    raise InvalidInput(f"cannot write {target}: {error.strerror}") from None
+                if time.monotonic() + pause > until:
+                    raise ServiceError(f"{self._url} cannot do GET {path}: {error}; gave up") from None
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _downloaded(self, path: str, target: Path) -> int:
+        connection, _ = self._connection(max(self._timeout, self._patience))
+        unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+        try:
+            connection.request("GET", self._parts.path.rstrip("/") + path, None, self._headers(False, None))
+            reply = connection.getresponse()
+            if reply.status >= 400:
+                answer = json.loads(reply.read() or b"{}")
+                raise _refusal(reply.status, answer, f"GET {path}")
+            length = 0
+            with unfinished.open("wb") as file:
+                while part := reply.read(2**16):
+                    length += file.write(part)
+            unfinished.replace(target)
+            return length
+        except ValueError as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise http.client.HTTPException(f"the answer cannot be read: {error}") from None
+        finally:
+            connection.close()  # whatever came of it, nobody else gets the rest of this answer
+            unfinished.unlink(missing_ok=True)
+
     def _headers(self, has_body: bool, key: str | None) -> dict[str, str]:
         headers = {"Accept": "application/json"}
         if has_body:
@@ -355,6 +401,10 @@ class Service:
         """
         return self._sender.request(method, path, body, key, is_long=is_long)
 
+    def download(self, path: str, target: str | Path) -> int:
+        """Write what is at an address of the service to a file; returns how many bytes there were."""
+        return self._sender.download(path, Path(target))
+
     def close(self) -> None:
         """Close the connections to the service; a later request opens one again."""
         self._sender.close()
@@ -504,6 +554,35 @@ class RemoteController:
     def explain(self, decision_id: str) -> dict[str, Any]:
         """Why a decision was taken; its "words" say it in a few sentences."""
         return self._get(f"explain/{quote(decision_id, safe='')}", is_long=True)
+
+    def export(self, path: str | Path) -> int:
+        """Write all rounds of all epochs to a file, CSV or Parquet by its name; returns its size in bytes.
+
+        Settings are values, times carry the plant's offset, and heads carry units.
+
+        Examples
+        --------
+        >>> import holdcourse as hc
+        >>> try:
+        ...     hc.connect("http://127.0.0.1:8000").controller("mill").export("rounds.xlsx")
+        ... except hc.errors.InvalidInput as error:
+        ...     print(error)
+        rounds are exported as .csv or .parquet, not as 'rounds.xlsx'
+        """
+        target = Path(path)
+        kind = target.suffix.lower()
+        if kind not in (".csv", ".parquet"):
+            raise InvalidInput(f"rounds are exported as .csv or .parquet, not as {target.name!r}")
+        return self.service.download(f"/controllers/{quote(self.id, safe='')}/rounds{kind}", target)
+
+    def acknowledge(self, alarm: str, remark: str = "") -> dict[str, Any]:
+        """Say that somebody has seen an open alarm, by its kind; a new one of that kind is not acknowledged."""
+        return self._post(f"alarms/{quote(alarm, safe='')}/acknowledge", {"remark": remark}, uuid.uuid4().hex)
+
+    def audit(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Who changed what, when and why: the newest first."""
+        deeds: list[dict[str, Any]] = self._get(f"audit?limit={limit}")["deeds"]
+        return deeds
 
     def verify(self) -> dict[str, Any]:
         """Check the record from its first event to its last."""

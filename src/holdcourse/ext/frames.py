@@ -27,6 +27,7 @@ from holdcourse.movement.problem import Problem
 from holdcourse.running.controller import Controller
 from holdcourse.running.events import Ask, Change, Episode, Redirect, Retract, Tell
 from holdcourse.running.log import Log
+from holdcourse.running.storage import located
 from holdcourse.worlds.simulation import Run
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def record_rows(record: Controller | str | Path, problem: Problem | None) -> lis
     if isinstance(record, Controller):
         known = record.log.about.recipe is not None  # then it says at which prices it began
         return _decisions(record.log, problem or (_problem_of(record.log) if known else record.policy.problem))
-    log = Log.read(Path(record))
+    log = Log.read(located(record))
     try:
         return _decisions(log, problem or _problem_of(log))
     finally:

@@ -45,6 +45,7 @@ from holdcourse.running.log import Log
 from holdcourse.running.offpolicy import DoublyRobust, doubly_robust, refused, too_little_overlap
 from holdcourse.running.retraction import relived
 from holdcourse.running.session import LAST_DIGITS, Difference, Session, recorded_also
+from holdcourse.running.storage import Location, located
 from holdcourse.running.witness import contradictions as contradictions_of
 from holdcourse.running.witness import read_key
 from holdcourse.threads import one_thread, versions
@@ -105,7 +106,7 @@ class Verification:
 
 
 def verify(
-    path: str | Path,
+    path: str | Location,
     policy: Policy | None = None,
     *,
     witness: str | Path | None = None,
@@ -132,7 +133,7 @@ def verify(
     if (witness is None) != (key is None):
         raise InvalidInput("witness and key go together: the file of what was said, and the file of the key")
     lines = None if witness is None else _lines(Path(witness))  # before the record: it may go on meanwhile
-    log = Log.read(Path(path), incomplete=True)
+    log = Log.read(located(path), incomplete=True)
     try:
         log.check_snapshots()
         found, counts = _lived_again(log, _recorded_policy(log, trust) if policy is None else policy, progress)
@@ -159,7 +160,7 @@ def verify(
         log.close()
 
 
-def accept(path: str | Path, reason: str) -> int:
+def accept(path: str | Location, reason: str) -> int:
     """Take a record whose newest events are missing as it is; returns how many events it holds.
 
     The record says from then on that something is missing and why that was accepted. Nothing else can bring a
@@ -167,15 +168,15 @@ def accept(path: str | Path, reason: str) -> int:
     """
     if not reason.strip():
         raise InvalidInput("say why the record is taken as it is; the reason becomes a part of it")
-    return Log.accept(Path(path), reason)
+    return Log.accept(located(path), reason)
 
 
-def backup(path: str | Path, target: str | Path) -> int:
+def backup(path: str | Location, target: str | Path) -> int:
     """Write a whole copy of a record in one file, while a controller goes on writing to it; returns how many events.
 
     The copy is read back and its hashes are compared before this returns.
     """
-    log = Log.read(Path(path), checked=False)
+    log = Log.read(located(path), checked=False)
     try:
         log.backup(Path(target))
     finally:
@@ -287,7 +288,7 @@ class _Recorded:
 
 
 @one_thread()
-def replay(path: str | Path, maker: str, *, trust: Trust = ()) -> Replay:
+def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
     """What another policy would have done, by the model that the recorded policy ended with, and by its draws.
 
     `maker` is its name, such as "cgp-lcb"; `trust` is as in `verify`.
@@ -297,7 +298,7 @@ def replay(path: str | Path, maker: str, *, trust: Trust = ()) -> Replay:
     only the costs of the actions that were taken. Where decisions were drawn at random (GP-MD, hedges), what was
     measured corrects the model: `Replay.doubly_robust`, with an interval, or with the reason why that is impossible.
     """
-    log = Log.read(Path(path))
+    log = Log.read(located(path))
     try:
         session = _from_beginning(log, _recorded_policy(log, trust, REPLAYED))
         first, unlearned = session.pilot.state, session.pilot.model.copy()

@@ -28,7 +28,7 @@ import sys
 import time
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -207,7 +207,7 @@ CREATE TABLE snapshots (number INTEGER PRIMARY KEY, content BLOB NOT NULL);
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: object) -> Iterator[None]:
     """What SQLite cannot read is said in our words."""
     try:
         yield
@@ -384,6 +384,32 @@ def copy(path: Path, target: Path) -> None:
         raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
     except (sqlite3.Error, OSError) as error:
         raise log_error(f"cannot copy {path} to {target}: {error}", error, "; choose another place") from error
+
+
+def write(
+    target: Path,
+    about: Mapping[str, str],
+    events: Iterable[Sequence[Any]],
+    snapshots: Iterable[Sequence[Any]],
+) -> None:
+    """Write a record that was kept elsewhere as a file; it gets its name when it is on the disk."""
+    if any(file.exists() for file in (target, wal_of(target), beside(target))):
+        raise InvalidInput(f"{target} is there already; give another name, or remove it first")
+    try:
+        with _unfinished(target) as temporary, closing(sqlite3.connect(temporary)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.executescript(SCHEMA)
+            with connection:
+                connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+                connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", events)
+                connection.executemany("INSERT INTO snapshots VALUES (?, ?)", snapshots)
+            connection.close()
+            publish(temporary, target)
+    except FileExistsError:
+        raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
+    except (sqlite3.Error, OSError) as error:
+        raise log_error(f"cannot write {target}: {error}", error, "; choose another place") from error
 
 
 class Place:

@@ -27,7 +27,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 7  # of a record
+FORMAT = 8  # of a record
 
 Made = TypeVar("Made")
 
@@ -155,12 +155,22 @@ class AlarmText:
 
 
 @dataclass(frozen=True)
+class Acknowledgement:
+    """Who has seen an alarm, when, and what they said of it."""
+
+    at: str
+    by: Author | None
+    remark: str
+
+
+@dataclass(frozen=True)
 class OpenAlarm:
-    """An alarm that is not over, and since when."""
+    """An alarm that is not over, since when, and who has seen it."""
 
     at: str
     kind: str
     message: str
+    acknowledged: Acknowledgement | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -272,7 +282,8 @@ class Settings:
     """The settings of a controller of the service, without its history; of that the length and a fingerprint.
 
     `options` are those of the policy, by the names of its parameters; None, or left out: not given. What others than
-    the policy must know of them is said here. Where the policy came from a `file`, that says all others.
+    the policy must know of them is said here. Where the policy came from a `file`, that says all others. `zone` is the
+    plant's time zone, for people who look at it; empty: UTC.
     """
 
     id: str
@@ -300,6 +311,7 @@ class Settings:
     file: PolicyOrigin | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     context_names: list[str] | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
     trial: TrialTerms | None = field(default=None, kw_only=True, metadata=LEFT_OUT)
+    zone: str = field(default="", kw_only=True, metadata=LEFT_OUT)
 
     @property
     def maximise(self) -> bool:
@@ -641,7 +653,7 @@ class ControllerCreated(Caused):
 
 @dataclass(frozen=True)
 class EpochBegun(Caused):
-    """The first note of a later epoch: its settings, and what it goes on with."""
+    """The first note of a later epoch: its settings, what it goes on with, and why there is a new one."""
 
     NOTE: ClassVar[str] = "epoch"
 
@@ -651,6 +663,7 @@ class EpochBegun(Caused):
     fixed: int | None
     carried: Carried
     explanation: str
+    reason: str = field(default="", kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -660,6 +673,7 @@ class SettingsChanged(Caused):
     NOTE: ClassVar[str] = "config"
 
     changes: dict[str, Any]
+    reason: str = field(default="", kw_only=True, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -738,6 +752,35 @@ class AlarmCleared(Caused):
     kind: str
 
 
+@dataclass(frozen=True)
+class AlarmAcknowledged(Caused):
+    """Somebody has seen an open alarm: the one of this kind that was raised at `raised`. It stays open."""
+
+    NOTE: ClassVar[str] = "acknowledged"
+
+    kind: str
+    raised: str
+    remark: str
+
+
+@dataclass(frozen=True)
+class ControllerArchived(Caused):
+    """The controller is put away: from here on it is only looked at, until it is brought back."""
+
+    NOTE: ClassVar[str] = "archived"
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ControllerRestored(Caused):
+    """The controller is brought back."""
+
+    NOTE: ClassVar[str] = "restored"
+
+    reason: str
+
+
 CausedNote: TypeAlias = (
     ControllerCreated
     | EpochBegun
@@ -750,6 +793,9 @@ CausedNote: TypeAlias = (
     | DecisionRecovered
     | AlarmRaised
     | AlarmCleared
+    | AlarmAcknowledged
+    | ControllerArchived
+    | ControllerRestored
 )
 Note: TypeAlias = RecordAccepted | CausedNote
 Body: TypeAlias = Ask | Tell | Learn | Retract | Episode | Redirect | Change | Snapshot | Note
@@ -760,7 +806,7 @@ EVENTS: dict[str, type[Body]] = {
 }
 NOTES: dict[str, type[Body]] = {note.NOTE: note for note in get_args(Note)}
 
-Sought: TypeAlias = Literal["key", "round", "decision", "retracted", "note"]
+Sought: TypeAlias = Literal["key", "round", "decision", "retracted", "episode", "note"]
 
 
 def _place(*steps: tuple[Any, str]) -> str:
@@ -777,6 +823,7 @@ SOUGHT: dict[Sought, tuple[str, str]] = {
     "round": (_place((Ask, "round")), f"kind = '{Ask.KIND}'"),
     "decision": (_place((Tell, "id")), f"kind IN ('{Tell.KIND}', '{Learn.KIND}')"),
     "retracted": (_place((Retract, "id")), f"kind = '{Retract.KIND}'"),
+    "episode": (_place((Episode, "start")), f"kind = '{Episode.KIND}'"),
     "note": (f"json_extract(body, '$.{NOTE_FIELD}')", f"kind = '{NOTE_KIND}'"),
 }
 

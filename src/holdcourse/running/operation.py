@@ -56,6 +56,7 @@ from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Beginning, Log
 from holdcourse.running.retraction import Progress, Recent, relived, session_at, without
 from holdcourse.running.session import Difference, Learned, Origin, Session, Wish, asked, round_of
+from holdcourse.running.storage import Location
 from holdcourse.running.witness import Witness
 from holdcourse.threads import one_thread
 
@@ -100,7 +101,7 @@ class Recording:
         Who is told how far the record has come.
     """
 
-    def __init__(self, session: Session, path: Path | None = None, witness: Witness | None = None) -> None:
+    def __init__(self, session: Session, path: Location | None = None, witness: Witness | None = None) -> None:
         self.session = session
         self._log: Log | None = None
         self._witness = witness
@@ -302,7 +303,7 @@ class Operation:
         policy: Policy,
         start: int = 0,
         seed: int = 0,
-        log: Path | None = None,
+        log: Location | None = None,
         *,
         limits: Limits | None = None,
         guard: Guard | None = None,

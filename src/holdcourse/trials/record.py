@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from holdcourse.learning.costs import maximises, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running.events import Ask, Body, Change, Episode, Event, Redirect, Retract, Tell
 from holdcourse.running.log import Log
+from holdcourse.running.storage import Location, located
 from holdcourse.trials.blocks import Blocks
 
 
@@ -72,7 +72,7 @@ class RecordedTrial:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def read_trial(*paths: str | Path, trust: str | Iterable[str] = (), checked: bool = True) -> RecordedTrial:
+def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked: bool = True) -> RecordedTrial:
     """Read the newest trial of a controller; the records may be in use.
 
     Parameters
@@ -90,7 +90,7 @@ def read_trial(*paths: str | Path, trust: str | Iterable[str] = (), checked: boo
     rounds: list[_Round] = []
     about: tuple[Any, ...] = ()
     policy: Policy | None = None
-    for path in map(Path, paths):
+    for path in map(located, paths):
         log = Log.read(path, checked=checked)
         try:
             found = _policy(log, (trust,) if isinstance(trust, str) else tuple(trust))

@@ -6,8 +6,13 @@
     DIR/holdcourse.lock                   held by the server that runs here
     DIR/controllers/<id>/epoch-0001.db    a record, see `running.log`; the next epoch names this one's last hash
     DIR/controllers/<id>/newest           number of the newest epoch that was begun: that one may not be missing
+    DIR/journal.jsonl                     what no controller's record can hold, see `journal`
+    DIR/deleted/<id>-...                  a controller on its way out
 
 All of it is for the service's user only. Old epochs may be moved away; their numbers are never given again.
+
+A controller is deleted in one step, when its folder gets another name; what is left then is removed, now or at the next
+start. Before that step nothing is lost: a note of who wants it lies beside the records, and goes with them.
 """
 
 from __future__ import annotations
@@ -16,20 +21,25 @@ import json
 import logging
 import os
 import re
+import secrets
 import shutil
-import zipfile
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, DiskFull, InvalidInput, LogError, file_error, log_error
 from holdcourse.running import database
+from holdcourse.running.storage import Location
+from holdcourse.service.core.store import FORMAT, write_zip
+
+if TYPE_CHECKING:  # it needs an extra
+    from holdcourse.service.core.leases import Leases
 
 logger = logging.getLogger("holdcourse.service")
 
-FORMAT = 1
+DELETED, DELETION = "deleted", "deletion.json"
 UNFINISHED = ".new-"  # a record gets its name when it is whole
 NAME = re.compile(r"epoch-([0-9]{4,})\.db")
 OTHERS = 0o077  # what people other than the owner may do
@@ -44,8 +54,11 @@ class DataFolder:
         Made if it does not exist; refused if it has another format.
     """
 
+    leases: Leases | None = None  # all controllers are this server's
+
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes: Path | None = path
         try:
             archive.make_folder(path.parent)
             for folder in (path, path / "controllers"):
@@ -59,6 +72,8 @@ class DataFolder:
             self._warn_if_open_to_others()
             for left_over in (path / "controllers").glob(f"**/{UNFINISHED}*"):
                 _remove(left_over)  # a crash came before it was answered
+            for intended in (path / "controllers").glob(f"*/{DELETION}"):
+                intended.unlink()  # likewise: the controller stays
         except BaseException:
             self.close()
             raise
@@ -74,6 +89,10 @@ class DataFolder:
     def folder(self, controller: str) -> Path:
         """Return the folder of a controller's records."""
         return self.path / "controllers" / controller
+
+    def place(self, controller: str) -> str:
+        """Say where the records of a controller are."""
+        return str(self.folder(controller))
 
     def epochs(self, controller: str) -> list[Path]:
         """List the records of a controller, oldest first."""
@@ -110,8 +129,10 @@ class DataFolder:
             raise log_error(f"cannot begin {final}: {error.strerror}", error) from error
         return unfinished, final
 
-    def publish(self, unfinished: Path, final: Path) -> None:
+    def publish(self, unfinished: Location, final: Location) -> None:
         """Give a whole, closed record its name, for good; never that of another record."""
+        assert isinstance(unfinished, Path)
+        assert isinstance(final, Path)
         # The disk was too full, or failed, when it was closed: not all of it is in one file, or it does not say so.
         if database.wal_of(unfinished).exists() or database.is_cut_off(unfinished):
             raise DiskFull(f"cannot finish {final}: a part of it could not be written; make room, and try again")
@@ -127,19 +148,43 @@ class DataFolder:
         except (InvalidInput, DiskFull) as error:  # the record counts; only its loss would not be noticed
             logger.warning("%s", error)
 
+    def take_out(self, controller: str, about: Mapping[str, Any]) -> Path:
+        """Delete a controller whose files are closed, for good; `about` says who wants it. Returns what to `remove`."""
+        folder, bin_ = self.folder(controller), self.path / DELETED
+        gone = bin_ / f"{controller}-{secrets.token_hex(4)}"
+        try:
+            archive.make_folder(bin_, private=True)
+            archive.write_file(folder / DELETION, json.dumps({**about, "deletion": gone.name}).encode(), private=True)
+            folder.rename(gone)
+            archive.sync_folder(bin_)
+            archive.sync_folder(folder.parent)
+        except OSError as error:
+            raise log_error(f"cannot delete {folder}: {error.strerror}", error) from error
+        return gone
+
+    def taken_out(self) -> list[Path]:
+        """List what `take_out` has left: a crash came before it was removed."""
+        bin_ = self.path / DELETED
+        return sorted(bin_.iterdir()) if bin_.is_dir() else []
+
+    def remove(self, gone: Path, note: Callable[[dict[str, Any]], object]) -> None:
+        """Remove what `take_out` has left; `note` is called with who wanted it, before the last of it is gone."""
+        for part in sorted(gone.iterdir()):
+            if part.name != DELETION:
+                shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink()
+        about: dict[str, Any] = {"deletion": gone.name}
+        with suppress(OSError, ValueError):  # it was on the disk before the folder moved; if not, it is not known
+            about |= json.loads((gone / DELETION).read_text(encoding="utf-8"))
+        note(about)
+        shutil.rmtree(gone)
+
     def free(self) -> int:
         """Return how many bytes are left on its disk."""
         return shutil.disk_usage(self.path).free
 
     def copy_to(self, controller: str, file: IO[bytes]) -> None:
         """Write a consistent copy of a controller as a zip, while it runs; unpacked, it is a data folder."""
-        with TemporaryDirectory() as scratch, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as copies:
-            copies.writestr("holdcourse.json", json.dumps({"format": FORMAT}))
-            for epoch in self.epochs(controller):
-                copy = Path(scratch) / epoch.name
-                database.copy(epoch, copy)
-                copies.write(copy, f"controllers/{controller}/{epoch.name}")
-                copy.unlink()
+        write_zip(controller, self.epochs(controller), file)
 
     def _warn_if_open_to_others(self) -> None:
         folders = [self.path, self.path / "controllers", *(self.folder(name) for name in self.ids())]
@@ -180,7 +225,7 @@ def _locked(path: Path) -> IO[Any]:
     return file
 
 
-def number_of(path: Path) -> int:
+def number_of(path: Location) -> int:
     """Return the number of an epoch, which is in its file's name and stays the same whatever becomes of the others."""
     found = NAME.fullmatch(path.name)
     if found is None:

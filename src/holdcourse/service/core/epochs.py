@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,10 +53,11 @@ from holdcourse.running.limits import Guard, Limits
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
 from holdcourse.running.session import Origin, recorded_also
+from holdcourse.running.storage import Location
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import requests
-from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.ledger import Ledger, plain_value
+from holdcourse.service.core.store import Store
 from holdcourse.units import known, rounds
 
 Measured: TypeAlias = tuple[int, Any, float]  # action, context, measurement
@@ -296,7 +296,7 @@ def in_words(settings: Settings, problem: Problem) -> dict[str, Any]:
 
 
 def begin(
-    store: DataFolder,
+    store: Store,
     settings: Settings,
     history: list[Measured] | None,
     author: Author | None = None,
@@ -328,12 +328,13 @@ def begin(
 
 
 def begin_next(
-    store: DataFolder,
+    store: Store,
     ledger: Ledger,
     controller: Operation,
     changes: Mapping[str, Any],
     notes: Sequence[Note | Retract],
     author: Author | None = None,
+    reason: str = "",
 ) -> None:
     """Write the record of a new epoch, which knows all that was told before; `notes` stand at its beginning.
 
@@ -367,6 +368,7 @@ def begin_next(
         fixed=None if ledger.fixed is None else places[ledger.fixed],
         carried=_carried(carried, places, new),
         explanation=policy.explanation,
+        reason=reason,
         extra=_cause(author),
     )
     forebears = None if controller.allowed.all() else nearest_actions(new, old)
@@ -387,7 +389,7 @@ def _check_file(before: Settings, after: Settings) -> None:
         )
 
 
-def _learned_again(store: DataFolder, controller: str, taken_back: Collection[str]) -> Policy:
+def _learned_again(store: Store, controller: str, taken_back: Collection[str]) -> Policy:
     """Return the policy of a file as the oldest epoch that is there began with it, and all that was told since."""
     policy: Policy | None = None
     gone = _taken_back(store, controller) | set(taken_back)
@@ -431,7 +433,7 @@ def _moved_suspect(watched: AlarmWindow, places: list[int]) -> AlarmWindow:
 
 
 def _write(
-    store: DataFolder, settings: Settings, policy: Policy, notes: Sequence[Note | Retract], origin: Origin, start: int
+    store: Store, settings: Settings, policy: Policy, notes: Sequence[Note | Retract], origin: Origin, start: int
 ) -> None:
     recipe.describe(policy)  # raises where the record could not be opened again
     unfinished, final = store.next_epoch(settings.id)
@@ -510,7 +512,7 @@ def recorded_policy(log: Log) -> Policy:
     return replace(policy, name=log.about.identity.policy_name, evidence=evidence)
 
 
-def reopened(path: Path, witness: Witness | None = None) -> Operation:
+def reopened(path: Location, witness: Witness | None = None) -> Operation:
     """Open a controller as its record describes it."""
     log = Log.read(path, checked=False)
     try:
@@ -643,7 +645,7 @@ def nearest_actions(old: Problem, new: Problem) -> list[int]:
     return places
 
 
-def recorded_problem(path: Path) -> Problem:
+def recorded_problem(path: Location) -> Problem:
     """Make the problem of an epoch."""
     log = Log.read(path, checked=False)
     try:
@@ -652,9 +654,7 @@ def recorded_problem(path: Path) -> Problem:
         log.close()
 
 
-def told_so_far(
-    store: DataFolder, controller: str, problem: Problem, taken_back: Collection[str] = ()
-) -> list[Measured]:
+def told_so_far(store: Store, controller: str, problem: Problem, taken_back: Collection[str] = ()) -> list[Measured]:
     """Return the history and tells of all epochs, oldest first, about the actions of `problem`.
 
     Without what was taken back, and without what was measured in the rounds of `taken_back`.
@@ -681,7 +681,7 @@ def _beginning(log: Log) -> ControllerCreated | EpochBegun:
     return first
 
 
-def _taken_back(store: DataFolder, controller: str) -> set[str]:
+def _taken_back(store: Store, controller: str) -> set[str]:
     """Decisions whose measurement was taken back, in whichever epoch that was said."""
     found: set[str] = set()
     for path in store.epochs(controller):
@@ -693,7 +693,7 @@ def _taken_back(store: DataFolder, controller: str) -> set[str]:
     return found
 
 
-def _folded(store: DataFolder, controller: str, taken_back: Collection[str]) -> Ledger:
+def _folded(store: Store, controller: str, taken_back: Collection[str]) -> Ledger:
     """The ledger after all epochs, whose sums are without what was taken back in them all.
 
     From the first such measurement on, the models that said what the alternatives would have cost had learned it: of

@@ -11,25 +11,40 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
-from holdcourse.errors import Conflict, HoldcourseError, computing, log_error
+from holdcourse.errors import (
+    Conflict,
+    DatabaseUnreachable,
+    HoldcourseError,
+    InvalidInput,
+    LeaseLost,
+    LogError,
+    computing,
+    log_error,
+)
 from holdcourse.running.events import Author, Settings, plain
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs
 from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
-from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Done, Hosted
-from holdcourse.service.core.refusals import Broken, NotOpenYet, Unknown
+from holdcourse.service.core.journal import Journal
+from holdcourse.service.core.refusals import Broken, HeldElsewhere, NotOpenYet, Unknown
 from holdcourse.service.core.requests import Config
 from holdcourse.service.core.status import Clock
+from holdcourse.service.core.store import Store
+
+if TYPE_CHECKING:  # they need an extra
+    from holdcourse.service.core.leases import Leases
+    from holdcourse.service.core.sharing import Sharing
 
 logger = logging.getLogger("holdcourse.service")
 Result = TypeVar("Result")
@@ -62,14 +77,21 @@ class Slot:
         self.broken: str | None = None
         self.tried = asyncio.Event()  # once there is a controller, or a reason why not
         self.watching: asyncio.Task[None] | None = None
+        self.is_leaving = False  # another process takes it over, or has done so
         self._alone = Lock()  # a request that is cut off leaves its thread running
 
     def use(self, action: Callable[[Hosted], Result], author: Author | None = None) -> Result:
         """Do something with the controller, in a thread that has the turn; recorded in the author's name."""
         with self._alone:
             hosted = self.open()
+            if hosted.store.leases is not None:
+                hosted.store.leases.check_held(hosted.id)
             with hosted.acted_by(author):
                 return action(hosted)
+
+    def alone(self) -> Lock:
+        """Return what keeps others from using the controller meanwhile, for a thread that has the turn."""
+        return self._alone
 
     def close(self) -> None:
         """Let go of the controller's files, once nobody uses them."""
@@ -90,16 +112,18 @@ class Fleet:
     """Holds all controllers of the process, and gives each of them one turn at a time."""
 
     def __init__(
-        self, store: DataFolder, broadcast: Broadcast, clock: Clock | None = None, witness: Witness | None = None
+        self, store: Store, broadcast: Broadcast, clock: Clock | None = None, witness: Witness | None = None
     ) -> None:
         self.store, self.broadcast, self.clock, self._witness = store, broadcast, clock or Clock(), witness
+        self.journal = Journal(store.notes, self.clock)
         self.slots: dict[str, Slot] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
         self.latencies: dict[tuple[str, str], Latency] = defaultdict(Latency)
         self.requests = Quota("requests under way", REQUESTS_EACH)
         self.operator_requests = Quota("operator's requests under way", OPERATOR_REQUESTS_EACH)
         self.streams = Quota("streams of events", STREAMS_EACH)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.sharing: Sharing | None = None  # where other processes hold controllers, too
 
     async def start(self) -> None:
         """Open all that is there, in the background."""
@@ -112,12 +136,58 @@ class Fleet:
         self.long_bodies = Lane("a long body to be read", LONG_BODIES, LONG_BODIES_EACH, MAX_WAITING, LONG_WAITING_EACH)
         self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
         self.broadcast.start()
+        await run_sync(self._finish_deletions, limiter=self._opening)
         for name in self.store.ids():
+            self.take_in(name)
+        self._begin(self._watch())
+        if self.store.leases is not None:
+            from holdcourse.service.core.sharing import Sharing
+
+            self.sharing = Sharing(self.store.leases, self)
+            self._begin(self.sharing.keep())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def take_in(self, name: str) -> None:
+        """Open a controller that this process holds, in the background, unless that is done already."""
+        if name not in self.slots:
             slot = self.slots[name] = Slot(name)
             self.opening.add(name)
             slot.turn.enter(SERVICE.client)  # whoever asks for it waits until it is open
-            self._tasks.append(asyncio.create_task(self._open(name, slot)))
-        self._tasks.append(asyncio.create_task(self._watch()))
+            self._begin(self._open(name, slot))
+
+    def let_go(self, name: str, *, for_good: bool = True) -> None:
+        """Close a controller once nobody uses it; the next who asks for it opens it again.
+
+        `for_good` lets another process hold it.
+        """
+        slot = self.slots.get(name)
+        if slot is not None and not slot.is_leaving:
+            slot.is_leaving = True
+            self._begin(self._let_go(name, slot, for_good=for_good))
+
+    async def _let_go(self, name: str, slot: Slot, *, for_good: bool) -> None:
+        async with slot.turn.place(SERVICE):
+            try:
+                await run_sync(slot.close)
+                if self.store.leases is not None and for_good:
+                    await run_sync(self.store.leases.release, name)
+                    await run_sync(self.store.leases.look, name)  # those who wait here are told where it is
+            except HoldcourseError as error:  # others wait for the lease, then
+                logger.warning("%s could not be handed over: %s", name, error)
+            finally:
+                del self.slots[name]
+
+    def is_leaving(self, name: str) -> bool:
+        """Say whether a controller is about to be closed here."""
+        return name in self.slots and self.slots[name].is_leaving
+
+    def is_busy(self, name: str) -> bool:
+        """Say whether something is being done with a controller."""
+        return name not in self.slots or self.slots[name].turn.is_full
 
     async def stop(self) -> None:
         """Let go of all files."""
@@ -131,7 +201,7 @@ class Fleet:
         for slot in self.slots.values():
             async with slot.turn.place(SERVICE):
                 await run_sync(slot.close)
-        self.store.close()
+        await run_sync(self.store.close)
 
     @property
     def broken(self) -> list[str]:
@@ -142,6 +212,9 @@ class Fleet:
         """Return the slot of a controller; it is an error where there is no such controller."""
         found = self.slots.get(name)
         if found is None:
+            held = None if self.store.leases is None else self.store.leases.holder_of(name)
+            if held is not None:
+                raise HeldElsewhere(name, held.address)
             raise Unknown("controller", name, "create it with POST /controllers")
         return found
 
@@ -149,7 +222,10 @@ class Fleet:
         """Return the controller, for looking at it; waits only while it is being opened."""
         slot = self.slot(name)
         await slot.tried.wait()
-        return slot.open()
+        found = slot.open()
+        if self.store.leases is not None:
+            self.store.leases.check_held(name)
+        return found
 
     async def do(
         self, name: str, action: Callable[[Hosted], Done], caller: Caller, timed: str | None = None
@@ -157,8 +233,13 @@ class Fleet:
         """Take a turn of a controller; returns the answer, after those who watch were told."""
         began, slot = perf_counter(), self.slot(name)
         async with slot.turn.place(caller):
-            self.slot(name)  # it may have been in the making, in vain
-            done = await run_sync(slot.use, action, caller.author, limiter=self._threads_for(caller))
+            self._check_there(name, slot)
+            try:
+                done = await run_sync(slot.use, action, caller.author, limiter=self._threads_for(caller))
+            except LogError as error:
+                if self.store.leases is not None:  # what is in the record by now, only the record can say
+                    self.let_go(name, for_good=isinstance(error, LeaseLost))
+                raise
             for kind, data in done.happened:
                 self.broadcast.publish(name, kind, data)
         if timed is not None:
@@ -169,7 +250,13 @@ class Fleet:
         """Take a turn to look at what only its thread may look at."""
         slot = self.slot(name)
         async with slot.turn.place(caller):
+            self._check_there(name, slot)
             return await run_sync(slot.use, action, limiter=self._threads_for(caller))
+
+    def _check_there(self, name: str, slot: Slot) -> None:
+        """Raise where a slot is not that of the controller any more: it was made in vain, or another process has it."""
+        if slot.is_leaving or self.slot(name) is not slot:
+            raise NotOpenYet(f"{name} is being opened again, here or by another process; try again in a moment")
 
     async def look(self, action: Callable[[], Result], caller: Caller) -> Result:
         """Read something quick, which needs no turn."""
@@ -209,16 +296,29 @@ class Fleet:
     ) -> tuple[dict[str, Any], bool]:
         if slot.hosted is not None or slot.broken is not None:
             return _existing(slot.open(), settings), False
-        is_new = not self.store.epochs(name)  # else an earlier attempt failed after the record got its name
         try:
+            await self._claim(name)
+            is_new = not await run_sync(self.store.epochs, name)  # else an earlier attempt failed after it had a name
             slot.hosted = await run_sync(self._make, settings, config, caller.author, limiter=self._threads)
         except BaseException:
             del self.slots[name]
+            if self.store.leases is not None:
+                self._begin(self._disclaim(name, self.store.leases))
             raise
         finally:
             slot.tried.set()
         self.broadcast.publish(name, "state", {"created": True})
         return (slot.hosted.view.state(), True) if is_new else (_existing(slot.hosted, settings), False)
+
+    async def _claim(self, name: str) -> None:
+        """Hold the controller that is to be created; an error where another process does."""
+        leases = self.store.leases
+        if leases is not None and not await run_sync(leases.claim, name):
+            raise HeldElsewhere(name, await run_sync(leases.address_of, name))
+
+    async def _disclaim(self, name: str, leases: Leases) -> None:
+        with suppress(HoldcourseError):  # then others wait for the lease
+            await run_sync(leases.release, name)
 
     def _make(self, settings: Settings, config: Config, author: Author | None) -> Hosted:
         try:
@@ -229,12 +329,74 @@ class Fleet:
         except HoldcourseError:
             raise
         except OSError as error:
-            raise log_error(f"cannot begin a record in {self.store.folder(config.id)}: {error}", error) from error
+            raise log_error(f"cannot begin a record in {self.store.place(config.id)}: {error}", error) from error
         return Hosted(self.store, config.id, self.clock, self._witness)
+
+    async def delete(self, name: str, typed: str, reason: str, caller: Caller) -> dict[str, Any]:
+        """Delete a controller that is archived, for good; `typed` must be its name."""
+        slot = self.slot(name)
+        async with slot.turn.place(caller):
+            self._check_there(name, slot)
+            done = await run_sync(self._delete, name, slot, typed, reason, caller.author, limiter=self._threads)
+            del self.slots[name]
+            for kind in [kind for kind in self.latencies if kind[0] == name]:
+                del self.latencies[kind]
+            self.broadcast.publish(name, "state", {"deleted": True})
+        return done
+
+    def _delete(self, name: str, slot: Slot, typed: str, reason: str, author: Author | None) -> dict[str, Any]:
+        with slot.alone():
+            hosted = slot.open()
+            shown = hosted.view.state()
+            if not hosted.view.is_archived:
+                words = f"{name} is not archived; archive it first (POST /controllers/{name}/archive), then delete it"
+                raise Conflict(words, "in use", "delete")
+            if typed != shown["name"]:
+                raise InvalidInput(f"type the name of the controller, {shown['name']!r}, to delete it; got {typed!r}")
+            about = {
+                "at": self.clock.now().isoformat(timespec="milliseconds"),
+                "controller": name,
+                "name": shown["name"],
+                "by": None if author is None else plain(author),
+                "reason": reason,
+                "rounds": shown["round"],
+                "events": hosted.ledger.seen,
+                "epochs": shown["epoch"],
+            }
+            hosted.close()
+            try:
+                gone = self.store.take_out(name, about)
+            except BaseException:
+                slot.hosted = Hosted(self.store, name, self.clock, self._witness)
+                raise
+            slot.hosted = None
+        self._remove(gone)
+        return {"deleted": name, "name": shown["name"], "at": about["at"]}
+
+    def _finish_deletions(self) -> None:
+        for gone in self.store.taken_out():
+            self._remove(gone)
+
+    def _remove(self, gone: Path) -> None:
+        """Remove a controller that is deleted, and say so in the journal once; what fails is done at the next start."""
+
+        def note(about: dict[str, Any]) -> None:
+            if any(line.get("deletion") == about["deletion"] for line in self.journal.lines()):
+                return
+            said = {name: value for name, value in about.items() if name not in ("at", "by")}
+            self.journal.add("controller deleted", decided_at=about.get("at"), **said, by=_author(about.get("by")))
+
+        try:
+            self.store.remove(gone, note)
+        except (OSError, HoldcourseError) as error:
+            logger.warning("%s is deleted, and not all of it could be removed yet: %s", gone.name, error)
 
     async def _open(self, name: str, slot: Slot) -> None:
         try:
             slot.hosted = await run_sync(Hosted, self.store, name, self.clock, self._witness, limiter=self._opening)
+        except (DatabaseUnreachable, LeaseLost) as error:  # it is tried again, here or by another process
+            logger.warning("%s cannot be opened now: %s", name, error)
+            del self.slots[name]
         except HoldcourseError as error:
             slot.broken = f"{name} cannot be opened: {error}"
             logger.error("%s", slot.broken)
@@ -262,6 +424,10 @@ class Fleet:
             logger.warning("cannot record that %s is late: %s", name, error)
         except Exception:
             logger.exception("cannot watch %s", name)
+
+
+def _author(by: Any) -> Author | None:
+    return Author(by["token"], by["name"]) if isinstance(by, dict) else None
 
 
 def _existing(hosted: Hosted, settings: Settings) -> dict[str, Any]:

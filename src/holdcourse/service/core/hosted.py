@@ -21,6 +21,7 @@ from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import chosen, required
 from holdcourse.running.decision import Also, Request
 from holdcourse.running.events import (
+    AlarmAcknowledged,
     AlarmCleared,
     AlarmRaised,
     Ask,
@@ -30,6 +31,8 @@ from holdcourse.running.events import (
     Cause,
     CausedNote,
     ChangeRequested,
+    ControllerArchived,
+    ControllerRestored,
     Episode,
     Event,
     Learn,
@@ -48,12 +51,14 @@ from holdcourse.running.operation import Operation
 from holdcourse.running.session import Learned
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs, idempotency, ledger, records, status
-from holdcourse.service.core.data_folder import DataFolder, number_of
+from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.ledger import Ledger, plain_value
+from holdcourse.service.core.notices import UNTOLD
 from holdcourse.service.core.records import LocatedEvent, Records
-from holdcourse.service.core.refusals import EpochsArchived, RoundNeeded, Unknown
+from holdcourse.service.core.refusals import ControllerPutAway, EpochsArchived, RoundNeeded, Unknown
 from holdcourse.service.core.requests import AskGiven, Profile
 from holdcourse.service.core.status import Clock, Timing, View
+from holdcourse.service.core.store import Store
 
 
 class Done(NamedTuple):
@@ -100,9 +105,7 @@ class Hosted:
         How long ago what is pending was asked.
     """
 
-    def __init__(
-        self, store: DataFolder, name: str, clock: Clock | None = None, witness: Witness | None = None
-    ) -> None:
+    def __init__(self, store: Store, name: str, clock: Clock | None = None, witness: Witness | None = None) -> None:
         self.store, self.id = store, name
         self._author: Author | None = None
         self.timing = Timing(clock or Clock())
@@ -130,7 +133,7 @@ class Hosted:
             )
             self.ledger = Ledger()
             self._outdated = False
-            self.recall()
+            self.recall(archived=True)
         except BaseException:
             self._outdated = True
             self.controller.close()
@@ -141,8 +144,12 @@ class Hosted:
         self.controller.close()
         self.records.close()
 
-    def recall(self) -> None:
-        """Take in what the record holds already; nothing new, unless the last request was cut off after its commit."""
+    def recall(self, *, archived: bool = False) -> None:
+        """Take in what the record holds already; nothing new, unless the last request was cut off after its commit.
+
+        Every request begins with it, so here is where those are refused that come after it was put away; `archived`
+        are the few that may.
+        """
         if self._outdated:
             self._open()
         elif self.catch_up():
@@ -151,6 +158,11 @@ class Hosted:
                 for name, asked in self.ledger.pending.items()
             }
             self.publish()
+        if self.ledger.archived is not None and not archived:
+            since = self.ledger.archived
+            who = "" if since.by is None else f" by {since.by.name}"
+            words = f"{self.id} was archived at {since.at}{who} ({since.remark}) and is only looked at"
+            raise ControllerPutAway(f"{words}; bring it back with POST /controllers/{self.id}/restore")
 
     def catch_up(self) -> list[Event[Body]]:
         """Take in what has just been added to the record, and return it."""
@@ -189,9 +201,14 @@ class Hosted:
             self.publish()
 
     def begin_epoch(
-        self, changes: Mapping[str, Any], notes: Sequence[CausedNote | Retract], *, without_archived: bool
+        self,
+        changes: Mapping[str, Any],
+        notes: Sequence[CausedNote | Retract],
+        *,
+        without_archived: bool,
+        reason: str = "",
     ) -> None:
-        """Go on in a new record, with other settings; `notes` stand at its beginning."""
+        """Go on in a new record, with other settings, for a reason; `notes` stand at its beginning."""
         if self.records.archived and not without_archived:
             gone = ", ".join(map(str, self.records.archived))
             words = f"epochs {gone} were archived, and the new one could not learn from what was told in them"
@@ -200,7 +217,7 @@ class Hosted:
         try:
             with computing():
                 signed = [note if isinstance(note, Retract) else self._signed(note) for note in notes]
-                epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author)
+                epochs.begin_next(self.store, self.ledger, self.controller, changes, signed, self._author, reason)
         finally:
             if number_of(self.store.epochs(self.id)[-1]) != self.epoch:  # then the old one must not be written to,
                 self._outdated = True  # also if something failed after the new one got its name
@@ -209,8 +226,10 @@ class Hosted:
 
     def watch(self) -> Done:
         """Report who is late, and who no longer is; see `status`."""
-        self.recall()
+        self.recall(archived=True)
         happened = list[tuple[str, dict[str, Any]]]()
+        if self.ledger.archived is not None:
+            return Done({}, happened)
         notes = status.watchdog_notes(self.ledger, self.timing)
         fallback = self.ledger.settings.fallback
         if fallback is not None and self.timing.falls_back(self.ledger):
@@ -222,10 +241,22 @@ class Hosted:
             self.commit(*notes)
         for note in notes:
             if isinstance(note, AlarmRaised):
-                happened.append(("alarm", {**vars(self.ledger.alarms[note.kind]), "cleared_at": None}))
+                happened.append(("alarm", {**plain(self.ledger.alarms[note.kind]), "cleared_at": None}))
             elif isinstance(note, AlarmCleared):
                 happened.append(("state", {"cleared": note.kind}))
         return Done({}, happened)
+
+    def say_untold(self, why: str | None) -> Done:
+        """Raise the alarm that nobody could be told of the others, or clear it."""
+        self.recall()
+        is_open = UNTOLD in self.ledger.alarms
+        if why is not None and not is_open:
+            self.commit(AlarmRaised(UNTOLD, why))
+            return Done({}, [("alarm", {**vars(self.ledger.alarms[UNTOLD]), "cleared_at": None})])
+        if why is None and is_open:
+            self.commit(AlarmCleared(UNTOLD))
+            return Done({}, [("state", {"cleared": UNTOLD})])
+        return Done({}, [])
 
     def _still_waiting(self, given: int | str) -> Conflict:
         """Return what is said where decisions must be told before something can be done; `given` was asked for."""
@@ -371,7 +402,9 @@ class Hosted:
             self.publish()
         else:
             details = RetractDetails(key=cause.key, by=cause.by)
-            self.begin_epoch({}, [Retract(decision, None, reason, extra=details)], without_archived=without_archived)
+            taken = Retract(decision, None, reason, extra=details)
+            why = f"the measurement of {decision} was taken back"
+            self.begin_epoch({}, [taken], without_archived=without_archived, reason=why)
         now = self.records.retracted(decision)
         assert now is not None
         answer = records.retract_answer(now.event, told.event)
@@ -490,12 +523,14 @@ class Hosted:
         return Done(self.view.state(), [("state", {"episode": self.controller.session.episode})])
 
     def change(self, changes: Mapping[str, Any], key: str | None, *, without_archived: bool = False) -> Done:
-        """Take other settings; in a new epoch where decisions depend on them.
+        """Take other settings; in a new epoch where decisions depend on them. Among them may be the `reason`.
 
         `without_archived` accepts that it knows nothing of epochs whose records were moved away.
         """
         self.recall()
         request = ChangeRequested(dict(changes))
+        reason = changes.get("reason", "")
+        changes = {name: value for name, value in changes.items() if name != "reason"}
         if idempotency.happened(self.records, request, key):
             return self._unchanged()
         requested = [] if key is None else [replace(request, extra=Cause(key=key))]
@@ -510,10 +545,52 @@ class Hosted:
         after = dict.fromkeys(before) | plain(settings)  # what has its default is left out there
         changed = {name: value for name, value in after.items() if value != before.get(name)}
         if any(name in epochs.EPOCH_SETTINGS for name in changed):
-            self.begin_epoch(changes, requested, without_archived=without_archived)
+            self.begin_epoch(changes, requested, without_archived=without_archived, reason=reason)
         else:
-            self.commit(*([SettingsChanged(changed)] if changed else []), *requested)
+            self.commit(*([SettingsChanged(changed, reason=reason)] if changed else []), *requested)
         return Done(self.view.state(), [("state", {"epoch": self.epoch})] if changed else [])
+
+    def acknowledge(self, kind: str, raised: str | None, remark: str, key: str | None) -> Done:
+        """Say that somebody has seen an open alarm: the one that was raised then; saying the same again is fine."""
+        self.recall()
+        alarm, earlier = self.ledger.alarms.get(kind), None if key is None else self.records.with_key(key)
+        if earlier is not None:
+            before = earlier.event.body
+            then = before.raised if raised is None and isinstance(before, AlarmAcknowledged) else raised
+            idempotency.happened(self.records, AlarmAcknowledged(kind, then or "", remark), key)
+            return self._unchanged()
+        if alarm is None:
+            there = ", ".join(self.ledger.alarms) or "none"
+            raise Unknown("open alarm", kind, f"open are: {there}")
+        if raised is not None and raised != alarm.at:
+            words = f"the alarm {kind} of {raised} is over, and another one was raised at {alarm.at}; look at that one"
+            raise Conflict(words, alarm.at, raised)
+        seen = alarm.acknowledged
+        if key is None and seen is not None and (seen.remark, seen.by) == (remark, self._author):
+            return self._unchanged()
+        note = AlarmAcknowledged(kind, alarm.at, remark)
+        self.commit(note if key is None else replace(note, extra=Cause(key=key)))
+        return Done(self.view.state(), [("state", {"acknowledged": kind})])
+
+    def archive(self, reason: str) -> Done:
+        """Put the controller away: from now on it is only looked at. Where it is so already, nothing changes."""
+        self.recall(archived=True)
+        if self.ledger.archived is not None:
+            return self._unchanged()
+        if self.ledger.pending:
+            raise self._still_waiting("archive")
+        self.commit(ControllerArchived(reason))
+        return Done(self.view.state(), [("state", {"archived": True})])
+
+    def restore(self, reason: str) -> Done:
+        """Bring the controller back. Its deadlines begin anew: while it was put away nobody expected anything."""
+        self.recall(archived=True)
+        if self.ledger.archived is None:
+            return self._unchanged()
+        self.commit(ControllerRestored(reason))
+        self.timing.begin_anew()
+        self.publish()
+        return Done(self.view.state(), [("state", {"archived": False})])
 
     def _problem_after(self, before: Mapping[str, Any], changes: Mapping[str, Any]) -> Problem:
         """Return the problem with some settings changed; the present one where it is the same."""

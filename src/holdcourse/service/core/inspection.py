@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from holdcourse.errors import HoldcourseError
+from holdcourse.errors import HoldcourseError, InvalidInput, computing
+from holdcourse.learning.checking import ModelCheck, check_model
 from holdcourse.learning.costs import CostModel
-from holdcourse.learning.history import check_context
+from holdcourse.learning.history import History, check_context
 from holdcourse.running import audit
 from holdcourse.running.events import Ask
 from holdcourse.running.log import Log
+from holdcourse.running.storage import Location
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import number_of
 from holdcourse.service.core.hosted import Hosted
@@ -26,6 +27,8 @@ from holdcourse.trials.report import to_data
 
 FIELD_CONTEXTS = 48
 FIELD_ROUNDS = 480  # newest rounds whose contexts the field may show
+CHECKED_READINGS = 3000  # newest ones that the check of the model looks at
+DRAWN_READINGS = 300  # of these, in its picture
 DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when that is asked for
 
 
@@ -157,7 +160,7 @@ def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any])
     }
 
 
-def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
+def verified(paths: Sequence[Location], full: bool | None) -> dict[str, Any]:
     """Check that the records are whole and continue each other; and, if wanted or short, decide again."""
     events, decisions, chain = 0, 0, EpochChain()
     try:
@@ -182,7 +185,7 @@ def verified(paths: list[Path], full: bool | None) -> dict[str, Any]:
     return _verdict(True, events, paths, words)
 
 
-def trial(paths: list[Path]) -> dict[str, Any] | None:
+def trial(paths: Sequence[Location]) -> dict[str, Any] | None:
     """Return what the newest trial has measured so far; None where none was made, or it was ended."""
     newest = Log.read(paths[-1], checked=False)
     try:
@@ -195,7 +198,43 @@ def trial(paths: list[Path]) -> dict[str, Any] | None:
     return to_data(found, answer(found.blocks, cycle=found.day))
 
 
-def _decisions(path: Path) -> int:
+def model_check(hosted: Hosted) -> dict[str, Any]:
+    """Return what the model that is learned from all that was told is worth; see `check_model`. Needs no turn."""
+    problem, settings = hosted.controller.session.policy.problem, hosted.view.settings
+    told = epochs.told_so_far(hosted.store, hosted.id, problem)
+    if not told:
+        raise InvalidInput("nothing was measured yet, so there is no model to check; it needs some 20 readings")
+    with computing():
+        found = check_model(
+            shown_problem(problem, settings),
+            History.from_triples(told[-CHECKED_READINGS:]),
+            context_names=settings.context_names,
+        )
+    values = found.as_values()
+    wrong = set(found.wrong.tolist())
+    last = len(found.fold) - 1
+    drawn = np.linspace(0, last, DRAWN_READINGS).astype(int).tolist() if found.enough else []
+    points = sorted({*drawn, *wrong})
+    return {
+        "enough": found.enough,
+        "words": list(found.words),
+        "readings": len(found.history),
+        "left_out": max(len(told) - CHECKED_READINGS, 0),
+        "explained": values["explained"],
+        "error": values["error"],
+        "coverage": values["coverage"],
+        "points": [
+            {name: finite(float(column[k])) for name, column in _drawn(found).items()} | {"wrong": k in wrong}
+            for k in points
+        ],
+    }
+
+
+def _drawn(found: ModelCheck) -> dict[str, Any]:
+    return {"measured": found.measured, "predicted": found.predicted, "low": found.low, "high": found.high}
+
+
+def _decisions(path: Location) -> int:
     """Return how many decisions a record holds: its rounds are numbered without a gap."""
     log = Log.read(path, checked=False)
     try:
@@ -205,7 +244,7 @@ def _decisions(path: Path) -> int:
     return last - first + 1
 
 
-def _verdict(ok: bool, events: int, paths: list[Path], message: str) -> dict[str, Any]:
+def _verdict(ok: bool, events: int, paths: Sequence[Location], message: str) -> dict[str, Any]:
     there = {number_of(path) for path in paths}
     archived = [number for number in range(1, max(there, default=1)) if number not in there]
     if ok and archived:

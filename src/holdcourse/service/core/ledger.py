@@ -29,6 +29,8 @@ from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
 from holdcourse.running.decision import Entry, Order, written
 from holdcourse.running.events import (
+    Acknowledgement,
+    AlarmAcknowledged,
     AlarmCleared,
     AlarmRaised,
     AlarmText,
@@ -41,7 +43,9 @@ from holdcourse.running.events import (
     Carried,
     Cause,
     Comparison,
+    ControllerArchived,
     ControllerCreated,
+    ControllerRestored,
     DecisionLate,
     DecisionRecovered,
     Episode,
@@ -78,6 +82,7 @@ BAND = 2.0  # deviations; a well calibrated model is beyond them in 1 of 22 roun
 RAISED_AT, CLEARED_AT = 0.3, 0.15
 STILL = 10  # equal measurements in a row that no noisy sensor gives
 REMINDED = 24  # tells for which the alarm of a reading that was set aside stays open
+MOST_DIGITS = 15  # that a number is written with
 CORRECTIONS = 100  # newest readings found out later whose sums are listed as if they had been found out at once
 
 
@@ -117,6 +122,9 @@ class Ledger:
         How many were told after it was found out.
     corrections
         Of measurements that were found out later, or believed later: in which event, and what was said there.
+    archived, restored_at
+        Since when, by whom and why the controller is put away; None: it is not. No epoch begins while it is. And when
+        it was brought back last: deadlines count from there.
     seen
         Number of the last event.
     """
@@ -144,6 +152,8 @@ class Ledger:
     doubted: str | None = None
     tells_since: int = 0
     corrections: tuple[tuple[int, Reweighed], ...] = ()
+    archived: Acknowledgement | None = None
+    restored_at: str | None = None
     seen: int = 0
 
     @property
@@ -182,6 +192,13 @@ class Ledger:
                 self.sums = replace(self.sums, alarms=self.sums.alarms + 1)
             case AlarmCleared():
                 self.alarms.pop(event.body.kind, None)
+            case AlarmAcknowledged():
+                self._acknowledge(event.body, event.at)
+            case ControllerArchived():
+                by = None if event.body.extra is None else event.body.extra.by
+                self.archived = Acknowledgement(event.at, by, event.body.reason)
+            case ControllerRestored():
+                self.archived, self.restored_at = None, event.at
         self.seen = event.number
         if is_by_machine(event):
             self.last_at = event.at
@@ -245,6 +262,12 @@ class Ledger:
     def _taken_back(self, body: Retract) -> None:
         if body.extra is not None and body.extra.sums is not None and body.extra.watched is not None:
             self.sums, self.watched = body.extra.sums, body.extra.watched
+
+    def _acknowledge(self, body: AlarmAcknowledged, at: str) -> None:
+        alarm = self.alarms.get(body.kind)
+        if alarm is not None and alarm.at == body.raised:  # else it is over, or another one has come
+            by = None if body.extra is None else body.extra.by
+            self.alarms[body.kind] = replace(alarm, acknowledged=Acknowledgement(at, by, body.remark))
 
     def _hold(self, body: OverrideSet, at: str) -> None:
         if not self.holds(body):
@@ -553,5 +576,10 @@ def reading_notes(ledger: Ledger, said: Sequence[str], *, believed: bool) -> lis
 
 
 def _set_aside(decision: str, measurement: float, instead: float | None) -> str:
-    about = "" if instead is None else f", where about {written(instead, 4)} was expected"
-    return f"the reading {written(measurement)} of {decision} was set aside{about}"
+    if instead is None:
+        return f"the reading {written(measurement)} of {decision} was set aside"
+    digits = 4  # more where the two would look the same
+    while digits < MOST_DIGITS and written(instead, digits) == written(measurement, max(digits, 6)):
+        digits += 1
+    words = f"the reading {written(measurement, max(digits, 6))} of {decision} was set aside"
+    return f"{words}, where about {written(instead, digits)} was expected"

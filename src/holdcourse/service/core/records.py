@@ -13,18 +13,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdcourse.deciding.trial import BASELINE
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.movement.problem import Problem
 from holdcourse.running import audit
 from holdcourse.running.decision import Entry
 from holdcourse.running.events import (
+    AlarmAcknowledged,
     AlarmCleared,
     AlarmRaised,
     Ask,
@@ -32,6 +33,7 @@ from holdcourse.running.events import (
     Caused,
     CausedNote,
     ControllerCreated,
+    Episode,
     EpochBegun,
     Event,
     Learn,
@@ -40,6 +42,7 @@ from holdcourse.running.events import (
     OverrideSet,
     PendingDecision,
     Retract,
+    Settings,
     SettingsChanged,
     Tell,
     plain,
@@ -47,6 +50,7 @@ from holdcourse.running.events import (
 )
 from holdcourse.running.log import Log
 from holdcourse.running.operation import Operation
+from holdcourse.running.storage import Location
 from holdcourse.service.core import epochs
 from holdcourse.service.core.data_folder import epoch_name, number_of
 from holdcourse.service.core.ledger import plain_value
@@ -57,7 +61,7 @@ Hashes: TypeAlias = NDArray[np.int64]
 BodyKind = TypeVar("BodyKind", bound=Body, covariant=True)
 
 LATEST = 200  # notes of a kind that are looked at
-ALARMS = (AlarmRaised, AlarmCleared)
+ALARMS = (AlarmRaised, AlarmCleared, AlarmAcknowledged)
 CHANGES = (ControllerCreated, EpochBegun, SettingsChanged, ModeSet, OverrideSet)  # what operators do
 OPEN_EPOCHS = 4  # of those that are over
 LOST_IN = 1e10  # times a sum: to this a double still adds it with six digits
@@ -118,7 +122,7 @@ class Records:
     """
 
     def __init__(self) -> None:
-        self.paths: dict[int, Path] = {}
+        self.paths: dict[int, Location] = {}
         self._lock = Lock()
         self._links = EpochChain()
         self._present: Log | None = None
@@ -127,6 +131,7 @@ class Records:
         self._keys: dict[int, Hashes] = {}  # sorted; of each epoch that is over, once a key was looked for
         self._notes: dict[tuple[int, str], list[NoteRow]] = {}  # of epochs that are over
         self._retractions: dict[int, list[LocatedEvent[Retract]]] = {}  # of epochs that are over
+        self._beginnings: dict[int, Settings] = {}  # with which each epoch began, once somebody asked
         self._problems: dict[int, Problem] = {}  # of each epoch of which somebody asked what an action was called
 
     @property
@@ -139,7 +144,7 @@ class Records:
         """List the epochs that are not here any more."""
         return [number for number in range(1, self.newest) if number not in self.paths]
 
-    def take_in(self, paths: list[Path]) -> None:
+    def take_in(self, paths: Sequence[Location]) -> None:
         """Take these as the records from now on; raise where one does not continue the one before it."""
         rounds = {}
         for number, path in ((number_of(path), path) for path in paths[:-1]):
@@ -172,7 +177,7 @@ class Records:
                     log.close()
             self._open.clear()
 
-    def path(self, epoch: int) -> Path:
+    def path(self, epoch: int) -> Location:
         """Return the file of an epoch's record, which must be here."""
         if epoch > self.newest:
             raise InvalidInput(f"there is no epoch {epoch} yet; the present one is {self.newest}")
@@ -255,7 +260,12 @@ class Records:
         alarms: list[dict[str, Any]] = []
         for note in self._newest_notes(ALARMS):
             if note.what == AlarmRaised.NOTE:
-                alarms.append({"at": note.at, **note.says, "cleared_at": None})
+                alarms.append({"at": note.at, **note.says, "cleared_at": None, "acknowledged": None})
+            elif note.what == AlarmAcknowledged.NOTE:
+                seen = {"at": note.at, "by": note.by, "remark": note.says["remark"]}
+                for alarm in alarms:
+                    if (alarm["kind"], alarm["at"]) == (note.says["kind"], note.says["raised"]):
+                        alarm["acknowledged"] = seen
             else:
                 for alarm in alarms:
                     if alarm["kind"] == note.says["kind"] and alarm["cleared_at"] is None:
@@ -292,6 +302,28 @@ class Records:
         created = self._find(1, lambda log: log.find("note", ControllerCreated.NOTE))[0].event.body
         assert isinstance(created, ControllerCreated)
         return created.history
+
+    def actions_of_people(self, epoch: int, kinds: Sequence[type[Note]], most: int) -> list[LocatedEvent[Body]]:
+        """Return notes of some kinds, retractions and episodes of an epoch in order; of each kind the newest `most`."""
+        found: list[LocatedEvent[Body]] = []
+        for kind in kinds:
+            found += self._noted(epoch, kind, most)
+        found += self._retractions_of(epoch)
+        episodes: list[LocatedEvent[Episode]] = self._find(epoch, partial(_episodes, limit=most))
+        found += episodes
+        return sorted(found, key=lambda located: located.event.number)
+
+    def _noted(self, epoch: int, kind: type[Note], most: int) -> list[LocatedEvent[Note]]:
+        return self._find(epoch, lambda log: log.find("note", kind.NOTE, limit=most, newest=True))
+
+    def beginning(self, epoch: int) -> Settings:
+        """Return the settings with which an epoch began; they never change, and reading them may take long."""
+        if epoch not in self._beginnings:
+            for kind in (ControllerCreated, EpochBegun):
+                for located in self._noted(epoch, kind, 1):
+                    assert isinstance(located.event.body, ControllerCreated | EpochBegun)
+                    self._beginnings[epoch] = located.event.body.config
+        return self._beginnings[epoch]
 
     def _newest_notes(self, kinds: Sequence[type[CausedNote]]) -> list[NoteRow]:
         """Return the newest notes of some kinds, oldest first."""
@@ -351,6 +383,10 @@ def rounds_of(log: Log) -> tuple[int, int]:
 
 def _asks(log: Log, low: int, limit: int, *, newest: bool) -> list[Event[Ask]]:
     return log.find("round", low, 2**62, limit=limit, newest=newest)
+
+
+def _episodes(log: Log, limit: int) -> list[Event[Episode]]:
+    return log.find("episode", 0, 2**62, limit=limit, newest=True)
 
 
 def _note_row(epoch: int, event: Event[Note]) -> NoteRow:
@@ -425,6 +461,7 @@ def row(
     answer = decision_answer(epoch, asked, None)
     for field in ("probabilities", "act", "reason"):
         del answer[field]
+    answer["in_charge"] = in_charge(asked.body, told)
     question, booked = asked.body.extra, None if told is None else told.body.extra
     assert question is not None  # the service writes it with every decision
     measurement = None if told is None else told.body.measurement
@@ -444,6 +481,29 @@ def row(
         "asked_by": None if question.by is None else plain(question.by),
         "told_by": None if booked is None or booked.by is None else plain(booked.by),
     }
+
+
+def in_charge(asked: Ask, told: Event[Tell | Learn] | None) -> str:
+    """Return who decided what the machine did in a round, as far as anybody said.
+
+    ``operator`` is people: in modes that only watch, in their turns of a trial, and where they did something else than
+    they were advised or the machine was told.
+    """
+    answered, booked = asked.extra, None if told is None else told.body.extra
+    assert answered is not None  # the service writes it with every decision
+    if booked is not None and booked.assumed == "fallback":
+        return "fallback"
+    if booked is not None and booked.taken != booked.default:
+        return "operator"
+    if answered.reason == "override":
+        return "override"
+    if answered.mode in ("observe", "shadow") or answered.reason == "trial":
+        return "operator"
+    if answered.limited_by is not None:
+        return "guard" if answered.limited_by == "cool_down" else "limit"
+    if asked.turn is not None and asked.turn.arm == BASELINE:
+        return "baseline"
+    return "policy"
 
 
 def _weight(told: Event[Tell | Learn] | None, now: float | None) -> float | None:

@@ -6,7 +6,9 @@
     ├── Unknown          there is no such controller, decision, round or file
     ├── RoundNeeded      several decisions may be pending, and the request does not say which is meant
     ├── EpochsArchived   a change would forget what was told in records that were moved away
+    ├── ControllerPutAway  the controller is archived: it is only looked at
     ├── NotOpenYet       the controller is being opened
+    ├── HeldElsewhere    another process holds the controller
     ├── Broken           the controller's record could not be opened
     ├── Busy             a client, or all of them together, have as much under way as they may
     └── ClientLeft       nobody waits for the answer any more
@@ -39,8 +41,24 @@ class EpochsArchived(Refusal):
     """A change would forget what was told in epochs whose records were moved away."""
 
 
+class ControllerPutAway(Refusal):
+    """The controller is archived: it can be looked at, and brought back."""
+
+
 class NotOpenYet(Refusal):
     """The controller is being opened."""
+
+
+class HeldElsewhere(Refusal):
+    """Another process holds the controller; `address` is where it answers, if that is known."""
+
+    def __init__(self, name: str, address: str | None) -> None:
+        where = "another process" if address is None else address
+        super().__init__(
+            f"{name} is held by {where}, which cannot be asked for it from here now; another process takes over if it "
+            "does not come back. Try again in a moment"
+        )
+        self.address = address
 
 
 class Broken(Refusal):

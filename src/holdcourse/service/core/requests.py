@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from holdcourse.checks import whole_as_int
 from holdcourse.deciding import registry
@@ -37,6 +38,18 @@ SAID_BY_FILE = frozenset(
     )
 )
 
+
+def _checked_zone(zone: str) -> str:
+    """Return a time zone that is known, as the record holds it: empty is UTC."""
+    if zone in ("", "UTC"):
+        return ""
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # an odd name may be a folder, or climb out of one
+        raise ValueError(f"{zone!r} is no time zone that is known here; write it as Europe/Berlin, or UTC") from None
+    return zone
+
+
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 AS_WHOLE = BeforeValidator(whole_as_int)  # last, so that bounds are described
@@ -68,6 +81,7 @@ Amount = Annotated[str, Field(max_length=60, examples=["45 min", "50 m"])]
 Rounds = Annotated[int, Field(ge=1, le=10**6), AS_WHOLE]
 Step: TypeAlias = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)] | Amount
 Context: TypeAlias = Annotated[Number | Annotated[list[Number], Field(max_length=MAX_CONTEXT)] | None, Field()]
+Zone = Annotated[str, Field(max_length=60, examples=["Europe/Berlin"]), AfterValidator(_checked_zone)]
 Mode: TypeAlias = Literal["observe", "shadow", "advise", "act"]
 POLICIES = tuple(
     name
@@ -246,6 +260,7 @@ class SettingsGiven(Request):
         None, description="What the numbers of a context are called."
     )
     trial: TrialGiven | None = Field(None, description="A trial that measures what the policy brings; null: none.")
+    zone: Zone = Field("", description="The plant's time zone, for the page and for exports; empty: UTC.")
 
 
 class ReadingsOptions(Request):
@@ -342,7 +357,9 @@ class Changes(SettingsGiven):
     epoch.
     """  # noqa: D205 - one sentence and a half
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"min_dwell": 4}}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"limits": {"min_dwell": 4}, "reason": "a new gearbox"}]})
+
+    reason: Reason = Field("", description="Why, in words; it is recorded.")
 
 
 def _check_length(forecast: Any) -> Any:
@@ -496,6 +513,29 @@ class ModeChange(Request):
     reason: Reason = ""
 
 
+class Acknowledgement(Request):
+    """Somebody has seen an open alarm. It stays open; a new one of the same kind is not acknowledged."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"remark": "the line is down until noon", "at": "2026-03-01T12:00:00.000+00:00"}]
+        }
+    )
+
+    remark: Reason = ""
+    at: Annotated[str, Field(max_length=40)] | None = Field(
+        None, description="When the alarm that is meant was raised; null: the one that is open now."
+    )
+
+
+class Archiving(Request):
+    """Put a controller away, or bring it back, and why."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "the mill was dismantled"}]})
+
+    reason: Annotated[str, Field(max_length=500, pattern=r"\S", description="Why, in words; it is recorded.")]
+
+
 class EpisodeGiven(Request):
     """End the episode; the next one begins at `start`."""
 
@@ -527,3 +567,18 @@ def _check_force(force: bool, reason: str) -> None:
 def plain(model: BaseModel, **which: Any) -> dict[str, Any]:
     """Return a request in JSON values, as the record holds it."""
     return model.model_dump(mode="json", **which)
+
+
+class SilenceGiven(Request):
+    """Nobody is told of the alarms of a controller, or of a kind, until some time; without either, of none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"until": "2026-03-01T07:00:00Z", "controller": "turbine-1", "reason": "maintenance"}]
+        }
+    )
+
+    until: str = Field(max_length=40, description="A time with its zone.")
+    controller: str | None = Field(None, pattern=r"^[a-z0-9_-]{1,64}$")
+    kind: str | None = Field(None, pattern=r"^[a-z_]{1,40}$")
+    reason: Reason = ""

@@ -31,6 +31,7 @@ from holdcourse.learning.costs import Profiled, calibration_of, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
 from holdcourse.running.events import (
+    Acknowledgement,
     AlarmCleared,
     AlarmRaised,
     Ask,
@@ -109,7 +110,13 @@ class Timing:
 
         self._asked = {name: self._asked.get(name, since(asked.at)) for name, asked in ledger.pending.items()}
         if self._last is None and ledger.last_at is not None:
-            self._last = since(ledger.last_at)
+            self._last = since(max(ledger.last_at, ledger.restored_at or ""))
+
+    def begin_anew(self) -> None:
+        """Count every deadline from now on."""
+        now = self.clock.monotonic()
+        self._asked = dict.fromkeys(self._asked, now)
+        self._last = None if self._last is None else now
 
     def added(self, events: Sequence[Event[Body]], ledger: Ledger) -> None:
         """Take note of events that were added to the record just now."""
@@ -311,9 +318,12 @@ class View:
             "fallback_index": settings.fallback,
             "limits": dict(vars(settings.limits)),
             "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
+            "price_in_words": _price(settings),
             "context_names": settings.context_names,
             "trial": _trial(settings, problem),
-            "alarms": [{**vars(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
+            "zone": settings.zone or "UTC",
+            "archived": None if ledger.archived is None else _archived(ledger.archived),
+            "alarms": [{**plain(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
             "policy": settings.policy,
             "units": dict(vars(settings.units)),
@@ -345,6 +355,11 @@ class View:
         )
 
     @property
+    def is_archived(self) -> bool:
+        """Whether it is put away, and only looked at."""
+        return self.fixed_part["archived"] is not None
+
+    @property
     def is_stale(self) -> bool:
         """Whether a decision should have been told by now."""
         return bool(self.fixed_part["pending"]) and self._is_late
@@ -357,6 +372,8 @@ class View:
     @property
     def has_unreported(self) -> bool:
         """Whether the watchdog should look more closely."""
+        if self.is_archived:  # nobody expects anything of it
+            return False
         said = {alarm["kind"] for alarm in self.fixed_part["alarms"]}
         if self.is_silent != ("silent" in said) or (self.timing.trouble() is not None) != ("clock" in said):
             return True
@@ -365,7 +382,7 @@ class View:
 
     @property
     def _is_late(self) -> bool:
-        return self._is_past(self.due)
+        return not self.is_archived and self._is_past(self.due)
 
     def _is_past(self, due: float | None) -> bool:
         return due is not None and self.timing.clock.monotonic() > due
@@ -378,6 +395,8 @@ class View:
 
     def status(self) -> str:
         """Say in one word how the controller is."""
+        if self.is_archived:
+            return "archived"
         if self.fixed_part["override"] is not None:
             return "held"
         if self.is_stale:
@@ -401,6 +420,7 @@ class View:
         promise, calibration = self.fixed_part["promise"] or {}, self.fixed_part["calibration"] or {}
         names = ("estimated_saved", "estimated_doubt", "allowed", "left")
         figures = {f"promise_{name}": promise.get(name) for name in names}
+        figures["promise_used"] = max(promise["allowed"] - promise["left"], 0.0) if promise else None
         for name, found in self.fixed_part["estimate"].items():
             known = found or {}
             figures |= {f"estimated_gain_{name}{end}": known.get(key) for end, key in ENDS.items()}
@@ -408,7 +428,7 @@ class View:
 
     def summary(self) -> dict[str, Any]:
         """Return the controller's line of the overview."""
-        figures = ("units", "maximise", "trial", "measurements_sum", "service", "movement", "estimate")
+        figures = ("units", "maximise", "trial", "measurements_sum", "service", "movement", "estimate", "zone")
         names = ("id", "name", "mode", "round", "action", "value", "last_at", *figures)
         kept = {name: self.fixed_part[name] for name in names}
         return kept | {
@@ -416,6 +436,7 @@ class View:
             "message": None,
             "seconds_since": self.seconds_since(),
             "alarms": len(self.fixed_part["alarms"]),
+            "unseen_alarms": sum(alarm.get("acknowledged") is None for alarm in self.fixed_part["alarms"]),
         }
 
     def _instruction(self) -> dict[str, Any]:
@@ -455,6 +476,20 @@ def _fallen(controller: Operation, ledger: Ledger) -> Instruction:
     return Instruction(order.action, order.limited_by)
 
 
+def _price(settings: Settings) -> str:
+    """Say what moving costs, in the user's units."""
+    units = settings.units
+    cost = f" {units.cost or units.measurement}" if units.cost or units.measurement else ""
+    if not isinstance(settings.metric, str):
+        words = "a matrix of costs, one for each way"
+    else:
+        scale = settings.scale if isinstance(settings.scale, list | tuple) else [settings.scale]
+        words = ", ".join(f"{each:.12g}" for each in scale) + f"{cost} for each {units.action or 'unit of a setting'}"
+    if settings.rho != 1:
+        words += f", divided by {settings.rho:.12g}"
+    return words + (f", and {settings.fixed_cost:.12g}{cost} for every move" if settings.fixed_cost else "")
+
+
 def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:
     """How the policy and a baseline take turns, where they do."""
     terms = settings.trial
@@ -464,6 +499,10 @@ def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:
     if terms.baseline_index is not None:
         against = shown_problem(problem, settings).named(terms.baseline_index)
     return {"block": terms.block, "blocks": terms.blocks, "against": against}
+
+
+def _archived(since: Acknowledgement) -> dict[str, Any]:
+    return {"at": since.at, "by": plain(since.by), "reason": since.remark}
 
 
 def _override(held: Override, problem: Problem) -> dict[str, Any]:

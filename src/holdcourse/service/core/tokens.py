@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -88,12 +88,18 @@ class Keyring:
     """The token file as it is now; a change of the file counts from the next request on."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        self.changed: Callable[[list[Token]], None] = lambda tokens: None  # called with all of them after each change
         self._path = path
         self._clock = clock or Clock()
         self._seen: tuple[int, ...] = ()
         self._tokens = read(path)
         if os.name == "posix" and path.stat().st_mode & 0o077:
             logger.warning("other users of this machine may read %s; close it: chmod go= %s", path, path)
+
+    @property
+    def tokens(self) -> list[Token]:
+        """All tokens, as the file was when it was last looked at."""
+        return self._tokens
 
     def find(self, secret: str) -> Found | None:
         """Return the token, if it is one of ours, expired or not; takes as long whichever it is."""
@@ -118,6 +124,7 @@ class Keyring:
         seen = (about.st_ino, about.st_mtime_ns, about.st_size)
         if seen != self._seen:
             self._tokens, self._seen = read(self._path), seen
+            self.changed(self._tokens)
         return self._tokens
 
 

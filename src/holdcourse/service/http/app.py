@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -16,25 +18,56 @@ from holdcourse.running.witness import Witness
 from holdcourse.service.core.clients import Broadcast
 from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.notices import NotifyFile
+from holdcourse.service.core.notifications import notifier_of
 from holdcourse.service.core.status import Clock
-from holdcourse.service.core.tokens import Keyring
-from holdcourse.service.http import errors, openapi, routes
+from holdcourse.service.core.store import Store
+from holdcourse.service.core.tokens import Keyring, Token
+from holdcourse.service.http import errors, notifying, openapi, routes
 from holdcourse.service.http.admission import Gateway
+from holdcourse.service.http.forwarding import Forwarding, Peers
+
+logger = logging.getLogger("holdcourse.service")
 
 
 def create_app(
-    data: Path, token_file: Path | None = None, clock: Clock | None = None, witness: Witness | None = None
+    data: Path | Store,
+    token_file: Path | None = None,
+    clock: Clock | None = None,
+    witness: Witness | None = None,
+    notify: NotifyFile | None = None,
 ) -> FastAPI:
-    """Return the service over a data folder; without a token file everybody who reaches it may do everything."""
+    """Return the service over a data folder, or over records that several processes share.
+
+    Without a token file everybody who reaches it may do everything.
+    """
     keyring = None if token_file is None else Keyring(token_file, clock)
-    store = DataFolder(data)
+    store = DataFolder(data) if isinstance(data, Path) else data
     fleet = Fleet(store, Broadcast(), clock, witness)
+
+    def noted(tokens: list[Token]) -> None:
+        try:
+            fleet.journal.note_tokens(tokens)
+        except HoldcourseError as error:  # nobody is locked out because the disk is full
+            logger.error("%s", error)
+
+    if keyring is not None:
+        keyring.changed = noted
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await fleet.start()
+        if keyring is not None:
+            noted(keyring.tokens)
+        if notify is not None:
+            app.state.notifier = notifier_of(notify, fleet)
+            app.state.notifier.start()
         yield
+        if app.state.notifier is not None:
+            await to_thread.run_sync(app.state.notifier.stop)
         await fleet.stop()
+        if store.leases is not None:
+            await app.state.peers.close()
         app.state.refusal_log.close()
 
     app = FastAPI(
@@ -48,8 +81,13 @@ def create_app(
         redirect_slashes=False,  # an address that is not there is not there
     )
     app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
-    app.state.routes = routes.router.routes
+    app.state.notifier = None
+    app.state.routes = [*routes.router.routes, *notifying.router.routes]
     app.include_router(routes.router)
+    app.include_router(notifying.router)
+    if store.leases is not None:
+        app.state.peers = Peers()
+        app.add_middleware(Forwarding, fleet=fleet, peers=app.state.peers)
     app.add_middleware(Gateway, only_local=keyring is None)
     app.add_exception_handler(HoldcourseError, errors.refused)
     app.add_exception_handler(RequestValidationError, errors.invalid)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -11,8 +12,10 @@ from typing import IO
 from fastapi.responses import Response, StreamingResponse
 
 from holdcourse.errors import HoldcourseError, log_error
-from holdcourse.service.core.data_folder import DataFolder
+from holdcourse.service.core.clients import Caller, never
+from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.refusals import Unknown
+from holdcourse.service.core.store import Store
 
 PAGE = Path(__file__).parent.parent / "page"
 KINDS = {
@@ -37,7 +40,26 @@ def page_file(name: str) -> Response:
     return Response(path.read_bytes(), media_type=KINDS[path.suffix], headers=headers)
 
 
-def backup(store: DataFolder, controller: str) -> Response:
+async def table(fleet: Fleet, caller: Caller, parts: Iterator[bytes], name: str, kind: str) -> Response:
+    """Return a table that is made while it is sent, so that no more than a part of it is in memory."""
+    alone = replace(caller, left=never)  # the answer itself notices when the client leaves
+
+    async def taken() -> bytes | None:
+        return await fleet.look(lambda: next(parts, None), alone)
+
+    first = await taken()  # what fails at once is refused in words; later the answer can only be cut off
+
+    async def chunks() -> AsyncIterator[bytes]:
+        part = first
+        while part is not None:
+            yield part
+            part = await taken()
+
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(chunks(), media_type=kind, headers=headers)
+
+
+def backup(store: Store, controller: str) -> Response:
     """Return a copy of a controller's records as a zip."""
     file = TemporaryFile()  # noqa: SIM115 - closed when it has been sent
     try:

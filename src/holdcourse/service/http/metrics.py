@@ -7,16 +7,18 @@ from typing import Any
 
 from holdcourse.service.core.clients import BUCKETS_S, Latency
 from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.core.notifications import Notifier
 
 ESTIMATES = {
     "against_staying": "Gain of what was done against staying",
     "against_fixed": "Gain of what was done against the best fixed setting",
     "had_it_acted": "What its proposals would have gained against what was done",
 }
+MODES = ("observe", "shadow", "advise", "act")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def page(fleet: Fleet, sees: Callable[[str], bool]) -> str:
+def page(fleet: Fleet, sees: Callable[[str], bool], notifier: Notifier | None = None) -> str:
     """Return the page that Prometheus reads, of the controllers that whoever asks may see."""
     rows = []
     for name, slot in list(fleet.slots.items()):
@@ -26,14 +28,23 @@ def page(fleet: Fleet, sees: Callable[[str], bool]) -> str:
                 view = slot.hosted.view
                 counted = {"decisions": view.counts["decisions"], "tells": view.counts["tells"]}
                 counted["alarms_raised"] = view.counts["alarms"]
-                row |= (
-                    view.summary() | view.model_figures() | counted | {"stale": view.is_stale, "silent": view.is_silent}
-                )
+                row |= view.summary() | view.model_figures() | counted
+                row |= {"stale": view.is_stale, "silent": view.is_silent}
+                row |= {"is_overridden": view.fixed_part["override"] is not None, "setting": _number(row["value"])}
+                row["kinds"] = [alarm["kind"] for alarm in view.fixed_part["alarms"]]
             rows.append(row)
-    return as_text(rows, fleet.latencies)
+    return as_text(rows, fleet.latencies, [] if notifier is None else notifier.state()["targets"])
 
 
-def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str], Latency]) -> str:
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def as_text(
+    rows: Iterable[Mapping[str, Any]],
+    latencies: Mapping[tuple[str, str], Latency],
+    targets: Iterable[Mapping[str, Any]] = (),
+) -> str:
     """Return the figures of controllers, in the format of Prometheus.
 
     Parameters
@@ -42,6 +53,8 @@ def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str
         Of each controller: its id, and the fields of the families below as far as they are known.
     latencies
         By controller and "ask" or "tell".
+    targets
+        Of each who is told of alarms: its name, and how that goes.
     """
     rows = list(rows)
     lines: list[str] = []
@@ -52,6 +65,32 @@ def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str
             if row.get(field) is not None:
                 lines.append(f'holdcourse_{name}{{controller="{row["id"]}"}} {float(row[field]):.17g}')
 
+    def labelled(name: str, kind: str, about: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> None:
+        lines.extend([f"# HELP holdcourse_{name} {about}", f"# TYPE holdcourse_{name} {kind}"])
+        for labels, value in samples:
+            written = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
+            lines.append(f"holdcourse_{name}{{{written}}} {float(value):.17g}")
+
+    family("setting", "gauge", "The setting that runs, where that is a number.", "setting")
+    family("action", "gauge", "The index of the setting that runs.", "action")
+    labelled(
+        "mode",
+        "gauge",
+        "1 for the mode that a controller is in, 0 for the others.",
+        [
+            ({"controller": row["id"], "mode": mode}, row["mode"] == mode)
+            for row in rows
+            if row.get("mode")
+            for mode in MODES
+        ],
+    )
+    family("override", "gauge", "1 while an operator holds the machine.", "is_overridden")
+    labelled(
+        "alarm",
+        "gauge",
+        "1 for each alarm that is open, by kind.",
+        [({"controller": row["id"], "kind": kind}, 1) for row in rows for kind in row.get("kinds", ())],
+    )
     family("decisions_total", "counter", "Decisions taken.", "decisions")
     family("tells_total", "counter", "Decisions told or skipped.", "tells")
     family("alarms_total", "counter", "Alarms raised.", "alarms_raised")
@@ -78,8 +117,22 @@ def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str
     family("promise_estimated_doubt", "gauge", f"By how much that may be wrong, {unit}.", "promise_estimated_doubt")
     family("promise_allowed", "gauge", f"What may be spent more than the baseline would, {unit}.", "promise_allowed")
     family("promise_left", "gauge", f"What of it, and of what was saved, is left to be risked, {unit}.", "promise_left")
+    family(
+        "promise_used", "gauge", f"What of the allowed is used up, {unit}; 0 where savings cover it.", "promise_used"
+    )
     family("readings_set_aside", "gauge", "Readings that the model keeps and does not believe.", "readings_set_aside")
     family("band_widening", "gauge", "Factor by which the model's bands are widened, at least 1.", "widening")
+    told = list(targets)
+    outcomes = [
+        ({"target": one["name"], "outcome": outcome}, one[outcome])
+        for one in told
+        for outcome in ("sent", "failed", "dropped")
+    ]
+    labelled("notifications_total", "counter", "Notices of alarms, and tries that failed.", outcomes)
+    waiting = [({"target": one["name"]}, one["waiting"]) for one in told]
+    labelled("notifications_waiting", "gauge", "Notices that wait to be delivered.", waiting)
+    failing = [({"target": one["name"]}, one["failing_s"] or 0.0) for one in told]
+    labelled("notifications_failing_seconds", "gauge", "Since when a target cannot be told; 0 while it can.", failing)
     name = "holdcourse_request_seconds"
     lines += [f"# HELP {name} Time to answer, commit included.", f"# TYPE {name} histogram"]
     seen = {row["id"] for row in rows}
@@ -91,3 +144,8 @@ def as_text(rows: Iterable[Mapping[str, Any]], latencies: Mapping[tuple[str, str
                 lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {count}')
             lines += [f"{name}_sum{{{labels}}} {latency.total:.17g}", f"{name}_count{{{labels}}} {count}"]
     return "\n".join(lines) + "\n"
+
+
+def _escaped(label: str) -> str:
+    """A label's value as the format wants it."""
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

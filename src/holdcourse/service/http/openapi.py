@@ -17,6 +17,7 @@ ABOUT = "Decisions that follow changing conditions when every change costs somet
 BODIES = (
     requests.Config,
     requests.Changes,
+    requests.SilenceGiven,
     requests.AskGiven,
     requests.TellGiven,
     requests.Skip,
@@ -24,6 +25,8 @@ BODIES = (
     requests.OverrideGiven,
     requests.ModeChange,
     requests.EpisodeGiven,
+    requests.Acknowledgement,
+    requests.Archiving,
 )
 MEANINGS = {
     400: "The request is no HTTP that we understand.",
@@ -35,6 +38,7 @@ MEANINGS = {
     415: "The body is not sent as JSON.",
     422: "Something in the request is wrong; the message says what.",
     429: "Too many requests wait for this controller.",
+    501: "A part that this needs is not installed where the service runs; the message says how to.",
     503: "The controller cannot be used; the message says why.",
     507: "The disk is full; nothing was changed.",
 }
@@ -44,6 +48,8 @@ EXPECTED = {
     "list": (401, 403),
     "look": (401, 403, 404, 422, 503),
     "backup": (401, 403, 404, 422, 503, 507),
+    "delete": (401, 403, 404, 409, 422, 429, 503, 507),
+    "export": (401, 403, 404, 422, 501, 503),
     "readings": (400, 401, 403, 413, 415, 422, 503),
     "create": (400, 401, 403, 409, 413, 415, 422, 503, 507),
     "write": (400, 401, 403, 404, 409, 413, 415, 422, 429, 503, 507),
@@ -52,6 +58,8 @@ CONTENT = {
     "/metrics": ("text/plain", {"type": "string"}),
     "/events": ("text/event-stream", {"type": "string"}),
     "/controllers/{id}/events": ("text/event-stream", {"type": "string"}),
+    "/controllers/{id}/rounds.csv": ("text/csv", {"type": "string"}),
+    "/controllers/{id}/rounds.parquet": ("application/vnd.apache.parquet", {"type": "string", "format": "binary"}),
     "/controllers/{id}/backup": ("application/zip", {"type": "string", "format": "binary"}),
 }
 

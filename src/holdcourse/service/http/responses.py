@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdcourse.service.core.requests import Config, Context, Mode
 
-Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held"]
+Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held", "archived"]
+InCharge: TypeAlias = Literal["policy", "limit", "guard", "override", "operator", "baseline", "fallback"]
 Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
 Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
 Reason: TypeAlias = Literal["override", "observe", "trial"]
@@ -49,7 +50,7 @@ class TokenAnswer(Answer):
 class Readiness(Answer):
     """Whether every controller has been opened; `/controllers` names those that could not be, with a token."""
 
-    status: Literal["ready", "opening", "full"]
+    status: Literal["ready", "opening", "full", "cut_off"]
     message: str
     controllers: int
     broken: int = Field(description="How many records could not be opened.")
@@ -167,13 +168,29 @@ class Told(Answer):
     applied_index: int
 
 
+class Author(Answer):
+    """Whose token it was; where no tokens are needed, anybody on the machine."""
+
+    token: str | None = Field(description="The token's id, as `holdcourse token list` shows it.")
+    name: str
+
+
+class Acknowledged(Answer):
+    """Who has seen an alarm, when, and what they said of it."""
+
+    at: At
+    by: Author | None
+    remark: str
+
+
 class Alarm(Answer):
     """Something that somebody should look at."""
 
     at: At
-    kind: Literal["stale", "silent", "clock", "calibration", "sensor", "reading"]
+    kind: Literal["stale", "silent", "clock", "calibration", "sensor", "reading", "notification"]
     message: str
     cleared_at: At | None
+    acknowledged: Acknowledged | None = Field(None, description="Null: nobody has said that they saw it.")
 
 
 class TellAnswer(Answer):
@@ -186,13 +203,6 @@ class TellAnswer(Answer):
         "or the fallback that the machine was sent to because the measurement was late."
     )
     alarms: list[Alarm]
-
-
-class Author(Answer):
-    """Whose token it was; where no tokens are needed, anybody on the machine."""
-
-    token: str | None = Field(description="The token's id, as `holdcourse token list` shows it.")
-    name: str
 
 
 class RetractAnswer(Answer):
@@ -303,6 +313,14 @@ class Calibration(Answer):
     set_aside: int = Field(description="Readings that are kept and not believed.")
 
 
+class ArchivedSince(Answer):
+    """Since when a controller is put away, by whom, and why."""
+
+    at: At
+    by: Author | None
+    reason: str
+
+
 class State(Answer):
     """Everything about a controller at this moment."""
 
@@ -324,8 +342,11 @@ class State(Answer):
     instruction: Instruction
     limits: dict[str, Any]
     limits_in_words: dict[str, str] = Field(description="Each limit in the user's units, by its name.")
+    price_in_words: str = Field(description="What moving costs, in the user's units.")
     trial: TrialInProgress | None = Field(description="The trial that is made; null: none.")
     context_names: list[str] | None
+    zone: str = Field(description="The plant's time zone.", examples=["Europe/Berlin"])
+    archived: ArchivedSince | None = Field(description="Null: it is in use. Else it is only looked at.")
     alarms: list[Alarm]
     last_at: At | None
     policy: str
@@ -367,7 +388,9 @@ class Summary(Answer):
     service: float | None
     movement: float | None
     estimate: Estimate | None
+    zone: str | None
     alarms: int
+    unseen_alarms: int = Field(description="Open ones that nobody has acknowledged.")
 
 
 class Summaries(Answer):
@@ -411,6 +434,10 @@ class Row(Answer):
     limited_by: Limited
     forced: Forced
     turn: TurnAnswer | None
+    in_charge: InCharge = Field(
+        description="Who decided what the machine did: the policy; a limit or the guard that kept it from what was "
+        "wanted; an override; people; the baseline of a trial; the fallback, because the measurement was late."
+    )
     service: float | None = Field(
         description="Of a measurement that is set aside, what the model expects in its place."
     )
@@ -499,6 +526,36 @@ class Alarms(Answer):
     alarms: list[Alarm]
 
 
+class NotificationTarget(Answer):
+    """Somebody who is told of alarms; `failing_s` is null while that works."""
+
+    name: str
+    waiting: int
+    sent: int
+    failed: int
+    dropped: int
+    failing_s: float | None
+    error: str
+
+
+class Silence(Answer):
+    """Alarms that nobody is told of until some time; null stands for all controllers, or all kinds."""
+
+    id: str
+    until: str
+    controller: str | None
+    kind: str | None
+    reason: str
+    by: str
+
+
+class Notifications(Answer):
+    """Who is told of alarms, and what is silent."""
+
+    targets: list[NotificationTarget]
+    silences: list[Silence]
+
+
 class Change(Answer):
     """What somebody changed."""
 
@@ -513,6 +570,65 @@ class ChangeList(Answer):
     """What operators changed, the newest last."""
 
     changes: list[Change]
+
+
+class Deed(Answer):
+    """What somebody did to a controller."""
+
+    at: At
+    epoch: int
+    number: int = Field(description="Of the event in the epoch's record.")
+    what: str
+    by: Author | None = Field(description="Null: the service itself, or nobody was named then.")
+    reason: str
+    words: str
+    changed: dict[str, Any] = Field(
+        description="By the name of a setting: what it was and what it is, `from` and `to`."
+    )
+
+
+class AuditTrail(Answer):
+    """Who changed what, when and why; the newest first."""
+
+    deeds: list[Deed]
+    next: str | None = Field(description="For `before`, to go on; null: there is no more.")
+
+
+class JournalAnswer(Answer):
+    """What happened to the service as a whole, the newest first: controllers deleted, tokens made and ended."""
+
+    lines: list[dict[str, Any]]
+
+
+class CheckedReading(Answer):
+    """A reading, what a model expected of it that has not seen it, and the 95 % band."""
+
+    measured: float | None
+    predicted: float | None
+    low: float | None
+    high: float | None
+    wrong: bool = Field(description="Whether it looks wrong.")
+
+
+class ModelCheckAnswer(Answer):
+    """What the model that is learned from all readings is worth, and what they cannot tell."""
+
+    enough: bool = Field(description="Whether there are enough readings to check it.")
+    words: list[str]
+    readings: int
+    left_out: int = Field(description="Older ones that were not looked at.")
+    explained: float | None = Field(description="Share of the variation that it predicts.")
+    error: float | None = Field(description="Mean absolute error.")
+    coverage: dict[str, float | None] = Field(description="Share of readings held, by the share a band should hold.")
+    points: list[CheckedReading] = Field(description="Some of the readings, and all that look wrong.")
+
+
+class Deleted(Answer):
+    """A controller that is gone."""
+
+    deleted: str
+    name: str
+    at: At
 
 
 class Verification(Answer):

@@ -12,9 +12,12 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
 import holdcourse as hc
-from holdcourse.service.core import inspection, records, requests
+from holdcourse.errors import DatabaseUnreachable
+from holdcourse.service.core import export, inspection, records, requests, trail
 from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
-from holdcourse.service.http import files, metrics, responses
+from holdcourse.service.core.refusals import HeldElsewhere
+from holdcourse.service.core.tokens import EVERYTHING
+from holdcourse.service.http import files, forwarding, metrics, responses
 from holdcourse.service.http.admission import (
     FILES,
     MAX_LONG_BODY,
@@ -108,7 +111,10 @@ async def create(
     with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
     """
     require_scope(request, "admin", body.id)
-    state, is_new = await fleet.create(body, by)
+    try:
+        state, is_new = await fleet.create(body, by)
+    except HeldElsewhere as elsewhere:
+        return await forwarding.create_at(elsewhere, request, body)
     return reply(responses.State, state, 201 if is_new else 200)
 
 
@@ -277,6 +283,68 @@ async def episode(
     return reply(responses.State, await fleet.do(name, begun, by))
 
 
+@router.post(
+    "/controllers/{id}/alarms/{kind}/acknowledge",
+    response_model=responses.State,
+    responses=refusal_responses("write"),
+    dependencies=[MAY_ADMINISTER],
+    openapi_extra=body_schema(requests.Acknowledgement),
+)
+async def acknowledge(
+    name: Id,
+    kind: Annotated[str, Path(pattern=r"^[a-z_]{1,40}$", examples=["silent"])],
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Acknowledgement, Depends(json_body(requests.Acknowledgement, SMALL))],
+    key: Key = None,
+) -> Response:
+    """Somebody has seen an open alarm. It stays open until it is over; a new one of its kind is not acknowledged."""
+
+    def seen(hosted: Hosted) -> Done:
+        return hosted.acknowledge(kind, body.at, body.remark, key)
+
+    return reply(responses.State, await fleet.do(name, seen, by))
+
+
+@write_route("archive", requests.Archiving, responses.State, MAY_ADMINISTER)
+async def archive(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Archiving, Depends(json_body(requests.Archiving, SMALL))],
+) -> Response:
+    """Put a controller away: from now on it is only looked at. Refused while a decision waits for its measurement."""
+    return reply(responses.State, await fleet.do(name, lambda hosted: hosted.archive(body.reason), by))
+
+
+@write_route("restore", requests.Archiving, responses.State, MAY_ADMINISTER)
+async def restore(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    body: Annotated[requests.Archiving, Depends(json_body(requests.Archiving, SMALL))],
+) -> Response:
+    """Bring back a controller that was put away; it goes on where it was."""
+    return reply(responses.State, await fleet.do(name, lambda hosted: hosted.restore(body.reason), by))
+
+
+@router.delete(
+    "/controllers/{id}",
+    response_model=responses.Deleted,
+    responses=refusal_responses("delete"),
+    dependencies=[MAY_ADMINISTER],
+)
+async def delete(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    typed: Annotated[str, Query(alias="name", max_length=200, description="The controller's name, typed again.")],
+    reason: Annotated[str, Query(min_length=1, max_length=500, pattern=r"\S", description="Why; it is recorded.")],
+) -> Response:
+    """Delete a controller that is archived, with all its records, for good. The service's journal says who did."""
+    return reply(responses.Deleted, await fleet.delete(name, typed, reason, by))
+
+
 # -- addresses that only look -----------------------------------------------------------------------------------------
 
 
@@ -295,15 +363,20 @@ async def readyz(fleet: TheFleet, by: TheCaller) -> Response:
         said["message"] = f"{broken} of {count} controllers are broken; /controllers and the log say which"
     if opening:
         said |= {"status": "opening", "message": f"{opening} of {count} controllers are still being opened"}
-    elif await fleet.look(fleet.store.free, by) < LEAST_FREE:
-        said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
+    else:
+        try:
+            if await fleet.look(fleet.store.free, by) < LEAST_FREE:
+                said |= {"status": "full", "message": "there is no room left on the disk of the data folder"}
+        except DatabaseUnreachable:
+            said |= {"status": "cut_off", "message": "the database of the records does not answer"}
     return reply(responses.Readiness, said, 200 if said["status"] == "ready" else 503)
 
 
 @router.get("/metrics", response_class=Response, responses=refusal_responses("metrics"))
-async def prometheus(fleet: TheFleet, token: TokenGiven) -> Response:
+async def prometheus(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
     """Figures for Prometheus, of the controllers that the token may see."""
-    return Response(metrics.page(fleet, token.sees), media_type=metrics.CONTENT_TYPE)
+    page = metrics.page(fleet, token.sees, request.app.state.notifier)
+    return Response(page, media_type=metrics.CONTENT_TYPE)
 
 
 @router.get("/openapi.json", include_in_schema=False)
@@ -315,7 +388,7 @@ async def openapi(request: Request) -> Response:
 @router.get("/events", response_class=StreamingResponse, responses=refusal_responses("stream"))
 async def all_events(fleet: TheFleet, token: TokenGiven, by: TheCaller, request: Request) -> Response:
     """What happens on all controllers that the token may see, as it happens."""
-    return stream(fleet, by, request, token.sees)
+    return stream(fleet, by, request, token.sees, with_others=True)
 
 
 @router.get(
@@ -338,19 +411,26 @@ async def me(token: TokenGiven) -> Response:
 
 
 @router.get("/controllers", response_model=responses.Summaries, responses=refusal_responses("list"))
-async def controllers(fleet: TheFleet, token: TokenGiven) -> Response:
+async def controllers(fleet: TheFleet, token: TokenGiven, request: Request) -> Response:
     """All controllers that the token may see."""
-    found = []
+    found: dict[str, dict[str, Any]] = {}
+    empty = dict.fromkeys(responses.Summary.model_fields) | {"alarms": 0, "unseen_alarms": 0, "status": "new"}
+    for name, summary in (await forwarding.listed_elsewhere(fleet, request)).items():
+        said = {"id": name, "name": name, "message": "the process that holds it does not answer now"}
+        if token.sees(name):
+            found[name] = summary or empty | said
     for name, slot in sorted(fleet.slots.items()):
         if not token.sees(name) or (slot.hosted is None and slot.broken is None and name not in fleet.opening):
             continue  # not for this token, or still in the making
         if slot.hosted is not None:
-            found.append(slot.hosted.view.summary())
+            found[name] = slot.hosted.view.summary()
         else:
-            empty = dict.fromkeys(responses.Summary.model_fields) | {"id": name, "name": name, "alarms": 0}
-            status = "new" if slot.broken is None else "broken"
-            found.append(empty | {"status": status, "message": slot.broken or "it is being opened"})
-    return reply(responses.Summaries, {"controllers": found})
+            said = {
+                "status": "new" if slot.broken is None else "broken",
+                "message": slot.broken or "it is being opened",
+            }
+            found[name] = empty | said | {"id": name, "name": name}
+    return reply(responses.Summaries, {"controllers": [found[name] for name in sorted(found)]})
 
 
 @read_route("state", responses.State)
@@ -416,11 +496,75 @@ async def changes(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     return reply(responses.ChangeList, {"changes": await fleet.look(hosted.records.changes, by)})
 
 
+@read_route("audit", responses.AuditTrail)
+async def audit(
+    name: Id,
+    fleet: TheFleet,
+    by: TheCaller,
+    kind: Annotated[list[str] | None, Query(max_length=20, description="Kinds of change; left out: all.")] = None,
+    who: Annotated[str | None, Query(max_length=200, description="A part of a name, or of a token's id.")] = None,
+    before: Annotated[str | None, Query(max_length=40, description="As `next` of an answer said.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Who changed what, when and why, from the record; the newest first."""
+    hosted = await fleet.opened(name)
+
+    def answer() -> Response:
+        deeds, more = trail.listed(hosted.records, frozenset(kind or ()), who, before, limit)
+        return reply(responses.AuditTrail, {"deeds": [deed._asdict() for deed in deeds], "next": more})
+
+    return await fleet.look(answer, by)
+
+
+@router.get("/journal", response_model=responses.JournalAnswer, responses=refusal_responses("list"))
+async def journal(
+    fleet: TheFleet,
+    by: TheCaller,
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """What happened to the service as a whole: controllers deleted, tokens made and ended; for an admin of all."""
+    require_scope(request, "admin", EVERYTHING)
+    lines = await fleet.look(lambda: fleet.journal.newest(limit), by)
+    return reply(responses.JournalAnswer, {"lines": lines})
+
+
+@read_route("check", responses.ModelCheckAnswer)
+async def check(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """What the model that is learned from all readings is worth; it may take long, and nobody waits meanwhile."""
+    hosted = await fleet.opened(name)
+    return reply(responses.ModelCheckAnswer, await fleet.read(lambda: inspection.model_check(hosted), by))
+
+
+@router.get(
+    "/controllers/{id}/rounds.csv",
+    response_class=StreamingResponse,
+    responses=refusal_responses("export"),
+    dependencies=[MAY_READ],
+)
+async def rounds_csv(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """All rounds of all epochs as CSV: settings by value, times with the plant's offset, units in the heads."""
+    made = await fleet.look(partial(export.Export, await fleet.opened(name)), by)
+    return await files.table(fleet, by, made.csv(), f"{name}.csv", "text/csv; charset=utf-8")
+
+
+@router.get(
+    "/controllers/{id}/rounds.parquet",
+    response_class=StreamingResponse,
+    responses=refusal_responses("export"),
+    dependencies=[MAY_READ],
+)
+async def rounds_parquet(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
+    """The same as Parquet; needs the extra `tables` where the service runs."""
+    made = await fleet.look(partial(export.Export, await fleet.opened(name)), by)
+    return await files.table(fleet, by, made.parquet(), f"{name}.parquet", "application/vnd.apache.parquet")
+
+
 @read_route("trial", responses.TrialAnswer)
 async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """What its trial has measured so far: as often as somebody looks, the interval is right."""
     fleet.slot(name)
-    found = await fleet.read(partial(inspection.trial, fleet.store.epochs(name)), by)
+    found = await fleet.read(lambda: inspection.trial(fleet.store.epochs(name)), by)
     return reply(responses.TrialAnswer, {"trial": found})
 
 
@@ -433,8 +577,8 @@ async def verify(name: Id, fleet: TheFleet, by: TheCaller, request: Request, ful
     if full:
         require_scope(request, "admin", name)
     fleet.slot(name)
-    paths = fleet.store.epochs(name)
-    return reply(responses.Verification, await fleet.read(partial(inspection.verified, paths, full), by))
+    found = await fleet.read(lambda: inspection.verified(fleet.store.epochs(name), full), by)
+    return reply(responses.Verification, found)
 
 
 @router.get(

@@ -11,14 +11,20 @@ from fastapi.responses import Response, StreamingResponse
 
 from holdcourse.service.core.clients import Broadcast, Caller
 from holdcourse.service.core.fleet import Fleet
+from holdcourse.service.http import forwarding
 from holdcourse.service.http.admission import UNDER_WAY, token_of
 from holdcourse.service.http.errors import HttpRefusal
 
 HEARTBEAT_S = 15.0
 
 
-def stream(fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str], bool]) -> Response:
-    """Return what happens on the controllers that are wanted, until the client leaves or his token counts no more."""
+def stream(
+    fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str], bool], *, with_others: bool = False
+) -> Response:
+    """Return what happens on the controllers that are wanted, until the client leaves or his token counts no more.
+
+    `with_others` follows those that other processes hold, too.
+    """
 
     def still_allowed() -> bool:
         with suppress(HttpRefusal):  # tokens that cannot be read let nobody in
@@ -27,6 +33,8 @@ def stream(fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str]
 
     request.scope[UNDER_WAY].enter_context(fleet.streams.one(caller.client))
     lines = events(fleet.broadcast, wants, still_allowed)
+    if with_others:
+        lines = forwarding.with_others(fleet, request, lines)
     return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 

@@ -65,6 +65,9 @@ async function carrying(method, path, body) {
 export const post = (path, body) => carrying("POST", path, body);
 export const patch = (path, body) => carrying("PATCH", path, body);
 
+/** Delete what is at an address. */
+export const destroy = async (path) => (await send(path, { method: "DELETE" })).json();
+
 /** Send a file as it is. */
 export const postFile = async (path, file) =>
   (await send(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file })).json();
@@ -75,12 +78,12 @@ export const postTable = async (path, file) =>
 
 let known = null; // what the token in use allows
 
-/** What the reader may do on a controller, or on any without one: { tell, admin }. */
+/** What the reader may do on a controller, or on any without one: { tell, admin }; `all`: on all of them. */
 export async function may(id = null) {
   if (known?.token !== token.get()) known = { ...(await get("me")), token: token.get() };
   const here = id === null || known.controllers.includes("*") || known.controllers.includes(id);
   const has = (scope) => here && (known.scopes.includes(scope) || known.scopes.includes("admin"));
-  return { tell: has("tell"), admin: has("admin") };
+  return { tell: has("tell"), admin: has("admin"), all: known.controllers.includes("*") };
 }
 
 export const pathOf = (id, ...rest) => ["controllers", encodeURIComponent(id), ...rest].join("/");

@@ -1,7 +1,7 @@
 // States as a symbol and a word: never by colour alone.
 
 import { h, s } from "./dom.js";
-import { ago, localTime, modeOf, secondsSince, statusOf, utcTime } from "./words.js";
+import { ago, exactTime, localTime, modeOf, secondsSince, statusOf } from "./words.js";
 
 const SHAPES = {
   new: ["M8 2.5a5.5 5.5 0 1 1 0 11a5.5 5.5 0 0 1 0-11z"],
@@ -10,6 +10,7 @@ const SHAPES = {
   stale: ["M8 2.2L14.4 13.4H1.6z", "M8 6.4v3", "M8 11.3v.2"],
   silent: ["M8 2.5a5.5 5.5 0 1 1 0 11a5.5 5.5 0 0 1 0-11z", "M5.3 8h5.4"],
   broken: ["M5.3 1.8h5.4l3.5 3.5v5.4l-3.5 3.5H5.3l-3.5-3.5V5.3z", "M5.8 5.8l4.4 4.4M10.2 5.8l-4.4 4.4"],
+  archived: ["M2 3h12v3.2H2z", "M3 6.2h10v6.8H3z", "M6.3 8.6h3.4"],
   held: ["M2.5 2.5h11v11h-11z", "M6.2 5.5v5M9.8 5.5v5"],
 };
 
@@ -23,12 +24,12 @@ export const statusBadge = (name) =>
 
 export const modeBadge = (name) => h("span", { class: `mode is-${name}`, title: modeOf(name).long }, modeOf(name).word);
 
-/** A moment, local, with UTC in its title. */
-export const timeOf = (iso) => (iso ? h("time", { datetime: iso, title: utcTime(iso) }, localTime(iso)) : h("span", {}, "–"));
+/** A moment in the plant's zone, with that and UTC in its title. */
+export const timeOf = (iso) => (iso ? h("time", { datetime: iso, title: exactTime(iso) }, localTime(iso)) : h("span", {}, "–"));
 
 /** A moment as "3 s ago"; `keepTime` counts it on. */
 export const agoOf = (iso) =>
-  iso ? h("time", { class: "ago", datetime: iso, title: `${localTime(iso)} · ${utcTime(iso)}` }, ago(secondsSince(iso))) : h("span", {}, "never");
+  iso ? h("time", { class: "ago", datetime: iso, title: exactTime(iso) }, ago(secondsSince(iso))) : h("span", {}, "never");
 
 /** Count every "... ago" on, once a second. */
 export const keepTime = () =>

@@ -1,14 +1,14 @@
-// What the charts over rounds have in common: a sharp canvas, axes, and the way from a row to a place.
+// What the charts over rounds have in common: a sharp canvas, values upwards, and lines of no more points than can be seen.
 
+import { number } from "./figures.js";
 import { colour } from "./theme.js";
-import { number } from "./words.js";
 
 export const FONT = "13px system-ui, 'DejaVu Sans', sans-serif";
 export const LEFT = 70; // the same in all charts, so that a round stands at the same place in each
-const FEWEST = 30; // columns; a young controller's rounds are not drawn as wide slabs
+export const BOTTOM = 44; // room for two lines below: clock and date
 
 /** A canvas in device pixels, drawn in CSS pixels. */
-export function surface(canvas, { left, right = 14, top = 10, bottom = 28 }) {
+export function surface(canvas, { left, right = 14, top = 10, bottom = BOTTOM }) {
   const box = canvas.getBoundingClientRect();
   const ratio = window.devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(box.width * ratio));
@@ -19,17 +19,6 @@ export function surface(canvas, { left, right = 14, top = 10, bottom = 28 }) {
   return { g, ratio, w: box.width, h: box.height, x0: left, x1: box.width - right, y0: top, y1: box.height - bottom };
 }
 
-/** Where the rows stand: each has a column; the newest is at the right once there are enough. */
-export function columns(area, rows) {
-  const width = (area.x1 - area.x0) / Math.max(rows.length, FEWEST);
-  return {
-    width,
-    left: (k) => area.x0 + k * width,
-    middle: (k) => area.x0 + (k + 0.5) * width,
-    at: (x) => Math.min(Math.max(Math.floor((x - area.x0) / width), 0), rows.length - 1),
-  };
-}
-
 /** Round numbers between low and high, about so many. */
 export function nice(low, high, about) {
   const raw = (high - low) / Math.max(about, 1) || 1;
@@ -38,23 +27,6 @@ export function nice(low, high, about) {
   const ticks = [];
   for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + 1e-9 * step; v += step) ticks.push(Math.abs(v) < step * 1e-9 ? 0 : v);
   return { ticks, step };
-}
-
-export function roundAxis(area, rows, place) {
-  const { g } = area;
-  const apart = Math.max(1, Math.ceil(70 / place.width));
-  const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000].find((m) => m >= apart) ?? apart;
-  g.fillStyle = colour("--soft");
-  g.textBaseline = "top";
-  g.textAlign = "right";
-  g.fillText("round", area.x0 - 8, area.y1 + 8);
-  g.textAlign = "center";
-  rows.forEach((row, k) => {
-    if (row.round % step !== 0) return;
-    const x = place.middle(k);
-    g.fillRect(Math.round(x), area.y1, 1, 5);
-    if (x - 14 > area.x0 - 8 && x + 14 < area.w) g.fillText(row.round.toLocaleString("en"), x, area.y1 + 8);
-  });
 }
 
 /** A long name is cut short; the table has it whole. */
@@ -84,6 +56,27 @@ export function numberTicks(low, high, about) {
   const { ticks, step } = nice(low, high, about);
   const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   return ticks.map((v) => [v, number(v, decimals)]);
+}
+
+/** Of the points that fall on one pixel column the first, the lowest, the highest and the last: more cannot be seen. */
+export function bounded(points) {
+  const kept = [];
+  for (let i = 0; i < points.length; ) {
+    const column = Math.round(points[i][0]);
+    let end = i;
+    while (end + 1 < points.length && Math.round(points[end + 1][0]) === column) end++;
+    if (end - i < 4) kept.push(...points.slice(i, end + 1));
+    else {
+      let [low, high] = [i, i];
+      for (let k = i; k <= end; k++) {
+        if (points[k][1] < points[low][1]) low = k;
+        if (points[k][1] > points[high][1]) high = k;
+      }
+      kept.push(...[i, low, high, end].sort((a, b) => a - b).map((k) => points[k]));
+    }
+    i = end + 1;
+  }
+  return kept;
 }
 
 /** A line over a casing in the background's colour, so that it is seen on any field. */

@@ -1,12 +1,12 @@
-// The colours of the cost field: a straight line through OKLab, so that equal steps of cost look like equal steps.
-// Cheap stands out from the background, dear sinks into it, in light and in dark.
+// The colours of the cost field: straight lines through OKLab, so that equal steps of cost look like equal steps. Cheap
+// stands out from the background and dear sinks into it; where there are two sides, cheaper is blue and dearer orange.
 
 import { dark } from "./theme.js";
 
 // lightness, chroma, hue
 const ENDS = {
-  light: { cheap: [0.46, 0.105, 243], dear: [0.965, 0.022, 95] },
-  dark: { cheap: [0.76, 0.095, 220], dear: [0.235, 0.03, 250] },
+  light: { cheap: [0.46, 0.105, 243], dear: [0.965, 0.022, 95], none: [0.965, 0.012, 95], dearer: [0.66, 0.13, 55] },
+  dark: { cheap: [0.76, 0.095, 220], dear: [0.235, 0.03, 250], none: [0.27, 0.012, 250], dearer: [0.7, 0.12, 60] },
 };
 
 const lab = ([l, c, hue]) => [l, c * Math.cos((hue * Math.PI) / 180), c * Math.sin((hue * Math.PI) / 180)];
@@ -27,10 +27,12 @@ function rgb([l, a, b]) {
   });
 }
 
+const between = (from, to, count) => Array.from({ length: count }, (_, i) => rgb(lab(from).map((v, k) => v + (i / (count - 1)) * (lab(to)[k] - v))));
+
+const ends = () => ENDS[dark() ? "dark" : "light"];
+
 /** 256 colours from cheap to dear. */
-export function palette() {
-  const { cheap, dear } = ENDS[dark() ? "dark" : "light"];
-  const from = lab(cheap);
-  const to = lab(dear);
-  return Array.from({ length: 256 }, (_, i) => rgb(from.map((v, k) => v + (i / 255) * (to[k] - v))));
-}
+export const palette = () => between(ends().cheap, ends().dear, 256);
+
+/** 256 colours from cheaper through the same to dearer. */
+export const diverging = () => [...between(ends().cheap, ends().none, 128), ...between(ends().none, ends().dearer, 128)];

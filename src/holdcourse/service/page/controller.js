@@ -1,24 +1,34 @@
 // The view of one controller.
 
-import { agoOf, statusBadge } from "./badges.js";
+import { alarmList, alarmStrip } from "./alarms.js";
 import { pathOf } from "./api.js";
+import { auditPanel } from "./audit.js";
+import { agoOf, statusBadge } from "./badges.js";
+import { chargeStrip } from "./charge_strip.js";
 import { connect } from "./connection.js";
 import { controls, takeBack } from "./controls.js";
 import { costChart } from "./cost_chart.js";
 import { decisionTable } from "./decisions.js";
 import { announce, drawn, fill, h, say } from "./dom.js";
 import { explanation } from "./explain.js";
+import { exportButtons } from "./export.js";
 import { Feed } from "./feed.js";
 import { fieldChart } from "./field_chart.js";
 import { instruct, instructionPanel } from "./instruction.js";
-import { ABOUT_GAINS, alarmList, alarmStrip, facts, promise, tiles } from "./panels.js";
+import { modelCheckPanel } from "./model_check.js";
+import { ABOUT_GAINS, facts, promise, tiles } from "./panels.js";
 import { pendingPanel } from "./pending.js";
+import { putAway } from "./put_away.js";
 import { recordPanel } from "./record.js";
 import { keyOf } from "./rows.js";
+import { editLimits, editNames, editPrice } from "./settings_dialogs.js";
 import { trialPanel } from "./trial.js";
 import { statusOf } from "./words.js";
+import { useZone } from "./zone.js";
 
-const SPANS = [60, 120, 240, 1000];
+const SPANS = [60, 120, 240, 1000, 10_000];
+const AXES = { clock: "time", rounds: "rounds" };
+const AXIS = "holdcourse-axis"; // where the reader's choice is kept
 
 const section = (id, title, ...children) => h("section", { "aria-labelledby": id }, h("h2", { id }, title), children);
 
@@ -28,17 +38,19 @@ export function controllerView(main, id) {
   let picked = null; // the key of the decision explained; null: the newest
   let spoken = "";
   let trial = null; // what one has measured
+  let zone = null;
 
   const title = h("h1", { tabindex: "-1" }, id);
   const under = h("p", { class: "under" });
   const paid = h("h3");
   const parts = {
-    strip: alarmStrip(),
+    strip: alarmStrip(id, () => feed.refresh()),
     instruction: instructionPanel(),
     controls: controls(() => feed.refresh()),
     tiles: tiles(),
     promise: promise(),
     field: fieldChart({ pick: (k) => pick(keyOf(shown()[k])) }),
+    charge: chargeStrip(),
     costs: costChart(),
     why: explanation(id, {
       follow: () => pick(null),
@@ -47,7 +59,7 @@ export function controllerView(main, id) {
         if (row.round === feed.rows.at(-1).round) parts.pending.setLast({ ...row, probabilities });
       },
     }),
-    pending: pendingPanel(),
+    pending: pendingPanel(() => feed.refresh()),
     alarms: alarmList(),
     facts: facts(),
     table: decisionTable({
@@ -60,6 +72,9 @@ export function controllerView(main, id) {
       },
     }),
     record: recordPanel(id),
+    check: modelCheckPanel(id),
+    audit: auditPanel(id),
+    away: putAway(() => feed.load(), leave),
     trial: trialPanel(id, (found) => {
       trial = found;
       if (feed.state) parts.tiles.update({ ...feed.state, trial_found: trial });
@@ -69,12 +84,48 @@ export function controllerView(main, id) {
     "select",
     { onchange: async () => {
       span = Number(spans.value);
-      while (feed.rows.length < span && feed.more) await feed.loadEarlier();
+      spans.disabled = true;
+      await feed.want(span).catch(() => {}); // the connection tells the reader when the service is away
+      spans.disabled = false;
       draw();
     } },
     SPANS.map((n) => h("option", { value: n }, `last ${n.toLocaleString("en")} rounds`)),
   );
   spans.value = String(span);
+  const axes = h(
+    "select",
+    { onchange: () => {
+      sessionStorage.setItem(AXIS, axes.value);
+      draw();
+    } },
+    Object.entries(AXES).map(([value, text]) => h("option", { value }, text)),
+  );
+  axes.value = sessionStorage.getItem(AXIS) ?? "clock";
+
+  /** A button that changes the settings, for those who may. */
+  const editing = (text, edit, said) =>
+    h("button", { type: "button", onclick: async () => {
+      try {
+        if ((await edit(feed.state)) === null) return;
+      } catch (refused) {
+        announce(refused.message);
+        return;
+      }
+      announce(said);
+      await feed.load();
+    } }, text);
+  const edits = h(
+    "p",
+    { class: "buttons", hidden: true },
+    editing("Limits …", editLimits, "The limits are changed."),
+    editing("Price of moving …", editPrice, "The price is changed."),
+    editing("Name and time zone …", editNames, "The settings are changed."),
+  );
+
+  /** It is gone: to the others. */
+  function leave() {
+    if (location.hash !== "#/") location.hash = "#/";
+  }
 
   const drawTitle = drawn(under, (state) => [
     statusBadge(state.status),
@@ -83,6 +134,12 @@ export function controllerView(main, id) {
   ]);
 
   const shown = () => feed.rows.slice(-span);
+
+  function setZone(state) {
+    if (state.zone === zone) return;
+    zone = state.zone;
+    useZone(zone);
+  }
 
   /** Explain one decision; `far`: the explanation may be out of sight of what was pressed. */
   function pick(key, far = false) {
@@ -104,22 +161,29 @@ export function controllerView(main, id) {
     const { state, rows } = feed;
     if (!state) return;
     content.hidden = false;
+    setZone(state);
+    const byClock = axes.value === "clock";
     const name = state.name || state.id;
     if (title.textContent !== name) title.textContent = name;
     document.title = `${name} · holdcourse`;
-    drawTitle({ status: state.status, last_at: state.last_at });
-    parts.strip.update(state.alarms);
+    drawTitle({ status: state.status, last_at: state.last_at, zone });
+    parts.strip.update(state.alarms, Boolean(feed.may.admin));
     parts.instruction.update({ state, rows });
     parts.controls.update(state, feed.may);
     parts.trial.update(state);
     parts.tiles.update({ ...state, trial_found: trial });
     parts.promise.update(state);
-    parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state });
+    parts.field.update({ rows: shown(), field: feed.field, fieldNote: feed.fieldNote, state, byClock });
+    parts.charge.update({ rows: shown(), byClock });
     say(paid, state.maximise || typeof state.made === "number" ? "Made and paid so far" : "Paid so far");
-    parts.costs.update({ rows: shown(), state });
-    parts.pending.update(state);
-    parts.alarms.update(feed.alarms);
+    parts.costs.update({ rows: shown(), state, byClock });
+    parts.pending.update(state, feed.may);
+    parts.alarms.update(feed.alarms, zone);
     parts.facts.update(state);
+    edits.hidden = !feed.may.admin;
+    parts.check.update(state);
+    parts.audit.update(`${feed.deeds} ${zone}`);
+    parts.away.update(state, feed.scopes);
     parts.table.update({ rows, state, more: feed.more, may: feed.may });
     drawPicked();
     const { verb, value } = instruct(state, rows);
@@ -140,11 +204,11 @@ export function controllerView(main, id) {
     h(
       "section",
       { "aria-labelledby": "did" },
-      h("div", { class: "row" }, h("h2", { id: "did" }, "What it did, and why"), h("label", { class: "small" }, "Show ", spans)),
+      h("div", { class: "row" }, h("h2", { id: "did" }, "What it did, and why"), h("p", { class: "choices small" }, h("label", {}, "Show ", spans), h("label", {}, "by ", axes))),
       h(
         "div",
         { class: "split" },
-        h("div", {}, parts.field.node, paid, parts.costs.node),
+        h("div", {}, parts.field.node, parts.charge.node, paid, parts.costs.node),
         parts.why.node,
       ),
     ),
@@ -152,21 +216,24 @@ export function controllerView(main, id) {
       "div",
       { class: "split even" },
       section("pending", "Pending decision", parts.pending.node),
-      section("limits", "Limits and make-up", parts.facts.node),
+      section("limits", "Limits and make-up", parts.facts.node, edits),
     ),
-    section("recent", "Recent decisions", parts.table.node),
-    h("div", { class: "split even" }, section("alarms", "Alarms", parts.alarms.node), section("record", "Record", parts.record.node)),
+    section("recent", "Recent decisions", exportButtons(id), parts.table.node),
+    h("div", { class: "split even" }, section("alarms", "Alarms", parts.alarms.node), section("check", "Check of the model", parts.check.node)),
+    section("audit", "Who changed what", parts.audit.node),
+    h("div", { class: "split even" }, section("record", "Record", parts.record.node), section("away", "Archive", parts.away.node)),
     h("p", { class: "small foot" }, ABOUT_GAINS),
   );
   fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "← All controllers")), title, under, content);
 
-  const link = connect(pathOf(id, "events"), () => feed.load(), (kind) => feed.hear(kind));
+  const link = connect(pathOf(id, "events"), () => feed.load(), (kind, data) => (data?.deleted ? leave() : feed.hear(kind)));
   return {
     title,
     stop() {
       link.stop();
       feed.stop();
       parts.field.stop();
+      parts.charge.stop();
       parts.costs.stop();
     },
   };

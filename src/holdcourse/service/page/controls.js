@@ -8,6 +8,7 @@ import { MODES, modeOf, number, setting, withUnit } from "./words.js";
 const reasonInput = () => h("input", { name: "reason", maxlength: 500, autocomplete: "off" });
 const reasonField = () => field("Reason", reasonInput(), "Goes into the record. You may leave it empty.");
 const reasonOf = (form) => form.elements.reason.value.trim();
+const whyField = () => field("Reason", h("input", { name: "reason", maxlength: 500, autocomplete: "off", required: true, pattern: ".*\\S.*" }), "Goes into the record with your token's name.");
 
 function switchMode(state, mode) {
   const { word, long } = modeOf(mode);
@@ -16,7 +17,7 @@ function switchMode(state, mode) {
     body: [
       h("p", {}, long),
       mode === "act" && h("p", { class: "careful" }, "From the next decision on, the machine follows without being asked."),
-      reasonField(),
+      mode === "act" ? whyField() : reasonField(),
     ],
     confirm: `Switch to ${word}`,
     act: (form) => post(pathOf(state.id, "mode"), { mode, reason: reasonOf(form) }),
@@ -77,18 +78,19 @@ function beginTrial(state) {
       h("p", { class: "small" }, "Limits and overrides hold as always, and it goes on learning. A new epoch of the record begins. holdcourse trial plan says how long a block should be and how many weeks it takes."),
       field("Against", against),
       field("Length of a block", block, "In rounds, or a time such as 6 h where the length of a round is known."),
+      reasonField(),
     ],
     confirm: "Begin the trial",
-    act: () => patch(pathOf(state.id), { trial: { block: length(), ...terms() } }),
+    act: (form) => patch(pathOf(state.id), { trial: { block: length(), ...terms() }, reason: reasonOf(form) }),
   });
 }
 
 function endTrial(state) {
   return ask({
     title: "End the trial?",
-    body: [h("p", {}, "From the next decision on the policy is in charge alone. What was measured stays in the record.")],
+    body: [h("p", {}, "From the next decision on the policy is in charge alone. What was measured stays in the record."), reasonField()],
     confirm: "End the trial",
-    act: () => patch(pathOf(state.id), { trial: null }),
+    act: (form) => patch(pathOf(state.id), { trial: null, reason: reasonOf(form) }),
   });
 }
 
@@ -116,6 +118,8 @@ const looking = (mode) => [
   h("p", { class: "small" }, "Your token is for looking: mode, override and trials need one with admin."),
 ];
 
+const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "It is only looked at. At the end of this page it can be brought back.")];
+
 /** The controls; `done` is called after each change. */
 export function controls(done) {
   const node = h("div", { class: "controls" });
@@ -127,7 +131,7 @@ export function controls(done) {
     // The button that was pressed may be gone: the focus must not be lost to the top of the page.
     if (document.activeElement === document.body) node.querySelector("button")?.focus();
   };
-  const draw = drawn(node, (mode, override, trial, admin) => !admin ? looking(mode) : [
+  const draw = drawn(node, (mode, override, trial, admin, archived) => archived ? PUT_AWAY() : !admin ? looking(mode) : [
     h(
       "div",
       { class: "segments", role: "group", "aria-label": "Mode" },
@@ -159,7 +163,7 @@ export function controls(done) {
     node,
     update(state, { admin }) {
       now = state;
-      draw(state.mode, state.override !== null, Boolean(state.trial), admin);
+      draw(state.mode, state.override !== null, Boolean(state.trial), admin, Boolean(state.archived));
     },
   };
 }

@@ -1,9 +1,10 @@
 // What has been made or paid so far: service and movement, each added up. They share the rounds, not the scale: moving is
 // often so cheap beside service that on one scale nobody would see when it was paid.
 
-import { columns, LEFT, line, numberTicks, onResize, roundAxis, surface, valueAxis } from "./chart.js";
+import { bounded, LEFT, line, numberTicks, onResize, surface, valueAxis } from "./chart.js";
 import { fill, h } from "./dom.js";
 import { colour, onColours } from "./theme.js";
+import { columns, timeAxis } from "./time_axis.js";
 import { costUnit, decimalsFor, number, serviceWord, withUnit, worth } from "./words.js";
 
 const LINES = [
@@ -18,6 +19,7 @@ function oneChart({ key, word, shade }) {
   const node = h("div", {}, label, plot);
   let rows = [];
   let state = {};
+  let byClock = true;
   const at = (row) => (word === "service" ? worth(row[key], state) : row[key]); // moving costs, whatever is measured
 
   function draw() {
@@ -27,19 +29,20 @@ function oneChart({ key, word, shade }) {
     const most = values.length ? Math.max(...values) : 1;
     const high = most > low ? most : low + 1;
     const area = surface(canvas, { left: LEFT });
-    const place = columns(area, rows);
+    const place = columns(area, rows, byClock);
     const Y = (v) => area.y1 - ((v - low) / (high - low)) * (area.y1 - area.y0);
     valueAxis(area, Y, numberTicks(low, high, 4), true);
-    roundAxis(area, rows, place);
+    timeAxis(area, rows, place);
     const points = rows.map((row, i) => [place.middle(i), at(row)]).filter(([, v]) => Number.isFinite(v));
-    line(area.g, points.map(([x, v]) => [x, Y(v)]), { stroke: colour(shade), width: 2.6 });
+    line(area.g, bounded(points.map(([x, v]) => [x, Y(v)])), { stroke: colour(shade), width: 2.6 });
   }
 
   const undo = [onResize(plot, draw), onColours(draw)];
   return {
     node,
-    update(shown, now) {
+    update(shown, now, clock) {
       rows = shown;
+      byClock = clock;
       state = { ...now, maximise: now.maximise || typeof now.made === "number" };
       const sum = word === "service" ? worth(now.service, state) : now.movement;
       const name = word === "service" ? serviceWord(state) : word;
@@ -57,7 +60,7 @@ export function costChart() {
   const charts = LINES.map(oneChart);
   return {
     node: h("div", {}, charts.map(({ node }) => node)),
-    update: ({ rows, state }) => charts.forEach((chart) => chart.update(rows, state)),
+    update: ({ rows, state, byClock }) => charts.forEach((chart) => chart.update(rows, state, byClock)),
     stop: () => charts.forEach((chart) => chart.stop()),
   };
 }

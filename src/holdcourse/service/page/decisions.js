@@ -1,10 +1,11 @@
 // The table of recent decisions, newest first. Each round's number is a button that explains it, and what was measured can
 // be taken back.
 
-import { timeOf } from "./badges.js";
 import { drawn, h } from "./dom.js";
 import { appliedSetting, keyOf, unfollowed } from "./rows.js";
-import { authorOf, contextWords, decimalsFor, limitOf, localTime, modeOf, number, setting, worth } from "./words.js";
+import { chargeOf } from "./charge_strip.js";
+import { authorOf, CHARGE, contextWords, decimalsFor, exactTime, limitOf, localTime, modeOf, number, setting, worth } from "./words.js";
+import { shortTime } from "./zone.js";
 
 const SHOWN = 12;
 
@@ -57,7 +58,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
   const knownOf = (names, units) => (names ?? units ?? []).map((_, i) => [names?.[i], units?.[i] && `(${units[i]})`].filter(Boolean).join(" "));
   const drawHead = drawn(head, (units, names) => [
     heading("Round"), heading("Setting", units?.action), heading("Measured", units?.measurement), heading("Expected", units?.cost || units?.measurement),
-    heading("Movement", units?.cost || units?.measurement), heading("Proposed", units?.action), heading(knownOf(names, units?.contexts).join(", ") || "Context"), heading("Mode"), heading("Time"),
+    heading("Movement", units?.cost || units?.measurement), heading("Proposed", units?.action), heading(knownOf(names, units?.contexts).join(", ") || "Context"), heading("In charge"), heading("Time"),
     h("td", {}),
   ]);
 
@@ -83,8 +84,8 @@ export function decisionTable({ pick, earlier, takeBack }) {
       h("td", {}, row.movement ? number(row.movement, decimals) : "–"),
       h("td", {}, row.proposed_value === null ? "–" : unfollowed(row) ? setting(row.proposed_value) : "same"),
       h("td", {}, contextWords(row.context, { times: state.times })),
-      h("td", {}, modeOf(row.mode).word),
-      h("td", { title: whoOf(row) }, timeOf(row.at)),
+      h("td", { title: CHARGE[chargeOf(row)].long }, CHARGE[chargeOf(row)].word, h("span", { class: "small" }, ` ${modeOf(row.mode).word}`)),
+      h("td", {}, h("time", { datetime: row.at, title: `${exactTime(row.at)}; ${whoOf(row)}` }, shortTime(row.at))),
       h("td", {}, row.measurement !== null && state.tell && takeBackButton(row, button)),
     ];
   }
@@ -99,7 +100,7 @@ export function decisionTable({ pick, earlier, takeBack }) {
       const key = keyOf(row);
       const entry = made.get(key) ?? { node: h("tr"), draw: null };
       entry.draw ??= drawn(entry.node, cells);
-      entry.draw(row, decimals, { maximise: state.maximise, times: state.times, tell: data.may?.tell });
+      entry.draw(row, decimals, { maximise: state.maximise, times: state.times, zone: state.zone, tell: data.may?.tell });
       entry.node.classList.toggle("selected", key === selected);
       made.set(key, entry);
       return entry.node;

@@ -4,7 +4,7 @@ import { get, pathOf } from "./api.js";
 import { timeOf } from "./badges.js";
 import { announce, fill, h, s } from "./dom.js";
 import { appliedSetting, keyOf } from "./rows.js";
-import { contextWords, decimalsFor, number, serviceWord, setting, share, withUnit, worth, worthWord } from "./words.js";
+import { contextWords, decimalsFor, faithful, number, serviceWord, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const MOST_BARS = 9;
 const WAIT = 120; // milliseconds: stepping with the keys must not ask for every round passed
@@ -33,7 +33,7 @@ function inQuestion(rows, chosen, before) {
 
 /** Service from zero, movement after it: what is paid makes a gain shorter. Costs and gains may be negative. */
 function bar(row, low, high) {
-  const X = (v) => (100 * (v - low)) / (high - low || 1);
+  const X = (v) => (100 * (Math.min(Math.max(v, low), high) - low)) / (high - low || 1);
   const { end } = row;
   const piece = (a, b, name) => s("rect", { class: name, x: Math.min(X(a), X(b)), width: Math.abs(X(b) - X(a)), y: 1, height: 8 });
   return s(
@@ -41,9 +41,18 @@ function bar(row, low, high) {
     { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
     piece(0, row.expected, "service"),
     piece(row.expected, end, "movement"),
-    s("rect", { class: "zero", x: X(0), width: 0.4, height: 10 }),
+    low <= 0 && high >= 0 && s("rect", { class: "zero", x: X(0), width: 0.4, height: 10 }),
     Number.isFinite(row.bound) && s("rect", { class: "bound", x: X(row.bound) - 0.7, width: 1.4, height: 10 }),
   );
+}
+
+/** Where bars begin and end: at zero, unless all are so far from it that their differences could not be seen. */
+function range(ends) {
+  const [least, most] = [Math.min(...ends), Math.max(...ends)];
+  const apart = most - least;
+  const far = Math.min(Math.abs(least), Math.abs(most));
+  if (least * most <= 0 || apart === 0 || far < 2 * apart) return [Math.min(least, 0), Math.max(most, 0)];
+  return least > 0 ? [least - apart / 4, most] : [least, most + apart / 4];
 }
 
 function table(data, chosen, state) {
@@ -56,10 +65,10 @@ function table(data, chosen, state) {
     bound: worth(r.bound, state),
     end: worth(r.expected + r.movement, state),
   }));
-  const ends = shown.flatMap((r) => [0, r.bound, r.expected, r.end]).filter(Number.isFinite);
-  const low = Math.min(...ends);
-  const high = Math.max(...ends);
-  const decimals = decimalsFor(shown.map((r) => r.expected));
+  const ends = shown.flatMap((r) => [r.bound, r.expected, r.end]).filter(Number.isFinite);
+  const [low, high] = range(ends);
+  const costs = shown.map((r) => r.expected);
+  const decimals = Math.min(faithful(...costs), decimalsFor(costs) + 3); // what was chosen must not look equal to the rest
   const mark = (r) => (r.action === chosen ? ["● ", "chosen: "] : r.action === before ? ["○ ", "it was at: "] : ["", ""]);
   const line = (r) =>
     h(
@@ -75,7 +84,7 @@ function table(data, chosen, state) {
   return h(
     "table",
     { class: "bars reasons" },
-    h("caption", {}, `Expected ${worthWord(state)} of each setting`, left > 0 ? `; ${left} worse ones are left out` : ""),
+    h("caption", {}, `Expected ${worthWord(state)} of each setting`, left > 0 ? `; ${left} worse ones are left out` : "", low > 0 || high < 0 ? `; bars begin at ${number(low > 0 ? low : high)}` : ""),
     h("colgroup", {}, ["name", "wide", "number", "number", "number"].map((name) => h("col", { class: name }))),
     h("thead", {}, h("tr", {}, ["", "", serviceWord(state), "moving", "odds"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, shown.map(line)),

@@ -4,7 +4,8 @@ import { get, may, pathOf, Refused } from "./api.js";
 import { merged } from "./rows.js";
 
 export const PAGE_OF_ROWS = 240;
-const MOST_ROWS = 5000; // a page that stays open for months must not grow
+const MOST_ROWS = 10_000; // a page that stays open for months must not grow
+const MOST_AT_ONCE = 1000; // rows that the service gives
 const NEWEST = 40; // rows looked at again after an event: some may have been measured since
 const REFRESH = 400; // milliseconds: events come faster than anybody reads
 const FIELD_AGE = 8000; // milliseconds: the field costs the service more than the rest
@@ -32,10 +33,18 @@ export function calmly(task, wait) {
 
 export class Feed {
   constructor(id, onChange) {
-    Object.assign(this, { id, onChange, state: null, rows: [], more: false, field: null, fieldNote: "", alarms: [], may: {} });
+    Object.assign(this, { id, onChange, state: null, rows: [], more: false, field: null, fieldNote: "", alarms: [], scopes: {} });
     this.fieldAt = 0;
+    this.deeds = 0; // counts what people did, as far as it was heard of
+    this.wanted = PAGE_OF_ROWS; // rows that are to be there
+    this.looked = Infinity; // the round before which nobody has looked for rows
     this.outdated = false; // whether rows of long ago may have changed
     this.refreshing = calmly(() => this.refresh(), REFRESH);
+  }
+
+  /** What the reader may do: one that is put away is only looked at, until somebody who may brings it back. */
+  get may() {
+    return this.state?.archived ? {} : this.scopes;
   }
 
   decisions(query) {
@@ -44,14 +53,24 @@ export class Feed {
 
   /** Everything anew: at the start, and after the connection was lost. */
   async load() {
-    const [state, page] = await Promise.all([get(pathOf(this.id, "state")), this.decisions({ limit: PAGE_OF_ROWS })]);
-    this.may = await may(this.id);
+    const limit = Math.min(this.wanted, MOST_AT_ONCE);
+    const [state, page] = await Promise.all([get(pathOf(this.id, "state")), this.decisions({ limit })]);
+    this.deeds++;
+    this.scopes = await may(this.id);
     this.state = state;
     this.rows = merged([], page.decisions);
+    this.looked = Infinity;
     this.more = page.more;
     this.onChange();
     await Promise.all([this.loadField(), this.loadAlarms()]);
     this.onChange();
+    await this.want(this.wanted);
+  }
+
+  /** Have so many rows, if there are so many. */
+  async want(count) {
+    this.wanted = Math.min(count, MOST_ROWS);
+    while (this.rows.length < this.wanted && this.more) await this.loadEarlier(this.wanted - this.rows.length);
   }
 
   async refresh() {
@@ -91,16 +110,19 @@ export class Feed {
     this.alarms = (await get(pathOf(this.id, "alarms"))).alarms;
   }
 
-  async loadEarlier() {
-    const first = this.rows[0]?.round ?? 0;
-    const page = await this.decisions({ after: Math.max(first - PAGE_OF_ROWS - 1, -1), limit: PAGE_OF_ROWS });
-    this.rows = merged(page.decisions, this.rows);
-    this.more = this.rows[0].round > 0;
+  async loadEarlier(count = PAGE_OF_ROWS) {
+    const end = Math.min(this.rows[0]?.round ?? 0, this.looked); // rounds of an epoch that was moved away are not there
+    const from = Math.max(end - Math.min(count, MOST_AT_ONCE), 0);
+    const page = end > from ? await this.decisions({ after: from - 1, limit: end - from }) : { decisions: [] };
+    this.rows = merged(page.decisions.filter((row) => row.round < end), this.rows);
+    this.looked = from;
+    this.more = from > 0 && this.rows.length < MOST_ROWS;
     this.onChange();
   }
 
   /** Something happened. */
   hear(kind) {
+    if (!["decision", "tell", "alarm"].includes(kind)) this.deeds++;
     if (kind === "retract") this.outdated = true;
     this.refreshing.call();
   }

@@ -1,13 +1,15 @@
-// The settings taken, drawn over the learned cost of every setting in each round's context.
+// The settings taken, drawn over what is known of the others: by how much each is dearer in each round's context.
 
-import { columns, LEFT, line, nice, onResize, roundAxis, surface, valueAxis } from "./chart.js";
-import { palette } from "./colour.js";
+import { bounded, LEFT, line, nice, onResize, surface, valueAxis } from "./chart.js";
+import { AGAINST, coloursOf, differences, painted, spread } from "./differences.js";
 import { h } from "./dom.js";
-import { appliedSetting, nearestContexts, steps, unfollowed } from "./rows.js";
+import { appliedSetting, proposals, steps, unfollowed } from "./rows.js";
 import { colour, onColours } from "./theme.js";
-import { axisNames, contextWords, decimalsFor, mark, number, setting, withUnit, worth, worthWord } from "./words.js";
+import { columns, timeAxis } from "./time_axis.js";
+import { axisNames, contextWords, faithful, localTime, mark, number, setting, withUnit } from "./words.js";
 
 const DOTS_FROM = 7; // pixels per round
+const DENSE = 2; // likewise, below
 
 /** The vertical axis: numbers where the settings are numbers, else one lane each. */
 function lanes(values, area) {
@@ -45,39 +47,12 @@ function lanes(values, area) {
   };
 }
 
-/** From the cheapest to where 95 % of the numbers lie: a few dear corners must not take all the colours. */
-function spread(numbers) {
-  const sorted = Float64Array.from(numbers.filter(Number.isFinite)).sort();
-  if (sorted.length === 0) return [0, 1];
-  const at = (p) => sorted[Math.round(p * (sorted.length - 1))];
-  return at(0.95) > sorted[0] ? [sorted[0], at(0.95)] : [sorted[0] - 0.5, sorted[0] + 0.5];
-}
-
-function paint(area, axis, field, nearest, [low, high]) {
-  const width = nearest.length;
-  const height = Math.max(1, Math.round((area.y1 - area.y0) * area.ratio));
-  const image = new ImageData(width, height);
-  const pixels = new Uint32Array(image.data.buffer);
-  const colours = Uint32Array.from(palette(), ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r);
-  const parts = Array.from({ length: height }, (_, y) => axis.share(1 - (y + 0.5) / height));
-  for (let x = 0; x < width; x++) {
-    const costs = field.mean[nearest[x]];
-    parts.forEach(([k, part], y) => {
-      const a = costs[axis.order[k]];
-      const v = part ? a + part * (costs[axis.order[k + 1]] - a) : a;
-      pixels[y * width + x] = colours[Math.round(255 * Math.min(Math.max((v - low) / (high - low), 0), 1))];
-    });
-  }
-  const canvas = new OffscreenCanvas(width, height);
-  canvas.getContext("2d").putImageData(image, 0, 0);
-  return canvas;
-}
-
 /** The chart; `pick(k)` is called with the place of a row that was clicked or stepped to. */
 export function fieldChart({ pick }) {
   const under = h("canvas", { "aria-hidden": "true" });
   const over = h("canvas", { class: "over", tabindex: "0", role: "slider", "aria-label": "Round; arrow keys step through the decisions" });
   const legend = h("canvas", { class: "ramp", "aria-hidden": "true" });
+  const against = h("select", { "aria-label": "Colours compare each setting with", onchange: () => draw() }, Object.entries(AGAINST).map(([value, text]) => h("option", { value }, text)));
   const ends = [h("span"), h("span")];
   const learned = h("span");
   const note = h("p", { class: "small note", hidden: true });
@@ -86,7 +61,7 @@ export function fieldChart({ pick }) {
   const key = h(
     "p",
     { class: "key" },
-    h("span", { class: "ramp-key" }, learned, ends[0], legend, ends[1]),
+    h("span", { class: "ramp-key" }, learned, against, ": ", ends[0], legend, ends[1]),
     h("span", {}, h("span", { class: "swatch taken" }), "taken"),
     names,
     h("span", { class: "proposed-key" }, h("span", { class: "swatch proposed" }), "proposed, not taken"),
@@ -97,14 +72,28 @@ export function fieldChart({ pick }) {
   let selected = -1;
   let hovered = -1;
   let geometry = null;
+  let behind = null; // the differences that are drawn, row by row
 
   const name = (value) => setting(value, data.state.units?.action);
   const words = (k) => {
     const row = data.rows[k];
     if (!row) return "";
     const cost = row.retracted ? "measurement taken back" : row.measurement === null ? "not measured yet" : `measured ${withUnit(number(row.measurement), data.state.units?.measurement)}`;
-    return `Round ${row.round}: ${name(appliedSetting(row))}, ${cost}, context ${contextWords(row.context, data.state)}`;
+    return `Round ${row.round}: ${name(appliedSetting(row))}, ${cost}, context ${contextWords(row.context, data.state)}, ${localTime(row.at)}${cheapest(k)}`;
   };
+
+  /** What the colours say of a round, in words. */
+  function cheapest(k) {
+    const costs = behind?.[k];
+    if (!costs) return "";
+    const { actions, maximise, units } = data.state;
+    const best = costs.reduce((least, cost, i) => (cost < costs[least] ? i : least), 0);
+    const ran = actions.findIndex((value) => JSON.stringify(value) === JSON.stringify(appliedSetting(data.rows[k])));
+    if (ran < 0) return "";
+    const off = costs[ran] - costs[best];
+    if (!(off > 1e-9 * Math.max(...costs.map(Math.abs)))) return "; by the model of now the best setting";
+    return `; by the model of now ${name(actions[best])} would ${maximise ? "bring" : "save"} ${withUnit(number(off), units?.measurement)}${maximise ? " more" : ""}`;
+  }
 
   function draw() {
     const { rows, field, state } = data;
@@ -112,33 +101,34 @@ export function fieldChart({ pick }) {
     const area = surface(under, { left: LEFT });
     if (area.x1 - area.x0 < 10) return;
     const { g } = area;
-    const place = columns(area, rows);
+    const place = columns(area, rows, data.byClock);
     const axis = lanes(state.actions, area);
     geometry = { area, place };
-    const painted = field !== null && rows.length > 0;
-    key.querySelector(".ramp-key").hidden = !painted;
+    const known = field !== null && rows.length > 0;
+    key.querySelector(".ramp-key").hidden = !known;
     names.hidden = !axisNames(state.actions[0]);
     names.textContent = `upwards: ${axisNames(state.actions[0])}`;
     note.hidden = field !== null;
-    if (painted) {
-      const nearest = nearestContexts(rows, field.contexts);
-      const range = spread([...new Set(nearest)].flatMap((k) => field.mean[k]));
+    behind = known ? differences(field, rows, state.actions, against.value) : null;
+    if (known) {
+      const range = spread(behind, against.value);
       g.imageSmoothingEnabled = false;
-      g.drawImage(paint(area, axis, field, nearest, range), area.x0, area.y0, place.width * rows.length, area.y1 - area.y0);
+      g.drawImage(painted({ area, axis, place }, behind, against.value, range), area.x0, area.y0, Math.round(place.end - area.x0), area.y1 - area.y0);
       drawLegend(range);
     }
     g.strokeStyle = colour("--line");
     g.strokeRect(area.x0 - 0.5, area.y0 - 0.5, area.x1 - area.x0 + 1, area.y1 - area.y0 + 1);
     valueAxis(area, axis.Y, axis.ticks((value) => mark(value, state.units?.action)), false);
-    roundAxis(area, rows, place);
+    timeAxis(area, rows, place);
     key.querySelector(".proposed-key").hidden = !rows.some(unfollowed);
-    rows.forEach((row, k) => {
-      const y = unfollowed(row) ? axis.Y(row.proposed_value) : null;
-      if (y !== null) line(g, [[place.left(k), y], [place.left(k + 1), y]], { stroke: colour("--proposed"), width: 2.4, casing: 1 });
-    });
+    for (const { value, first, last } of proposals(rows)) {
+      const y = axis.Y(value);
+      line(g, [[place.left(first), y], [Math.max(place.right(last), place.left(first) + 1), y]], { stroke: colour("--proposed"), width: 2.4, casing: 1 });
+    }
     const path = steps(rows, appliedSetting, place).map(([x, value]) => [x, axis.Y(value)]);
-    line(g, path, { stroke: colour("--path"), width: 2.6, casing: 1.6 });
-    if (place.width >= DOTS_FROM) rows.forEach((row, k) => dot(g, place.middle(k), axis.Y(appliedSetting(row)), row));
+    const dense = place.narrowest < DENSE; // thick lines would hide each other, and the field
+    line(g, bounded(path), { stroke: colour("--path"), width: dense ? 1.5 : 2.6, casing: dense ? 0.8 : 1.6 });
+    if (place.narrowest >= DOTS_FROM) rows.forEach((row, k) => dot(g, place.middle(k), axis.Y(appliedSetting(row)), row));
     drawOver();
   }
 
@@ -155,15 +145,16 @@ export function fieldChart({ pick }) {
 
   function drawLegend([low, high]) {
     const { g, w, h: tall } = surface(legend, { left: 0, right: 0, top: 0, bottom: 0 });
-    palette().forEach(([r, green, b], i) => {
+    coloursOf(against.value).forEach(([r, green, b], i) => {
       g.fillStyle = `rgb(${r},${green},${b})`;
       g.fillRect((i / 256) * w, 0, w / 256 + 1, tall);
     });
-    const decimals = decimalsFor([low, high]);
-    const of = (cost) => number(worth(cost, data.state), decimals);
-    learned.textContent = `learned ${worthWord(data.state)}: `;
-    ends[0].textContent = `${of(low)} `;
-    ends[1].textContent = ` ${data.state.maximise ? "≤" : "≥"} ${withUnit(of(high), data.state.units?.measurement)}`;
+    const { maximise, units } = data.state;
+    const [less, more] = maximise ? ["brings more", "brings less"] : ["cheaper", "dearer"];
+    const decimals = faithful(low, high);
+    learned.textContent = maximise ? "learned gain, less than that of " : "learned cost, beyond that of ";
+    ends[0].textContent = low < 0 ? `${less} by ${number(-low, decimals)} ` : "0 ";
+    ends[1].textContent = ` ${low < 0 ? `${more} by ` : "≥\u00a0"}${withUnit(number(high, decimals), units?.measurement)}`;
   }
 
   function drawOver() {

@@ -4,10 +4,12 @@ import { get, may } from "./api.js";
 import { agoOf, modeBadge, statusBadge, symbol } from "./badges.js";
 import { connect } from "./connection.js";
 import { createController } from "./create.js";
-import { drawn, fill, h } from "./dom.js";
+import { drawn, fill, h, say } from "./dom.js";
 import { calmly } from "./feed.js";
-import { ABOUT_GAINS, NOT_MEASURED, between } from "./panels.js";
-import { costUnit, decimalsFor, plural, setting, signed, withUnit } from "./words.js";
+import { journalPanel } from "./journal.js";
+import { ABOUT_GAINS, NOT_MEASURED } from "./panels.js";
+import { costUnit, interval, plural, setting } from "./words.js";
+import { useZone } from "./zone.js";
 
 const REFRESH = 700; // milliseconds
 const FIRST = ["broken", "stale", "silent", "held"]; // what needs somebody; the others keep their places from round to round
@@ -27,8 +29,16 @@ function estimated({ estimate, mode }, unit) {
   if (!found) return h("span", { class: "small" }, "–");
   if (found.withheld) return h("span", { class: "small", title: found.withheld }, "withheld");
   const what = watching && estimate.had_it_acted ? "had it acted, " : "";
-  const value = withUnit(signed(found.gain, decimalsFor([found.gain])), unit);
-  return h("span", { class: "estimated" }, value, h("span", { class: "small" }, `${what}95\u00a0%: ${between(found.low, found.high, unit)}`));
+  const { value, ends } = interval({ value: found.gain, low: found.low, high: found.high }, unit);
+  const sure = found.low === found.high ? "nothing else ran" : `${what}95\u00a0%: ${ends}`;
+  return h("span", { class: "estimated" }, value, h("span", { class: "small" }, sure));
+}
+
+/** How many are open; those that somebody has seen do not ask for attention. */
+function alarms({ alarms: open, unseen_alarms: unseen }) {
+  if (!open) return "none";
+  if (!unseen) return h("span", { class: "small" }, `${plural(open, "alarm")}, seen`);
+  return h("span", { class: "bad with-symbol" }, symbol("stale"), plural(unseen, "alarm"));
 }
 
 function cells(one) {
@@ -46,43 +56,31 @@ function cells(one) {
     cell(4, one.last_at ? [agoOf(one.last_at), h("span", { class: "small" }, plural(one.round, "round"))] : "never"),
     cell(5, measuring(one)),
     cell(6, estimated(one, costUnit(one))),
-    cell(7, one.alarms ? h("span", { class: "bad with-symbol" }, symbol("stale"), plural(one.alarms, "alarm")) : "none"),
+    cell(7, alarms(one)),
   ];
 }
 
 function summary(all) {
-  const trouble = all.filter((c) => ["stale", "silent", "broken"].includes(c.status) || c.alarms > 0).length;
+  const trouble = all.filter((c) => ["stale", "silent", "broken"].includes(c.status) ? c.unseen_alarms > 0 || c.alarms === 0 : c.unseen_alarms > 0).length;
   const held = all.filter((c) => c.status === "held").length;
   const parts = [plural(all.length, "controller"), trouble ? `${trouble} need${trouble === 1 ? "s" : ""} a look` : "all is well"];
   if (held) parts.push(`${held} held by an operator`);
   return `${parts.join(", ")}.`;
 }
 
-export function fleetView(main) {
-  document.title = "Fleet · holdcourse";
-  const title = h("h1", { tabindex: "-1" }, "Fleet");
-  const lead = h("p", { class: "lead" });
+/** A table of controllers whose rows keep their elements, and their focus, from one look to the next. */
+function fleetTable(caption) {
   const body = h("tbody", { role: "rowgroup" });
   const made = new Map();
-  const table = h(
+  const node = h(
     "table",
     { class: "fleet", role: "table", hidden: true }, // until there is something to show
-    h("caption", { class: "unseen" }, "All controllers; those that need somebody come first"),
+    h("caption", { class: "unseen" }, caption),
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map((text) => h("th", { scope: "col", role: "columnheader" }, text)))),
     body,
   );
-  const empty = h(
-    "div",
-    { class: "empty", hidden: true },
-    h("p", {}, h("b", {}, "No controller yet.")),
-    h("p", {}, "A controller learns what each setting costs, weighs it against the cost of changing, and says what to do."),
-    h("p", {}, "Make the first one here, drop a policy's file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
-  );
-
   function draw(all) {
-    empty.hidden = all.length > 0;
-    table.hidden = all.length === 0;
-    lead.textContent = all.length ? summary(all) : "";
+    node.hidden = all.length === 0;
     const sorted = [...all].sort((a, b) => place(a.status) - place(b.status) || a.id.localeCompare(b.id));
     const nodes = sorted.map((one) => {
       const entry = made.get(one.id) ?? { node: h("tr", { role: "row" }) };
@@ -98,10 +96,42 @@ export function fleetView(main) {
     nodes.forEach((tr, i) => body.children[i] !== tr && body.insertBefore(tr, body.children[i] ?? null));
     if (focused !== document.activeElement && focused?.isConnected) focused.focus(); // moving an element takes its focus
   }
+  return { node, draw };
+}
+
+export function fleetView(main) {
+  useZone(undefined); // the browser's: each controller may have another
+  document.title = "Fleet · holdcourse";
+  const title = h("h1", { tabindex: "-1" }, "Fleet");
+  const lead = h("p", { class: "lead" });
+  const used = fleetTable("All controllers; those that need somebody come first");
+  const away = fleetTable("Archived controllers");
+  const journal = journalPanel();
+  const apart = h("details", { class: "archived", hidden: true }, h("summary", {}), away.node);
+  const empty = h(
+    "div",
+    { class: "empty", hidden: true },
+    h("p", {}, h("b", {}, "No controller yet.")),
+    h("p", {}, "A controller learns what each setting costs, weighs it against the cost of changing, and says what to do."),
+    h("p", {}, "Make the first one here, drop a policy's file or a table of readings on this page, or send a POST to ", h("code", {}, "/controllers"), "."),
+  );
+
+  function draw(all) {
+    const [put, there] = [all.filter((c) => c.status === "archived"), all.filter((c) => c.status !== "archived")];
+    empty.hidden = all.length > 0;
+    lead.textContent = there.length ? summary(there) : "";
+    used.draw(there);
+    away.draw(put);
+    apart.hidden = put.length === 0;
+    say(apart.firstChild, `${plural(put.length, "archived controller")}`);
+  }
 
   const load = async () => {
     draw((await get("controllers")).controllers);
-    adds.hidden = !(await may()).admin;
+    const { admin, all } = await may();
+    adds.hidden = !admin;
+    journal.node.hidden = !(admin && all);
+    await journal.load();
   };
   const refreshing = calmly(load, REFRESH);
   const create = async (file = null) => {
@@ -128,8 +158,10 @@ export function fleetView(main) {
       h("div", {}, title, lead),
       adds,
     ),
-    table,
+    used.node,
     empty,
+    apart,
+    journal.node,
     h("p", { class: "small foot" }, ABOUT_GAINS),
   );
   const link = connect("events", load, () => refreshing.call());

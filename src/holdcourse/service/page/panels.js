@@ -1,11 +1,8 @@
-// The smaller boxes of a controller's view: what it earned, its alarms, its limits, what it is.
+// The smaller boxes of a controller's view: what it earned, what it promises, its limits, what it is.
 
-import { agoOf, symbol, timeOf } from "./badges.js";
 import { drawn, h, s } from "./dom.js";
 import { headline } from "./trial.js";
-import { costUnit, decimalsFor, lasting, number, plural, setting, signed, withUnit, worth } from "./words.js";
-
-const MOST_ALARMS = 20; // newest
+import { costUnit, decimalsFor, faithful, interval, lasting, number, plural, setting, withUnit, worth } from "./words.js";
 
 const tile = (label, value, note, tone = "") =>
   h("div", { class: `tile ${tone}` }, h("dt", {}, label), h("dd", {}, value), note && h("dd", { class: "small" }, note));
@@ -16,12 +13,6 @@ export const ABOUT_GAINS =
   "What was gained can only be measured by a trial, in which the policy and the alternative take turns. Until then there is the model's estimate, in grey: " +
   "in each round what was measured, and the difference that the model expected between the two settings. It is as good as the model, and not a measurement. " +
   "Its interval holds the model's own calibration error, and it is withheld while the model fails its check or a reading is under suspicion.";
-
-/** A number between two others, with the unit. */
-export function between(low, high, unit) {
-  const digits = decimalsFor([low, high]);
-  return `${signed(low, digits)} to ${withUnit(signed(high, digits), unit)}`;
-}
 
 /** What a trial has measured: the only gain that may stand in front. */
 function measuredTile({ trial, trial_found }) {
@@ -36,9 +27,9 @@ function estimateTile(label, found, unit, none) {
   if (!found) return none && tile(name, "–", none, "estimate");
   if (found.withheld) return tile(name, "withheld", found.withheld, "estimate");
   const { gain, low, high, rounds } = found;
-  const exact = low === high;
-  const sure = exact ? "nothing else ran: no estimate is needed" : `the model's estimate, 95\u00a0%: ${between(low, high, unit)}; ${plural(rounds, "round")}`;
-  return tile(name, withUnit(signed(gain, decimalsFor([gain])), unit), sure, "estimate");
+  const { value, ends } = interval({ value: gain, low, high }, unit);
+  const sure = low === high ? "nothing else ran: no estimate is needed" : `the model's estimate, 95\u00a0%: ${ends}; ${plural(rounds, "round")}`;
+  return tile(name, value, sure, "estimate");
 }
 
 export function tiles() {
@@ -46,7 +37,7 @@ export function tiles() {
   const draw = drawn(node, (state) => {
     const unit = costUnit(state);
     const made = typeof state.made === "number" ? state.made : state.maximise ? worth(state.service, state) : null;
-    const of = (v, write = number) => withUnit(write(v, decimalsFor([v])), unit);
+    const of = (v) => withUnit(number(v), unit);
     const { against_staying, against_fixed, had_it_acted } = state.estimate;
     const watching = ["observe", "shadow"].includes(state.mode);
     return [
@@ -71,20 +62,21 @@ const percent = (part) => `${Number((100 * part).toPrecision(3))}\u00a0%`;
 function allowance({ allowed, left }, of) {
   if (left <= 0) return "The allowance is used up: it keeps to the baseline until it has saved more.";
   if (left >= allowed) return `All of the allowance of ${of(allowed)} is left.`;
-  return `${number(left, decimalsFor([allowed]))} of ${of(allowed)} of the allowance are left.`;
+  const decimals = faithful(left, allowed);
+  return `${number(left, decimals)} of ${of(allowed, decimals)} of the allowance are left.`;
 }
 
 /** The promise, how it stands, and how far the model's word can be taken. */
 export function promise() {
   const node = h("div", { class: "promise" });
   const draw = drawn(node, ({ promise: stands, calibration, actions, units }) => {
-    const of = (v) => withUnit(number(v, decimalsFor([v])), costUnit({ units }));
+    const of = (v, decimals = decimalsFor([v])) => withUnit(number(v, decimals), costUnit({ units }));
     const lines = [];
     if (stands) {
       const staying = stands.baseline === null ? "staying" : `${setting(stands.baseline, units?.action)} for ever`;
       const advance = stands.budget === null ? "" : `, and ${of(stands.budget)} in advance`;
       const { estimated_saved: saved, estimated_doubt: doubt } = stands;
-      const digits = decimalsFor([saved, doubt]);
+      const digits = faithful(saved, doubt);
       const about = saved === null ? "" : withUnit(`${number(Math.abs(saved), digits)} ± ${number(doubt, digits)}`, costUnit({ units }));
       const so = saved === null ? "" : `By the model's estimate ${saved < 0 ? `it spent ${about} more` : `it saved ${about} so far`}; `;
       const rest = allowance(stands, of);
@@ -108,34 +100,6 @@ export function promise() {
   return { node, update: ({ promise: stands, calibration, actions, units }) => draw({ promise: stands, calibration, actions, units }) };
 }
 
-const words = ({ kind, message }) => [h("b", {}, `${kind.replaceAll("_", " ")}:`), ` ${message} `];
-
-export function alarmList() {
-  const node = h("div", { class: "alarms" });
-  const item = (alarm) =>
-    h(
-      "li",
-      { class: alarm.cleared_at ? "cleared" : "open" },
-      symbol(alarm.cleared_at ? "ok" : "stale"),
-      h("span", {}, words(alarm), h("span", { class: "small" }, timeOf(alarm.at), ended(alarm))),
-    );
-  const ended = ({ cleared_at }) => (cleared_at ? [", cleared ", timeOf(cleared_at)] : ", open");
-  const draw = drawn(node, (alarms) => {
-    if (alarms.length === 0) return h("p", { class: "small" }, "No alarms.");
-    return h("ul", {}, [...alarms].reverse().slice(0, MOST_ALARMS).map(item));
-  });
-  return { node, update: (alarms) => draw(alarms) };
-}
-
-/** Open alarms, at the top of the view. */
-export function alarmStrip() {
-  const node = h("div", { class: "strip", role: "alert" });
-  const one = (alarm) =>
-    h("p", { class: "warning" }, symbol("stale"), h("span", {}, words(alarm), h("span", { class: "small" }, agoOf(alarm.at))));
-  const draw = drawn(node, (alarms) => alarms.map(one));
-  return { node, update: (alarms) => draw(alarms) };
-}
-
 const LIMITS = {
   min_dwell: "Shortest stay",
   max_step: "Longest single move",
@@ -147,6 +111,12 @@ function limitRows(state) {
   const said = state.limits_in_words ?? {};
   const rows = Object.entries(LIMITS).flatMap(([name, title]) => (said[name] ? [[title, said[name]]] : []));
   return rows.length ? rows : [["Limits", "none but the settings themselves"]];
+}
+
+/** The numbers of a context by name and unit. */
+function known({ context_names, units }) {
+  const each = context_names ?? units?.contexts ?? [];
+  return each.map((_, i) => [context_names?.[i], units?.contexts?.[i] && `(${units.contexts[i]})`].filter(Boolean).join(" ")).join(", ");
 }
 
 export function facts() {
@@ -162,6 +132,9 @@ export function facts() {
       ...limitRows(state),
       ["Deadline", state.deadline_s ? `${lasting(state.deadline_s)}; without a measurement, ${fallback}` : "none"],
       ["Settings", range],
+      ["What moving costs", state.price_in_words],
+      ["Known before each decision", known(state)],
+      ["Time zone", state.zone],
       ["Policy", state.policy],
       ["How it decides", state.explains_itself],
       ["What is known about it", state.file ? state.file.words.join(" ") : ""],
@@ -172,7 +145,7 @@ export function facts() {
   });
   return {
     node,
-    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words }) =>
-      draw({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words }),
+    update: ({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words, price_in_words, context_names, zone }) =>
+      draw({ units, actions, fallback, deadline_s, policy, explains_itself, file, round, episode, epoch, archived_epochs, limits_in_words, price_in_words, context_names, zone }),
   };
 }

@@ -1,7 +1,8 @@
-// The decision whose measurement is awaited, and how sure the rule was of it.
+// The decision whose measurement is awaited, and how sure the rule was of it. Its reading can be entered by hand.
 
 import { agoOf } from "./badges.js";
-import { drawn, h, s } from "./dom.js";
+import { announce, drawn, h, s } from "./dom.js";
+import { enterReading } from "./enter_reading.js";
 import { costUnit, lasting, limitOf, number, setting, share, withUnit, worth, worthWord } from "./words.js";
 
 const SHOWN = 3;
@@ -43,7 +44,7 @@ function odds(decision, state) {
   );
 }
 
-function one(decision, state, done = false) {
+function one(decision, state, done = false, enter = null) {
   const unit = state.units ?? {};
   const followed = decision.proposed === null || decision.action === decision.proposed;
   const machine = `${setting(decision.value, unit.action)}${decision.reason ? ` (${decision.reason})` : ""}`;
@@ -61,20 +62,29 @@ function one(decision, state, done = false) {
     { class: "pending" },
     h("h3", {}, `Round ${decision.round} ${done ? "is done; nothing is pending" : "awaits its measurement"}`),
     h("dl", { class: "facts" }, facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    enter && h("p", { class: "buttons" }, h("button", { type: "button", onclick: () => enter(decision) }, "Enter the reading …")),
     decision.probabilities && odds(decision, state),
   );
 }
 
-export function pendingPanel() {
-  const node = h("div", {});
+/** `done` is called when a reading was entered. */
+export function pendingPanel(done) {
+  const node = h("div", { tabindex: "-1" });
+  let now = null; // the whole state, for the dialog
+  const enter = async (decision) => {
+    if ((await enterReading(now, decision)) === null) return;
+    announce(`The reading of round ${decision.round} is entered.`);
+    await done();
+    if (document.activeElement === document.body) node.focus(); // the button is gone
+  };
   let last = null; // stays in sight when it is done: else the page below would jump up and down with every round
   let state = null;
-  const draw = drawn(node, (given, done) => {
-    if (done) return one(done, given, true);
+  const draw = drawn(node, (given, last) => {
+    if (last) return one(last, given, true);
     const newest = given.pending.slice(-SHOWN).reverse();
     if (newest.length === 0) return h("p", { class: "small" }, "Nothing is pending.");
     const older = given.pending.length - newest.length;
-    return [newest.map((decision) => one(decision, given)), older > 0 && h("p", { class: "small" }, `and ${older} older ones`)];
+    return [newest.map((decision) => one(decision, given, false, given.tell && enter)), older > 0 && h("p", { class: "small" }, `and ${older} older ones`)];
   });
   const redraw = () => state && draw(state, state.pending.length ? null : last);
   /** Often a decision is measured before anybody sees it pending: its explanation knows what it was like. */
@@ -85,8 +95,10 @@ export function pendingPanel() {
   return {
     node,
     setLast,
-    update({ pending, actions, units, deadline_s, maximise }) {
-      state = { pending, actions, units, deadline_s, maximise };
+    update(whole, { tell }) {
+      now = whole;
+      const { pending, actions, units, deadline_s, maximise } = whole;
+      state = { pending, actions, units, deadline_s, maximise, tell };
       if (pending.length) setLast(pending.at(-1));
       else redraw();
     },

@@ -6,11 +6,23 @@ export const appliedSetting = (row) => row.applied ?? row.value;
 /** Whether the policy proposed something else than what was done. */
 export const unfollowed = (row) => row.proposed_value !== null && JSON.stringify(row.proposed_value) !== JSON.stringify(appliedSetting(row));
 
+/** Stretches in which the same was proposed and not done: [{ value, first, last }]. */
+export function proposals(rows) {
+  const found = [];
+  rows.forEach((row, k) => {
+    if (!unfollowed(row)) return;
+    const before = found.at(-1);
+    if (before?.last === k - 1 && JSON.stringify(before.value) === JSON.stringify(row.proposed_value)) before.last = k;
+    else found.push({ value: row.proposed_value, first: k, last: k });
+  });
+  return found;
+}
+
 /** A staircase through the rows: [x, value] at both edges of each column. */
 export function steps(rows, of, place) {
   return rows.flatMap((row, k) => {
     const value = of(row);
-    return value === null || value === undefined ? [] : [[place.left(k), value], [place.left(k + 1), value]];
+    return value === null || value === undefined ? [] : [[place.left(k), value], [place.left(k) + place.width(k), value]];
   });
 }
 

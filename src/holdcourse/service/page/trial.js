@@ -2,24 +2,28 @@
 
 import { get, pathOf } from "./api.js";
 import { drawn, h, s } from "./dom.js";
-import { number, plural, signed, withUnit } from "./words.js";
+import { faithful, interval, number, plural, signed } from "./words.js";
+import { clock, date, fullDate } from "./zone.js";
 
-const WIDE = 900;
+const wide = () => (innerWidth < 600 ? 430 : 900); // letters must not shrink with the picture
+let WIDE = wide();
 const HIGH = 190;
 const LEFT = 70;
 const TONES = { "it pays": "good", "it does not pay": "bad" };
 
-const day = (at) => at.slice(0, 10);
+const momentOf = (at) => new Date(at).getTime();
 const finite = (values) => values.filter(Number.isFinite);
 
 /** Five dates, or hours within a day, below a picture. */
 function dates(began, x) {
   if (began.length === 0) return [];
-  const short = day(began[0]) === day(began.at(-1));
-  const places = [...new Set([0, 0.25, 0.5, 0.75, 1].map((part) => Math.round(part * (began.length - 1))))];
+  const short = fullDate(momentOf(began[0])) === fullDate(momentOf(began.at(-1)));
+  const parts = WIDE < 600 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
+  const places = [...new Set(parts.map((part) => Math.round(part * (began.length - 1))))];
   return places.map((k) => {
     const last = k === began.length - 1 && k > 0;
-    const text = short ? `${began[k].slice(11, 16)} UTC` : day(began[k]);
+    const at = momentOf(began[k]);
+    const text = short ? `${k === 0 ? `${date(at)}, ` : ""}${clock(at)}` : k === 0 ? fullDate(at) : date(at);
     return s("text", { x: last ? WIDE - 6 : x(k), y: HIGH - 6, "text-anchor": last ? "end" : "start" }, text);
   });
 }
@@ -53,7 +57,7 @@ function overTime(found) {
       band(looks.low, looks.high, "narrow"),
       s("polyline", { class: "line", points: known.map((k) => `${x(k)},${y(looks.value[k])}`).join(" ") }),
       s("path", { class: "zero", d: `M${LEFT} ${y(0)}H${WIDE - 10}` }),
-      marks.map((v) => s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, `${v === 0 ? "0" : signed(v)}${unit === "%" ? "\u00a0%" : ""}`)),
+      marks.map((v) => s("text", { x: LEFT - 8, y: y(v) + 4, "text-anchor": "end" }, `${v === 0 ? "0" : signed(v, faithful(top, low))}${unit === "%" ? "\u00a0%" : ""}`)),
       dates(known.map((k) => found.began[k]), (place) => x(known[place])),
     ),
     h("p", { class: "small" }, "Wide: the 95\u00a0% interval that is right at every look, which the verdict goes by. Narrow: right for one look that was fixed beforehand."),
@@ -78,8 +82,8 @@ function blocks(found) {
     picture(
       "Net cost of every block of the policy and of the baseline",
       dots,
-      s("text", { x: LEFT - 8, y: 16, "text-anchor": "end" }, number(top)),
-      s("text", { x: LEFT - 8, y: HIGH - 30, "text-anchor": "end" }, number(low)),
+      s("text", { x: LEFT - 8, y: 16, "text-anchor": "end" }, number(top, faithful(top, low))),
+      s("text", { x: LEFT - 8, y: HIGH - 30, "text-anchor": "end" }, number(low, faithful(top, low))),
       dates(found.began, x),
     ),
     h("p", { class: "small" }, `Net cost a round${found.unit ? ` in ${found.unit}` : ""}. Coloured: the policy's blocks, grey: the baseline's.`),
@@ -92,9 +96,8 @@ export function headline(found) {
   const { gain, percent } = found;
   if (!Number.isFinite(gain.always_low)) return { words: "too early to say", note: `${plural(found.pairs, "pair")} of blocks measured so far`, tone: "" };
   const inPercent = Number.isFinite(percent.always_low);
-  const [value, ends] = inPercent
-    ? [`${signed(percent.value, 1)}\u00a0%`, `${signed(percent.always_low, 1)} to ${signed(percent.always_high, 1)}\u00a0%`]
-    : [withUnit(signed(gain.value), found.unit), `${signed(gain.always_low)} to ${withUnit(signed(gain.always_high), found.unit)}`];
+  const shown = inPercent ? percent : gain;
+  const { value, ends } = interval({ value: shown.value, low: shown.always_low, high: shown.always_high }, inPercent ? "%" : found.unit);
   return { words: value, note: `measured by a trial, 95\u00a0%: ${ends}`, tone: TONES[found.verdict] ?? "" };
 }
 
@@ -102,7 +105,7 @@ export function headline(found) {
 export function trialPanel(id, heard) {
   const inner = h("div", {});
   const node = h("section", { "aria-labelledby": "trial", hidden: true }, h("h2", { id: "trial" }, "Trial: did it pay?"), inner);
-  const draw = drawn(inner, (found) => [
+  const draw = drawn(inner, (found, size) => [
     h("p", { class: `verdict ${TONES[found.verdict] ?? ""}` }, h("b", {}, found.words[1])),
     h("ul", { class: "small" }, [found.words[0], ...found.words.slice(2)].map((sentence) => h("li", {}, sentence))),
     overTime(found),
@@ -119,7 +122,8 @@ export function trialPanel(id, heard) {
       if (!state.trial || now === looked) return;
       looked = now;
       const { trial } = await get(pathOf(id, "trial"));
-      if (trial) draw(trial);
+      WIDE = wide();
+      if (trial) draw(trial, WIDE);
       heard(trial);
     },
   };

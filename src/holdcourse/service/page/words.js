@@ -1,4 +1,10 @@
-// How things are said: states, modes, numbers with their units, times.
+// How things are said: states, modes, settings and contexts with their units, how long ago.
+
+import { short, withUnit } from "./figures.js";
+import { dayAndClock } from "./zone.js";
+
+export { decimalsFor, faithful, interval, number, plural, share, short, signed, withUnit } from "./figures.js";
+export { exactTime, localTime } from "./zone.js";
 
 export const STATUS = {
   new: { word: "new", long: "It has not been asked anything yet." },
@@ -8,6 +14,7 @@ export const STATUS = {
   silent: { word: "silent", long: "Nobody has asked within the deadline after the last round." },
   broken: { word: "broken", long: "Its record cannot be used. See the alarms." },
   held: { word: "held", long: "An operator holds it at one setting." },
+  archived: { word: "archived", long: "It was put away, and is only looked at." },
 };
 
 export const MODES = {
@@ -25,6 +32,19 @@ const LIMITS = {
   cool_down: "the guard, until it has cooled down",
 };
 
+/** Who decided what the machine did in a round, in one word and in a sentence. */
+export const CHARGE = {
+  policy: { word: "policy", long: "The policy decided, and the machine did it." },
+  advice: { word: "advice followed", long: "The policy advised, and the operator did it." },
+  limit: { word: "limit", long: "A limit kept the machine from what the policy wanted." },
+  guard: { word: "guard", long: "The guard kept the machine at its safe setting." },
+  override: { word: "override", long: "Somebody held the machine at a setting." },
+  watched: { word: "operator, watched", long: "People decided; it watched, in mode observe or shadow." },
+  operator: { word: "operator", long: "People did something else than was decided, or it was their turn in a trial." },
+  baseline: { word: "baseline's turn", long: "It was the baseline's turn in a trial." },
+  fallback: { word: "fallback", long: "The measurement was late, and the machine was sent to its fallback." },
+};
+
 /** The limit that kept the machine from what was wanted. */
 export const limitOf = (name) => LIMITS[name] ?? name;
 
@@ -38,36 +58,8 @@ export const serviceWord = ({ maximise }) => (maximise ? "gain" : "service");
 export const statusOf = (name) => STATUS[name] ?? { word: name, long: "" };
 export const modeOf = (name) => MODES[name] ?? { word: name, long: "" };
 
-/** How many decimals show the largest of some numbers with three digits; all of a column get the same. */
-export function decimalsFor(values) {
-  const largest = Math.max(...values.filter(Number.isFinite).map(Math.abs), 0);
-  if (largest === 0) return 0;
-  return Math.min(Math.max(2 - Math.floor(Math.log10(largest)), 0), 7);
-}
-
 /** Who did something: the name of the token, or its id where it has none. */
 export const authorOf = (by) => (!by ? "an operator" : by.name || `token ${by.token}`);
-
-/** A number with a true minus sign and groups of three; "–" when it is not known. */
-export function number(value, decimals = decimalsFor([value])) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  const size = Math.abs(value);
-  if (size >= 1e9 || (size > 0 && size < 1e-5)) return value.toExponential(3).replace("-", "−");
-  const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-  const text = value.toLocaleString("en", options).replace("-", "−");
-  return /[1-9]/.test(text) ? text : text.replace("−", "");
-}
-
-/** The same, always with its sign. */
-export function signed(value, decimals) {
-  const text = number(value, decimals);
-  return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
-}
-
-export const withUnit = (text, unit) => (unit && text !== "–" ? `${text}\u00a0${unit}` : text);
-
-/** A plain number as people write it: no trailing zeros. */
-const short = (value, digits = 6) => (Number.isFinite(value) ? String(+value.toPrecision(digits)).replace("-", "−") : "–");
 
 /** A setting in words: a number, a label, several coordinates, or named ones. */
 export function setting(value, unit = "") {
@@ -83,11 +75,10 @@ export const mark = (value, unit) => (named(value) ? Object.values(value).map((v
 export const axisNames = (value) => (named(value) ? Object.keys(value).join(", ") : "");
 const named = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** What was seen before deciding. */
-/** Hours since 1970 as a time, UTC; null where that is no time. */
+/** Hours since 1970 as a time of the plant; null where that is no time. */
 function momentOf(hours) {
-  const moment = new Date(hours * 3600000);
-  return Number.isFinite(moment.getTime()) ? `${moment.toISOString().slice(0, 16).replace("T", " ")} UTC` : null;
+  const moment = new Date(hours * 3600000).getTime();
+  return Number.isFinite(moment) ? dayAndClock(moment) : null;
 }
 
 /** A context in words, with the names and units of its numbers where the controller's state knows them. */
@@ -98,10 +89,8 @@ export function contextWords(context, state) {
   const numbers = [context].flat();
   const of = (list) => (list?.length === numbers.length ? list : []);
   const [names, units] = [of(state?.context_names), of(state?.units?.contexts)];
-  return numbers.map((v, i) => [names[i], withUnit(short(v, 4), units[i])].filter(Boolean).join(" ")).join(", ");
+  return numbers.map((v, i) => [names[i], withUnit(short(v, 6), units[i])].filter(Boolean).join(" ")).join(", ");
 }
-
-export const share = (p) => (p > 0 && p < 0.005 ? "< 1 %" : `${Math.round(100 * p)}\u00a0%`);
 
 /** How long ago, in one unit. */
 export function ago(seconds) {
@@ -117,20 +106,6 @@ export function ago(seconds) {
 /** A length of time, in one unit. */
 export const lasting = (seconds) => ago(Math.max(seconds, 2)).replace(" ago", "");
 
-/** Local time; the date too when it is not today. */
-export function localTime(iso) {
-  const at = new Date(iso);
-  if (Number.isNaN(at.getTime())) return "–";
-  const clock = at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  if (at.toDateString() === new Date().toDateString()) return clock;
-  return `${at.toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" })}, ${clock}`;
-}
-
-export const utcTime = (iso) => {
-  const at = new Date(iso);
-  return Number.isNaN(at.getTime()) ? "" : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
-};
-
 let ahead = 0; // milliseconds by which this computer's clock is ahead of the service's
 /** Take note of the service's clock: "3 s ago" must be right also where the two clocks differ. */
 export function noteClock(date) {
@@ -139,4 +114,3 @@ export function noteClock(date) {
 }
 
 export const secondsSince = (iso) => (iso ? (Date.now() - ahead - new Date(iso).getTime()) / 1000 : null);
-export const plural = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;

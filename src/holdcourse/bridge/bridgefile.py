@@ -1,0 +1,421 @@
+"""`holdcourse bridge CONFIG.toml`: what is read from a plant and what is written, checked before it is touched."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from holdcourse import units
+from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.mistakes import Place, first_in_words
+
+Setting = bool | int | float | str
+TOKEN_LENGTH = 4096  # characters; a file that holds more holds no token
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return units.seconds(value, "it")
+    except HoldcourseError as error:
+        raise ValueError(f"{str(error).removeprefix('it')}; write a time as '15 min' or '2 s'".strip(" =")) from None
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+
+
+class Section(BaseModel):
+    """A section of the file: nothing in it changes, and no key is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Point(Section):
+    """One thing at the plant: a node of an OPC UA server, or a topic of an MQTT broker."""
+
+    node: str | None = Field(default=None, min_length=1, description="of OPC UA: ns=2;s=Mill.Load")
+    topic: str | None = Field(default=None, min_length=1, description="of MQTT: mill/load")
+
+    @field_validator("topic")
+    @classmethod
+    def _is_one_topic(cls, topic: str | None) -> str | None:
+        if topic is not None and re.search(r"[+#\0]", topic):
+            raise ValueError(f"must be one topic, without + and #, got {topic!r}")
+        return topic
+
+    @property
+    def address(self) -> str:
+        """The node or the topic."""
+        return self.node or self.topic or ""
+
+
+class Source(Point):
+    """A point that is read.
+
+    Attributes
+    ----------
+    field, time_field, quality_field
+        Of MQTT: where the value, its time and its quality are in a JSON payload, as ``sensor.value``; without `field`
+        the payload is the value itself.
+    good
+        Of MQTT: the words or numbers for a quality that is believed.
+    stale_after
+        Older values are not believed; None: any age is.
+    accept_uncertain
+        Of OPC UA: whether a value of uncertain quality is believed too. A bad one never is.
+    low, high
+        What lies beyond is not believed.
+    factor
+        What the controller knows is the plant's number times this.
+    """
+
+    field: str | None = None
+    time_field: str | None = None
+    quality_field: str | None = None
+    good: tuple[str | int, ...] = ("good", "GOOD", "Good", 192)
+    stale_after: Seconds | None = 60.0
+    accept_uncertain: bool = False
+    low: float | None = None
+    high: float | None = None
+    factor: float = Field(default=1.0, allow_inf_nan=False)
+
+    @field_validator("stale_after", mode="before")
+    @classmethod
+    def _never(cls, value: Any) -> Any:
+        return None if value == "never" else value
+
+    @field_validator("factor")
+    @classmethod
+    def _not_zero(cls, factor: float) -> float:
+        if factor == 0:
+            raise ValueError("must not be 0")
+        return factor
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Source:
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
+        return self
+
+
+class Standing(Source):
+    """A point that is read and may keep its value for as long as it likes: a switch, or a set-point."""
+
+    stale_after: Seconds | None = None
+
+
+class Context(Source):
+    """A condition that the controller sees, under the name that it has there."""
+
+    name: str = Field(min_length=1)
+
+
+class Measurement(Source):
+    """What is told after a round: the mean over it, or the last value in it.
+
+    Attributes
+    ----------
+    settle
+        So much of the beginning of a round is left out, while the plant still follows its new setting.
+    """
+
+    over_the_round: Literal["mean", "last"] = "mean"
+    settle: Seconds | None = None
+
+
+class SetPoint(Point):
+    """Where the setting is written.
+
+    Attributes
+    ----------
+    read_back
+        Where the plant says which setting it has taken; of OPC UA the node itself if left out. Of MQTT a topic, which
+        the plant must publish: without, nobody knows whether it heard.
+    low, high
+        A setting beyond is never written, whoever decided it.
+    factor
+        What the controller knows is the plant's number times this.
+    tolerance
+        By how much the value that is read back may differ, in the controller's units.
+    within
+        So long the plant may take until it reads back what was written.
+    as_json
+        Of MQTT: write ``{"value": 50.0, "decision": "r12", "at": "..."}`` in place of the bare value.
+    """
+
+    read_back: Standing | None = None
+    low: float | None = None
+    high: float | None = None
+    factor: float = Field(default=1.0, allow_inf_nan=False)
+    tolerance: float = Field(default=1e-6, ge=0)
+    within: Seconds = 5.0
+    as_json: bool = False
+
+    @field_validator("factor")
+    @classmethod
+    def _not_zero(cls, factor: float) -> float:
+        if factor == 0:
+            raise ValueError("must not be 0")
+        return factor
+
+
+class Heartbeat(Point):
+    """A counter that goes on while the bridge is in control; the plant watches it."""
+
+    every: Seconds = 1.0
+
+
+class Safe(Section):
+    """What is written on a loss, beside handing back; None: nothing."""
+
+    setpoint: Setting | None = None
+
+
+class Service(Section):
+    """The service, and how to get in."""
+
+    url: str
+    token_file: Path | None = None
+    token_env: str | None = None
+    timeout: Seconds = 5.0
+    lost_after: Seconds = 30.0
+    look_every: Seconds = 5.0
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_one = False
+        if not is_one:
+            raise ValueError(f"must look like http://127.0.0.1:8000, got {url!r}")
+        return url
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Service:
+        if self.token_file is not None and self.token_env is not None:
+            raise ValueError("give token_file or token_env, not both")
+        return self
+
+    def token(self, base: Path) -> str | None:
+        """Read the token; None where none is named."""
+        if self.token_env is not None:
+            found = os.environ.get(self.token_env, "").strip()
+            if not found:
+                raise InvalidInput(f"the environment has no {self.token_env}; set it to the token of the service")
+            return found
+        return None if self.token_file is None else read_secret(base / self.token_file, "token")
+
+
+class OpcUa(Section):
+    """An OPC UA server.
+
+    Attributes
+    ----------
+    security
+        As asyncua takes it: ``Basic256Sha256,SignAndEncrypt,certificate.der,key.pem``.
+    """
+
+    url: str
+    user: str | None = None
+    password_file: Path | None = None
+    security: str | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, url: str) -> str:
+        if re.fullmatch(r"opc\.tcp://[^/\s]+(/\S*)?", url) is None:
+            raise ValueError(f"must look like opc.tcp://10.0.0.5:4840, got {url!r}")
+        return url
+
+
+class HomeAssistant(Section):
+    """Entities that Home Assistant finds by itself."""
+
+    prefix: str = "homeassistant"
+    name: str = ""
+
+
+class Mqtt(Section):
+    """An MQTT broker.
+
+    Attributes
+    ----------
+    status
+        Topic of what the bridge is: "control", "released" or, by its last will, "offline"; retained.
+    state
+        Topic of what it does, in JSON, for people; retained.
+    """
+
+    host: str = Field(min_length=1)
+    port: int = Field(default=1883, ge=1, le=65535)
+    user: str | None = None
+    password_file: Path | None = None
+    client_id: str | None = Field(default=None, min_length=1)
+    tls_ca: Path | None = None
+    keepalive: Annotated[int, Field(ge=1, le=3600)] = 10
+    status: str = ""
+    state: str = ""
+    home_assistant: HomeAssistant | None = None
+
+
+class BridgeFile(Section):
+    """A bridge file. `examples/bridge_opcua.toml` and `examples/bridge_mqtt.toml` show it at work.
+
+    Attributes
+    ----------
+    period
+        Of a round; rounds begin at whole multiples of it since midnight UTC of 1 January 1970.
+    time
+        Whether the controller is asked with the time, as the wind policy is.
+    control
+        True while the bridge is in control, false once it hands back.
+    permit
+        Where operators say whether the bridge may be in control.
+    advice
+        Where the proposal is shown in mode advise.
+    timeout
+        For one call of the plant, of whatever kind.
+    grace
+        So long a reading may be bad or stale before that is a loss.
+    hold_off
+        After a loss, all must be well for so long before control is taken again.
+    least_share
+        Of a round: with fewer good values of the measurement nothing is told of it.
+    """
+
+    controller: str = Field(min_length=1)
+    period: Seconds
+    time: bool = False
+    service: Service
+    opcua: OpcUa | None = None
+    mqtt: Mqtt | None = None
+    contexts: tuple[Context, ...] = ()
+    measurement: Measurement
+    setpoint: SetPoint
+    heartbeat: Heartbeat
+    control: Point | None = None
+    permit: Standing | None = None
+    advice: Point | None = None
+    safe: Safe = Safe()
+    timeout: Seconds = 2.0
+    grace: Seconds = 10.0
+    hold_off: Seconds = 5.0
+    least_share: float = Field(default=0.8, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> BridgeFile:
+        if (self.opcua is None) == (self.mqtt is None):
+            raise ValueError("give one of the sections [opcua] and [mqtt]: what the plant speaks")
+        kind = "node" if self.mqtt is None else "topic"
+        for name, point in self.points().items():
+            given = point.node if kind == "node" else point.topic
+            if given is None:
+                raise ValueError(f"{name} needs a {kind}, as the plant speaks {'OPC UA' if self.opcua else 'MQTT'}")
+        names = [context.name for context in self.contexts]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two contexts are called {twice!r}; give each its own name")
+        if self.time and self.contexts:
+            raise ValueError("a controller that is asked with the time has no other contexts; leave [[contexts]] out")
+        if self.mqtt is not None and self.control is not None:
+            raise ValueError(
+                "MQTT has no [control]: the topic mqtt.status says who is in control, and if the bridge dies its last "
+                "will takes that back; leave [control] out"
+            )
+        if self.control is None and self.safe.setpoint is None and self.mqtt is None:
+            raise ValueError(
+                "nothing says what happens on a loss: give [control] node, a flag that hands back to the operators, or "
+                "[safe] setpoint, a value to write, or both"
+            )
+        settle = self.measurement.settle or 0.0
+        if settle > self.period / 2:
+            raise ValueError(f"measurement.settle must be at most half of the period, {self.period:g} s")
+        if self.heartbeat.every > self.period / 4:
+            raise ValueError(f"heartbeat.every must be at most a quarter of the period, {self.period:g} s")
+        if self.safe.setpoint is not None and not self.may_write(self.safe.setpoint):
+            raise ValueError(f"safe.setpoint {self.safe.setpoint!r} is beyond setpoint.low and high")
+        if self.mqtt is not None and self.setpoint.read_back is None:
+            raise ValueError("MQTT needs [setpoint.read_back] topic: where the plant says which setting it has taken")
+        return self
+
+    def points(self) -> dict[str, Point]:
+        """Every point, by what it is called in the file."""
+        found: dict[str, Point] = {f"context {each.name}": each for each in self.contexts}
+        named = ("measurement", "setpoint", "heartbeat", "control", "permit", "advice")
+        found |= {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        if self.setpoint.read_back is not None:
+            found["setpoint.read_back"] = self.setpoint.read_back
+        return found
+
+    @property
+    def read_back(self) -> Standing:
+        """Where the plant says which setting it has taken; in the units of the set-point unless it has its own."""
+        given = self.setpoint.read_back or Standing(node=self.setpoint.node, topic=self.setpoint.topic)
+        return (
+            given if "factor" in given.model_fields_set else given.model_copy(update={"factor": self.setpoint.factor})
+        )
+
+    def may_write(self, value: Setting) -> bool:
+        """Whether a setting lies within the bounds of the set-point; those that are no numbers do."""
+        if isinstance(value, str | bool):
+            return True
+        low, high = self.setpoint.low, self.setpoint.high
+        return (low is None or value >= low) and (high is None or value <= high)
+
+
+def read_secret(path: Path, what: str) -> str:
+    """Return what a file holds, without the end of its line."""
+    try:
+        found = path.read_text(encoding="utf-8")[:TOKEN_LENGTH].strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read the {what} in {path}: {getattr(error, 'strerror', None) or error}") from None
+    if not found:
+        raise InvalidInput(f"{path} is empty; write the {what} into it")
+    return found
+
+
+def load_bridge(path: Path) -> BridgeFile:
+    """Read a bridge file; one line names the key at fault and the remedy."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path}: {error}") from None
+    try:
+        return BridgeFile.model_validate(data)
+    except ValidationError as error:
+        _, line = first_in_words(error, _known_keys)
+        raise InvalidInput(f"{path}: {line}") from None
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "service": Service,
+    "opcua": OpcUa,
+    "mqtt": Mqtt,
+    "contexts": Context,
+    "measurement": Measurement,
+    "setpoint": SetPoint,
+    "read_back": Standing,
+    "heartbeat": Heartbeat,
+    "control": Point,
+    "permit": Standing,
+    "advice": Point,
+    "safe": Safe,
+    "home_assistant": HomeAssistant,
+}
+
+
+def _known_keys(place: Place) -> list[str]:
+    """Return the keys of the section at a place."""
+    named = [part for part in place if isinstance(part, str)]
+    model = SECTIONS.get(named[-1], BridgeFile) if named else BridgeFile
+    return list(model.model_fields)

@@ -1,0 +1,442 @@
+"""People are told of alarms: when one is raised, again while nobody has acknowledged it, and when it is over.
+
+A thread looks at what everybody may look at, so no question ever waits for it. Each target has a queue and a thread of
+its own: one that cannot be reached keeps nobody else waiting, is tried again with longer and longer pauses, and is an
+alarm itself on the controllers that it should have spoken of. The queue holds one notice for each alarm, and so many
+alarms at most; one that finds no room is offered again at the next look, for as long as it is open.
+
+What was said is kept in the data folder, so that a restart neither forgets an alarm nor says it twice. A notice that
+was delivered in the moment of a crash is sent again under the same id.
+
+A silence keeps alarms of a controller, or of a kind, from being said until some time; they are said then, if they are
+still open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdcourse import archive
+from holdcourse.errors import HoldcourseError, InvalidInput
+from holdcourse.service.core.clients import SERVICE
+from holdcourse.service.core.notices import UNTOLD, Event, Notice, NotifyFile, Target
+
+if TYPE_CHECKING:
+    from holdcourse.service.core.fleet import Fleet
+
+logger = logging.getLogger("holdcourse.service")
+
+LOOK_EVERY_S = 0.5
+MOST_WAITING = 200  # notices for one target
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0  # after a failure, doubled in between
+UNTOLD_S = 60.0  # a target that has failed for so long is an alarm
+MOST_SILENCES = 100
+FORGOTTEN_S = 86_400.0  # that an alarm is over is not news any more after a day
+FILE = "notified.json"
+
+
+@dataclass(frozen=True)
+class OpenAlarm:
+    """An alarm that is open, on one controller."""
+
+    controller: str
+    name: str
+    kind: str
+    message: str
+    at: str
+    acknowledged: bool
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from any other."""
+        return self.controller, self.kind, self.at
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Nobody is told of the alarms of a controller, or of a kind, until some time; None: of all of them."""
+
+    id: str
+    until: str
+    controller: str | None = None
+    kind: str | None = None
+    reason: str = ""
+    by: str = ""
+
+    def covers(self, controller: str, kind: str, now: datetime) -> bool:
+        """Whether it holds for an alarm, now."""
+        matches = self.controller in (None, controller) and self.kind in (None, kind)
+        return matches and now < datetime.fromisoformat(self.until)
+
+
+@dataclass
+class Said:
+    """What a target was told of an alarm: the words, how often, and when last (seconds since 1970)."""
+
+    notice: Notice
+    times: int
+    last: float
+
+
+@dataclass
+class Post:
+    """A target's queue, by alarm, and how it fares."""
+
+    target: Target
+    waiting: dict[tuple[str, str, str], Notice] = field(default_factory=dict)
+    said: dict[tuple[str, str, str], Said] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("sent", "failed", "dropped"), 0))
+    failing_since: float | None = None  # monotonic
+    error: str = ""
+    logged: float = float("-inf")
+
+
+class Notifier:
+    """See the module's docstring.
+
+    Parameters
+    ----------
+    file
+        Who is told.
+    folder
+        The data folder, where it is kept what was said.
+    open_alarms
+        Returns all alarms that are open, and the controllers of which nobody can say, because they are not open yet or
+        broken; called from a thread of the notifier.
+    untold
+        Called with a controller and why nobody could be told of its alarms; None: they were.
+    """
+
+    def __init__(
+        self,
+        file: NotifyFile,
+        folder: Path,
+        open_alarms: Callable[[], tuple[list[OpenAlarm], set[str]]],
+        untold: Callable[[str, str | None], None] = lambda controller, why: None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._file, self._path = file, folder / FILE
+        self._open_alarms, self._untold, self._wall = open_alarms, untold, wall
+        self._lock, self._wake = threading.Lock(), threading.Condition()
+        self.posts = {target.called: Post(target) for target in file.targets}
+        self.silences: dict[str, Silence] = {}
+        self._complained: set[str] = set()
+        self._stopping = False
+        self._threads: list[threading.Thread] = []
+        self._load()
+
+    def start(self) -> None:
+        """Look and deliver from now on, in threads."""
+        jobs: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self._watch, ())]
+        jobs += [(self._deliver, (post,)) for post in self.posts.values()]
+        for job, given in jobs:
+            self._threads.append(threading.Thread(target=job, args=given, name="holdcourse notifier", daemon=True))
+            self._threads[-1].start()
+
+    def stop(self) -> None:
+        """Stop; what waits is still open at the next start, or over. A target that hangs is not waited for."""
+        self._stopping = True
+        with self._wake:
+            self._wake.notify_all()
+        for thread in self._threads:
+            thread.join(1.0)
+
+    # -- what is to be said --------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while not self._stopping:
+            try:
+                self.look()
+            except Exception:  # people must go on being told of the rest
+                logger.exception("cannot look for alarms to be told of")
+            with self._wake:
+                self._wake.wait(LOOK_EVERY_S)
+
+    def look(self) -> None:
+        """Put into the queues what is to be said now."""
+        now, (found, unknown) = self._wall(), self._open_alarms()
+        alarms = [alarm for alarm in found if alarm.kind != UNTOLD]
+        keys = {alarm.key for alarm in alarms}
+        with self._lock:
+            for post in self.posts.values():
+                for alarm in alarms:
+                    if post.target.wants(alarm.controller, alarm.kind):
+                        self._consider(post, alarm, now)
+                known = {*post.said, *post.waiting}
+                self._consider_cleared(post, keys | {key for key in known if key[0] in unknown}, now)
+        with self._wake:
+            self._wake.notify_all()
+        self._complain()
+
+    def _consider(self, post: Post, alarm: OpenAlarm, now: float) -> None:
+        said = post.said.get(alarm.key)
+        if alarm.acknowledged or self._is_silent(alarm.controller, alarm.kind, now):
+            post.waiting.pop(alarm.key, None)
+            return
+        if alarm.key in post.waiting:
+            return
+        if said is None:
+            self._put(post, alarm.key, _notice("raised", alarm, 0))
+        elif self._file.repeat is not None and now - said.last >= self._file.repeat:
+            self._put(post, alarm.key, _notice("repeated", alarm, said.times))
+
+    def _consider_cleared(self, post: Post, keys: set[tuple[str, str, str]], now: float) -> None:
+        for key in [
+            key for key in post.waiting if key not in keys and post.waiting[key].event in ("raised", "repeated")
+        ]:
+            if key not in post.said:  # it is over before anybody could be told: both are said at once
+                notice = post.waiting.pop(key)
+                post.said[key] = Said(notice, 0, now)
+            else:
+                del post.waiting[key]
+        for key, said in list(post.said.items()):
+            if key in keys or key in post.waiting:
+                continue
+            silent = self._is_silent(key[0], key[1], now)
+            if not self._file.say_cleared or silent or now - said.last > FORGOTTEN_S:
+                del post.said[key]
+                self._save()
+            else:
+                notice = replace(said.notice, id=_id("cleared", key, said.times), event="cleared", times=said.times)
+                self._put(post, key, notice)
+
+    def _put(self, post: Post, key: tuple[str, str, str], notice: Notice) -> None:
+        if len(post.waiting) >= MOST_WAITING:
+            post.counts["dropped"] += 1
+            return
+        post.waiting[key] = notice
+
+    def _is_silent(self, controller: str, kind: str, now: float) -> bool:
+        at = datetime.fromtimestamp(now, UTC)
+        return any(silence.covers(controller, kind, at) for silence in self.silences.values())
+
+    # -- saying it -----------------------------------------------------------------------------------------------------
+
+    def _deliver(self, post: Post) -> None:
+        pause = FIRST_PAUSE_S
+        while not self._stopping:
+            with self._wake:
+                self._wake.wait_for(lambda: bool(post.waiting) or self._stopping)
+            if self._stopping:
+                return
+            if self.deliver(post):
+                pause = FIRST_PAUSE_S
+            else:
+                until = time.monotonic() + pause
+                while not self._stopping and time.monotonic() < until:
+                    time.sleep(min(0.1, pause))
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    def deliver(self, post: Post) -> bool:
+        """Say what waits, once; returns whether that worked."""
+        with self._lock:
+            batch = dict(list(post.waiting.items())[: post.target.together])
+        if not batch:
+            return True
+        try:
+            post.target.send(list(batch.values()))
+        except Exception as error:  # whatever a server on the other side makes of it
+            with self._lock:
+                self._failed(post, error)
+            return False
+        with self._lock:
+            post.failing_since, post.error = None, ""
+            post.counts["sent"] += len(batch)
+            for key, notice in batch.items():
+                if post.waiting.get(key) is notice:
+                    del post.waiting[key]
+                if notice.event in ("raised", "repeated"):
+                    post.said[key] = Said(notice, notice.times + 1, self._wall())
+                elif notice.event == "cleared":
+                    post.said.pop(key, None)
+            self._save()
+        return True
+
+    def _failed(self, post: Post, error: Exception) -> None:
+        now = time.monotonic()
+        post.counts["failed"] += 1
+        post.error = f"{type(error).__name__}: {error}"[:300]
+        post.failing_since = now if post.failing_since is None else post.failing_since
+        if now - post.logged > UNTOLD_S:
+            logger.warning("%s cannot be told of alarms: %s", post.target.called, post.error)
+            post.logged = now
+
+    def _complain(self) -> None:
+        """Say on its controllers that nobody could be told, and that somebody was again."""
+        now, found = time.monotonic(), dict[str, str]()
+        with self._lock:
+            for post in self.posts.values():
+                if post.failing_since is not None and now - post.failing_since > UNTOLD_S:
+                    for controller, *_ in post.waiting:
+                        found[controller] = f"{post.target.called} could not be told of its alarms: {post.error}"
+        for controller in self._complained - set(found):
+            self._untold(controller, None)
+        for controller in set(found) - self._complained:
+            self._untold(controller, found[controller])
+        self._complained = set(found)
+
+    # -- what people may do --------------------------------------------------------------------------------------------
+
+    def silence(self, until: str, controller: str | None, kind: str | None, reason: str, by: str) -> Silence:
+        """Begin a silence; the same again changes nothing."""
+        try:
+            at = datetime.fromisoformat(until)
+            if at.tzinfo is None:
+                raise InvalidInput(f"until must say its zone, as 2026-03-01T07:00:00Z does, got {until!r}")
+            at = at.astimezone(UTC)
+        except InvalidInput:
+            raise
+        except (ValueError, OverflowError):  # no time, or one beyond the calendar
+            raise InvalidInput(f"until must be a time such as 2026-03-01T07:00:00Z, got {until!r}") from None
+        if at.timestamp() <= self._wall():
+            raise InvalidInput(f"until must be in the future, got {until!r}")
+        name = hashlib.sha256(json.dumps([until, controller, kind, reason]).encode()).hexdigest()[:12]
+        made = Silence(name, at.isoformat(), controller, kind, reason, by)
+        with self._lock:
+            self._forget_old_silences()
+            if name not in self.silences and len(self.silences) >= MOST_SILENCES:
+                raise InvalidInput(f"there are {MOST_SILENCES} silences already; end one of them first")
+            before = dict(self.silences)
+            self.silences.setdefault(name, made)
+            self._save_or(before)
+            return self.silences[name]
+
+    def end_silence(self, name: str) -> bool:
+        """End a silence; returns whether there was one."""
+        with self._lock:
+            before = dict(self.silences)
+            found = self.silences.pop(name, None) is not None
+            self._save_or(before)
+        return found
+
+    def test(self) -> None:
+        """Say a test to everybody."""
+        at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="seconds")
+        with self._lock:
+            for post in self.posts.values():
+                key = ("", "test", at)
+                words = "somebody tries whether this arrives; nothing is wrong"
+                self._put(post, key, Notice(_id("test", key, 0), "test", "", "holdcourse", "test", words, at))
+        with self._wake:
+            self._wake.notify_all()
+
+    def state(self) -> dict[str, Any]:
+        """Return who is told, how that goes, and what is silent."""
+        with self._lock:
+            self._forget_old_silences()
+            now = time.monotonic()
+            targets = [
+                {
+                    "name": name,
+                    "waiting": len(post.waiting),
+                    **post.counts,
+                    "failing_s": None if post.failing_since is None else now - post.failing_since,
+                    "error": post.error,
+                }
+                for name, post in self.posts.items()
+            ]
+            return {"targets": targets, "silences": [vars(each) for each in self.silences.values()]}
+
+    def _forget_old_silences(self) -> None:
+        now = self._wall()
+        self.silences = {
+            name: each for name, each in self.silences.items() if datetime.fromisoformat(each.until).timestamp() > now
+        }
+
+    # -- what is kept --------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            self.silences = {each["id"]: Silence(**each) for each in found["silences"]}
+            for name, rows in found["said"].items():
+                if name in self.posts:
+                    for row in rows:
+                        notice = Notice(**row["notice"])
+                        key = (notice.controller, notice.kind, notice.at)
+                        self.posts[name].said[key] = Said(notice, int(row["times"]), float(row["last"]))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s cannot be read (%s); open alarms are said again", self._path, error)
+
+    def _save(self) -> None:
+        """Keep what was said; where that fails, it is said again after a restart."""
+        with contextlib.suppress(HoldcourseError, OSError):
+            self._write()
+
+    def _save_or(self, before: dict[str, Silence]) -> None:
+        try:
+            self._write()
+        except (HoldcourseError, OSError):
+            self.silences = before
+            raise
+
+    def _write(self) -> None:
+        said = {
+            name: [{"notice": vars(each.notice), "times": each.times, "last": each.last} for each in post.said.values()]
+            for name, post in self.posts.items()
+        }
+        content = {"silences": [vars(each) for each in self.silences.values()], "said": said}
+        archive.write_file(self._path, json.dumps(content).encode(), private=True)
+
+
+def notifier_of(file: NotifyFile, fleet: Fleet) -> Notifier:
+    """Return what tells of the alarms of a fleet; to be called in the loop that the fleet runs in."""
+    loop = asyncio.get_running_loop()
+
+    def open_alarms() -> tuple[list[OpenAlarm], set[str]]:
+        found, unknown = list[OpenAlarm](), set[str]()
+        for controller, slot in list(fleet.slots.items()):
+            hosted = slot.hosted
+            if hosted is None:
+                unknown.add(controller)
+                if slot.broken is not None:
+                    found.append(OpenAlarm(controller, controller, "broken", slot.broken, "the start", False))
+            else:
+                state = hosted.view.fixed_part
+                for alarm in state["alarms"]:
+                    # Of a controller that is put away, nobody expects anything.
+                    seen = alarm.get("acknowledged") is not None or state.get("archived") is not None
+                    said = (alarm["kind"], alarm["message"], alarm["at"])
+                    found.append(OpenAlarm(controller, state["name"], *said, seen))
+        return found, unknown
+
+    def untold(controller: str, why: str | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the service is being stopped
+            asyncio.run_coroutine_threadsafe(_say_untold(fleet, controller, why), loop)
+
+    folder = fleet.store.notes
+    if folder is None:
+        raise InvalidInput(
+            "what was sent to whom is kept in a folder of this server's; give it one with --data, beside --database"
+        )
+    return Notifier(file, folder, open_alarms, untold, fleet.clock.wall)
+
+
+async def _say_untold(fleet: Fleet, controller: str, why: str | None) -> None:
+    try:
+        await fleet.do(controller, lambda hosted: hosted.say_untold(why), SERVICE)
+    except HoldcourseError as error:  # it is broken or gone; the metrics and the log say it too
+        logger.warning("cannot record that nobody was told of the alarms of %s: %s", controller, error)
+
+
+def _id(event: str, key: tuple[str, str, str], times: int) -> str:
+    return hashlib.sha256(json.dumps([event, *key, times]).encode()).hexdigest()[:24]
+
+
+def _notice(event: Event, alarm: OpenAlarm, times: int) -> Notice:
+    return Notice(
+        _id(event, alarm.key, times), event, alarm.controller, alarm.name, alarm.kind, alarm.message, alarm.at, times
+    )

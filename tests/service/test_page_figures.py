@@ -1,0 +1,137 @@
+"""What the page's own functions say: numbers that do not contradict each other, and the marks of a time axis."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+
+import pytest
+from service.browsing import CHROMIUM, page_of
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def called(url, browser):
+    """Call a function of one of the page's modules, in the browser."""
+    with page_of(browser, None) as page:
+        page.goto(url)
+
+        def call(module, expression):
+            return page.evaluate(f"() => import('/page/{module}.js').then((m) => {expression})")
+
+        yield call
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((10.0, 10.04), ["10.00", "10.04"]),  # not "from 10 to 10"
+        ((0.02, 0.01, 0.04), ["0.0200", "0.0100", "0.0400"]),
+        ((12.0, 0.03, 24.0), ["12.00", "0.03", "24.00"]),  # an interval that does not hold zero does not seem to
+        ((-12.0, -0.04), ["\u221212.00", "\u22120.04"]),
+        ((1_000_000.1, 1_000_000.2), ["1,000,000.1", "1,000,000.2"]),
+        ((1e10, 1e10 + 300), ["1e+10", "1.00000003e+10"]),
+        ((1.2345e-7, 1.2346e-7), ["1.2345e\u22127", "1.2346e\u22127"]),
+        ((5.0, 5.0), ["5.00", "5.00"]),
+        ((0.1 + 0.2, 0.3), ["0.300", "0.300"]),  # the same number, computed twice
+        ((0.0, 3.0), ["0.00", "3.00"]),
+        ((0.0, 0.0), ["0", "0"]),
+    ],
+)
+def test_numbers_that_differ_look_different(called, values, shown):
+    listed = json.dumps(values)
+    assert called("figures", f"{listed}.map((v) => m.number(v, m.faithful(...{listed})))") == shown
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("m.number(0.004, 1)", "0.004"),  # never "0.0"
+        ("m.number(-0.04, 0)", "\u22120.04"),
+        ("m.number(-0.0, 2)", "0.00"),
+        ("m.number(null)", "\u2013"),
+        ("m.signed(0.0004, 1)", "+0.0004"),
+        ("m.signed(0, 1)", "0.0"),
+        ("m.share(0.004)", "<\u00a01\u00a0%"),
+        ("m.share(0.996)", ">\u00a099\u00a0%"),
+        ("m.share(1)", "100\u00a0%"),
+        ("m.short(100.00001)", "100.00001"),
+        ("m.short(0.1 + 0.2)", "0.3"),
+        ("m.interval({ value: 0.04, low: 0.01, high: 0.2 }, 'kWh').ends", "+0.010 to +0.200\u00a0kWh"),
+        ("m.interval({ value: 3.0, low: 0.004, high: 6 }, '%').ends", "+0.004 to +6.000\u00a0%"),
+    ],
+)
+def test_no_number_says_what_is_not_so(called, expression, shown):
+    assert called("figures", expression) == shown
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "hours", "most", "texts"),
+    [
+        ("UTC", "2026-03-01T00:00Z", 24, 5, ["00:00", "06:00", "12:00", "18:00", "00:00"]),
+        ("Europe/Berlin", "2026-03-01T00:00Z", 12, 5, ["03:00", "06:00", "09:00", "12:00"]),
+        # the clock is set forward at two: three hours pass between 0 and 4
+        (
+            "Europe/Berlin",
+            "2026-03-28T22:30Z",
+            8,
+            9,
+            ["00:00", "01:00", "03:00", "04:00", "05:00", "06:00", "07:00", "08:00"],
+        ),
+        # and back at three
+        ("Europe/Berlin", "2026-10-24T21:30Z", 6, 3, ["00:00", "02:00", "04:00"]),
+        ("Asia/Kolkata", "2026-03-01T00:10Z", 3, 4, ["06:00", "07:00", "08:00"]),
+        (
+            "America/New_York",
+            "2026-03-01T00:00Z",
+            24 * 9,
+            10,
+            [f"{day} Mar" for day in range(1, 10)],
+        ),
+        ("UTC", "2026-01-15T00:00Z", 24 * 400, 14, None),
+    ],
+)
+def test_marks_stand_at_round_times_of_the_plants_clock(called, zone, start, hours, most, texts):
+    code = f"(m.useZone('{zone}'), m.marks(Date.parse('{start}'), Date.parse('{start}') + {hours * HOUR}, {most}))"
+    marks = called("zone", code)
+    if texts is not None:
+        assert [mark["text"] for mark in marks][: len(texts)] == texts
+    else:
+        assert all(mark["text"].startswith("1 ") for mark in marks)
+        assert {mark["day"] for mark in marks} == {"2026", "2027"}
+    assert len(marks) <= most + 1
+    assert [mark["at"] for mark in marks] == sorted({mark["at"] for mark in marks})
+
+
+def test_of_ten_thousand_rounds_no_more_is_drawn_than_can_be_seen(called):
+    points = "Array.from({ length: 10000 }, (_, k) => [70 + k / 10, Math.sin(k)])"
+    kept = called("chart", f"m.bounded({points})")
+    assert len(kept) < 4 * 1002
+    heights = [math.sin(k) for k in range(10_000)]
+    assert (max(y for _, y in kept), min(y for _, y in kept)) == pytest.approx((max(heights), min(heights)), abs=1e-12)
+    assert called("chart", "m.bounded([[0, 1], [50, 2], [50.2, 3]])") == [[0, 1], [50, 2], [50.2, 3]]
+
+
+def test_long_pauses_are_cut_and_every_round_has_its_place(called):
+    """Hourly rounds, a pause of a week, and one that came a second after the one before it."""
+    times = [0, 1, 2, 3, 3 + 168, 4 + 168, 4 + 168 + 1 / 3600, 5 + 168]
+    rows = ", ".join(
+        f"{{ round: {k}, at: new Date({1.7e12 + hour * HOUR}).toISOString() }}" for k, hour in enumerate(times)
+    )
+    code = (
+        f"(() => {{ const rows = [{rows}]; const p = m.columns({{ x0: 0, x1: 300 }}, rows, true);"
+        " return [p.cuts, rows.map((_, k) => p.left(k)), rows.map((_, k) => p.at(p.middle(k)))]; })()"
+    )
+    cuts, left, found = called("time_axis", code)
+    assert cuts == [3]
+    assert found == list(range(8))
+    assert left == sorted(left)
+    steps = [b - a for a, b in pairwise(left)]
+    assert steps[0] == steps[1] == pytest.approx(10.0)
+    assert (steps[3], steps[5]) == (pytest.approx(40.0), pytest.approx(2.5))
