@@ -19,7 +19,7 @@ from holdcourse.cli import main
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "altitude_hours.csv").write_text("metres\n100\n200\n400\n800\n")
+    (tmp_path / "altitudes.csv").write_text("metres\n100\n200\n400\n800\n")
     (tmp_path / "costs.csv").write_text("0,9,9,9\n9,9,9,0\n9,9,9,0\n0,9,9,9\n")
     return tmp_path
 
@@ -63,15 +63,15 @@ def test_version_and_help(program):
 
 
 def test_as_a_program_it_says_the_same(program, run):
-    for arguments, code in ((("tree", "altitude_hours.csv"), 0), (("tree", "nowhere.csv"), 1)):
+    for arguments, code in ((("tree", "altitudes.csv"), 0), (("tree", "nowhere.csv"), 1)):
         alone, here = program(*arguments, code=code), run(*arguments, code=code)
         assert (alone.stdout, alone.stderr) == (here.stdout, here.stderr)
 
 
 def test_tree(run):
-    shown = run("tree", "altitude_hours.csv", "--seed", "3").stdout
+    shown = run("tree", "altitudes.csv", "--seed", "3").stdout
     assert all(value in shown for value in ("100.0", "200.0", "400.0", "800.0", "times the metric's on average"))
-    found = json.loads(run("tree", "altitude_hours.csv", "--json").stdout)
+    found = json.loads(run("tree", "altitudes.csv", "--json").stdout)
     assert found["mean_stretch"] >= 1
     assert len(found["tree"]["parent"]) > 4
 
@@ -105,7 +105,7 @@ def test_optimum_names_the_best_fixed_setting_by_the_header(run, tmp_path):
     shown = run("optimum", "plant.csv").stdout
     assert "best fixed: A+B" in shown
     assert "stay at" not in shown  # without a start there is nowhere to stay
-    names = run("optimum", "plant.csv", "--actions", "altitude_hours.csv", code=1)  # of four; the header has three
+    names = run("optimum", "plant.csv", "--actions", "altitudes.csv", code=1)  # of four; the header has three
     assert "labels" not in names.stderr
 
 
@@ -113,15 +113,15 @@ def test_optimum_names_the_best_fixed_setting_by_the_header(run, tmp_path):
     ("arguments", "message"),
     [
         (("tree", "nowhere.csv"), "cannot read nowhere.csv"),
-        (("tree", "altitude_hours.csv", "--tau", "3"), "tau must be above 4"),
+        (("tree", "altitudes.csv", "--tau", "3"), "tau must be above 4"),
         (("optimum", "costs.csv", "--start", "9"), "action 9 is not an index 0..3"),
-        (("optimum", "costs.csv", "--matrix", "altitude_hours.csv"), "must be square"),
+        (("optimum", "costs.csv", "--matrix", "altitudes.csv"), "must be square"),
         (("optimum", "broken.csv"), "broken.csv, line 3: 'x' is not a number"),
         (("optimum", "ragged.csv"), "ragged.csv, line 2: 1 cell, but the header (line 1) names 2 columns"),
         (("optimum", "empty.csv"), "empty.csv is empty"),
         (("optimum", "gap.csv"), "the cost of action 1 in round 0 is nan"),
         (("tree", "gap.csv"), "gap.csv, line 1: 'nan' is not a finite number"),
-        (("tree", "altitude_hours.csv", "--seed", "-1"), "seed must be a whole number from 0"),
+        (("tree", "altitudes.csv", "--seed", "-1"), "seed must be a whole number from 0"),
     ],
 )
 def test_errors_are_one_line(run, tmp_path, arguments, message):
@@ -141,7 +141,7 @@ def test_debug_shows_the_traceback(program):
 
 
 def test_bad_usage_is_code_two(program):
-    assert "No such option" in program("tree", "altitude_hours.csv", "--nonsense", code=2).stderr
+    assert "No such option" in program("tree", "altitudes.csv", "--nonsense", code=2).stderr
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_a_command_is_listed_as_it_says_itself(name):
 @pytest.fixture
 def files(tmp_path):
     """What the examples read."""
-    (tmp_path / "altitude_hours.csv").write_text("metres\n100\n200\n400\n800\n")
+    (tmp_path / "altitudes.csv").write_text("metres\n100\n200\n400\n800\n")
     (tmp_path / "costs.csv").write_text("0,9,9,9\n9,9,9,0\n9,9,9,0\n0,9,9,9\n")
     (tmp_path / "lidar").mkdir()
     (tmp_path / "lidar" / "may.csv").write_text(
@@ -128,8 +128,8 @@ def files(tmp_path):
 @pytest.mark.parametrize(
     "examples",
     [
-        ("holdcourse tree altitude_hours.csv --seed 3",),
-        ("holdcourse optimum costs.csv --actions altitude_hours.csv --start 0",),
+        ("holdcourse tree altitudes.csv --seed 3",),
+        ("holdcourse optimum costs.csv --actions altitudes.csv --start 0",),
         ("holdcourse verify turbine.log",),
         ("holdcourse replay turbine.log --policy cgp-lcb",),
         ("holdcourse sweep --example > mine.toml", "holdcourse sweep mine.toml --dry-run"),
@@ -163,7 +163,7 @@ def test_examples_run_as_printed(run, tmp_path, examples):
         ("reproduce wind --policies minc", ["minc-known"]),
         ("replay turbine.log --policy cgp", ["cgp-lcb"]),
         ("token make --scope ask,a", ["ask,admin"]),
-        ("tree altitude_hours.csv --metric city", ["cityblock"]),
+        ("tree altitudes.csv --metric city", ["cityblock"]),
     ],
 )
 def test_names_are_completed_in_a_shell(run, typed, offered):

@@ -34,7 +34,7 @@ def tree(
 ) -> None:
     """The random tree that stands for a metric, and its stretch.
 
-    Example: [bold]holdcourse tree altitude_hours.csv --seed 3[/]
+    Example: [bold]holdcourse tree altitudes.csv --seed 3[/]
     """
     problem = _problem(actions, metric, matrix, directed)
     drawn = hc.frt_tree(problem, tau=tau, seed=seed)
@@ -63,7 +63,7 @@ def optimum(
 ) -> None:
     """What perfect foresight would have paid, the best fixed setting, and simple rules.
 
-    Example: [bold]holdcourse optimum costs.csv --actions altitude_hours.csv --start 0[/]
+    Example: [bold]holdcourse optimum costs.csv --actions altitudes.csv --start 0[/]
     """
     file = Csv.read(costs)
     table = file.numbers(finite=False)  # inf forbids an action
