@@ -139,6 +139,17 @@ def test_less_than_a_year_has_no_figures():
     assert "per_year" not in as_data([short])["sites"][0]
 
 
+def test_a_record_of_single_hours_has_no_figures(result):
+    """Every other hour of history in steps of an hour: no stretch of a day can be flown."""
+    world = result.setting.world
+    few = slice(0, 200)
+    short = replace(world, time=world.time[few], speed=world.speed[few])
+    past = replace(
+        result.setting.past, **{name: getattr(result.setting.past, name)[::2] for name in ("hours", "speed", "time")}
+    )
+    assert bankable(replace(result.setting, world=short, past=past), 1.0) is None
+
+
 def test_the_report_and_its_files(result, tmp_path):
     paths = write_report([result], tmp_path, pictures=False)
     assert {"yearly.csv", "month_hour.csv", "altitude_hours.csv"} <= {path.name for path in paths}

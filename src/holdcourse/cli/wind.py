@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from holdcourse.cli.arguments import Json
+from holdcourse.cli.wording import with_options
 from holdcourse.wind.machines import Machine, machine, machine_names
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Machines that fly, by name or file."
 )
 SHOWN = 24  # points of a curve
+BACKTEST_OPTIONS = {"cut_out": "--cut-out"}  # that a remedy may name
 
 
 @app.callback()
@@ -84,7 +86,7 @@ def _describe(console: Console, each: Machine) -> None:
         f"power: at most {each.curve.largest_power:.1f} kW, reached at {each.curve.rated_speed:.1f} m/s",
         f"by: {each.wind_words}",
         f"moving: {each.movement_words}",
-        *(f"note: {note}" for note in each.notes),
+        *(f"note: {with_options(note, BACKTEST_OPTIONS)}" for note in each.notes),
         f"source: {each.source}",
         f"licence: {each.licence}",
     ]

@@ -30,6 +30,7 @@ from holdcourse.wind.physics import C3, PowerCurve, UnitWarning, movement_cost, 
 
 Meaning: TypeAlias = Literal["local", "reference"]
 
+FULL = 0.9  # of its largest power: a table that ends with more may end too early
 PAPER = "Joshi, Schmehl, Kruijff, Wind Energ. Sci. 9, 2195 (2024), https://doi.org/10.5194/wes-9-2195-2024"
 
 
@@ -182,6 +183,12 @@ def _from_file(path: Path) -> Machine:
         warnings.simplefilter("always", UnitWarning)
         curve = read_curve(path)
     said = [str(warning.message) for warning in raised]
+    end = curve.tables(curve.knots[curve.knots <= curve.cut_out])[:, -1].max()
+    if end >= FULL * curve.largest_power:
+        said.append(
+            f"the table ends at {curve.cut_out:g} m/s with {end:g} kW; above that it is taken to make nothing. If it "
+            "goes on, say up to where: cut_out="
+        )
     height = _height_in_header(path)
     meaning: Meaning = "local" if height is None else "reference"
     return Machine(path.stem, curve.name, curve, path.name, "as the file's", meaning, height, notes=tuple(said))

@@ -310,9 +310,14 @@ def bankable(
         known = np.arange(blocks[0][0], begin) if number else np.arange(end, len(times))
         if len(known) * step < HOURS_PER_YEAR * LEAST_COVERAGE:  # a single year is flown with what its own wind taught
             known = np.arange(begin, end)
-        year, hours = _fly_year(world, times, speed, slice(begin, end), known, caution, step, skill)
+        try:
+            year, hours = _fly_year(world, times, speed, slice(begin, end), known, caution, step, skill)
+        except InvalidInput:  # nothing but gaps, or no climate can be learned: a year that does not count
+            continue
         years.append(year)
         flown.append(hours)
+    if not years:
+        return None
     actions, more, when = (np.concatenate(parts) for parts in zip(*flown, strict=True))
     hours_at = np.bincount(actions, minlength=len(world.altitudes)) * HOURS_PER_YEAR / len(actions)
     return Bankable(
