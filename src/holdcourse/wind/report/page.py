@@ -36,6 +36,18 @@ from holdcourse.wind.report.yearly import section, write_yearly
 
 Array: TypeAlias = NDArray[np.float64]
 
+# On A4 every column is there: what scrolls on a screen is small on paper.
+PRINTED = """
+@media print {
+  .scroll { overflow: visible; }
+  .scroll table { font-size: 6.5pt !important; width: 100%; }
+  .scroll th, .scroll td { padding: 1px 3px !important; white-space: nowrap; }
+  .scroll th { white-space: normal; }
+  .scroll table.fine { font-size: 5.5pt !important; }
+  .fine th, .fine td { padding: 1px !important; }
+}
+"""
+
 
 def page(results: Sequence[SiteResult]) -> str:
     """Write the report on all sites as one page of HTML, with its style and script inside."""
@@ -47,7 +59,7 @@ def page(results: Sequence[SiteResult]) -> str:
         "RHO_NOTE": "" if results[0].plan.rho == 1 else f", energy made times &#961; = {results[0].plan.rho:g}",
         "YEARS": section(results),
         "ABOUT": "".join(_about(result) for result in results),
-        "STYLE": style(),
+        "STYLE": style() + PRINTED,
         "SCRIPT": (folder / "report.js").read_text(encoding="utf-8"),
         # A "<" inside could end the script element.
         "DATA": json.dumps({"sites": [_site(result) for result in results]}, allow_nan=False).replace("<", "\\u003c"),

@@ -117,7 +117,7 @@ def _month_hour(found: Bankable) -> str:
         mean = float(np.nanmean(row)) if np.isfinite(row).any() else math.nan
         lines.append("<tr>" + "".join(cells) + f"<td><b>{_number(mean, '+.1f')}</b></td></tr>")
     head = "".join(f"<th style='padding:2px 4px'>{cell}</th>" for cell in heads)
-    table = f"<table style='font-size:.75rem'><tr>{head}</tr>{''.join(lines)}</table>"
+    table = f"<table class='fine' style='font-size:.75rem'><tr>{head}</tr>{''.join(lines)}</table>"
     return f"<div class='scroll'>{table}</div>"
 
 
