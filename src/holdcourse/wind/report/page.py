@@ -40,10 +40,10 @@ Array: TypeAlias = NDArray[np.float64]
 PRINTED = """
 @media print {
   .scroll { overflow: visible; }
-  .scroll table { font-size: 6.5pt !important; width: 100%; }
-  .scroll th, .scroll td { padding: 1px 3px !important; white-space: nowrap; }
+  .scroll table { font-size: 8pt !important; width: 100%; }
+  .scroll th, .scroll td { padding: 1px 3px !important; white-space: nowrap; font-size: inherit; }
   .scroll th { white-space: normal; }
-  .scroll table.fine { font-size: 5.5pt !important; }
+  .scroll table.fine { font-size: 6.5pt !important; }
   .fine th, .fine td { padding: 1px !important; }
 }
 """
