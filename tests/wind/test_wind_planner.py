@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import holdcourse as hc
+from holdcourse.wind.backtest.knowing import Skill
 from holdcourse.wind.backtest.run import backtest
 from holdcourse.wind.physics import table_curve, wind_world
 from holdcourse.wind.policy.climate import learn_climate
@@ -55,6 +56,56 @@ def test_the_replay_is_the_policy(options):
     slow = hc.simulate(policy, world, world.moments, start=5).actions
     fast = Replayed(world, climate, world.speed, float(world.moments[0]), 1.0, home).actions(caution, start=5)
     assert len(np.unique(slow)) > 1
+    np.testing.assert_array_equal(slow, fast)
+
+
+class Knowing(ExpectedEnergy):
+    """The filter told the whole profile after each round, and shown forecasts whose error it knows: a slow twin."""
+
+    def __init__(self, world, climate, lidar, said=None, errors=None):
+        super().__init__(climate, world.problem, world.curve, world.rho)
+        self.world, self.lidar, self.said, self.errors = world, lidar, said, errors
+
+    def _round(self, hour):
+        return round(float(np.reshape(hour, -1)[0]) - float(self.world.moments[0]))
+
+    def _predicted(self, contexts):
+        mean, std = super()._predicted(contexts)
+        for k, hour in enumerate(np.reshape(contexts, -1)) if self.said is not None else ():
+            t = self._round(hour)
+            if t < len(self.said):
+                forecast = self.world.speed[t] + self.errors[k] * self.said[t]
+                trust = np.maximum(0.0, 1.0 - self.errors[k] ** 2 / std[k] ** 2)
+                mean[k] += trust * (forecast - mean[k])
+                std[k] *= np.sqrt(1.0 - trust)
+        return mean, std
+
+    def estimate(self, context, shown=None):
+        mean, std = self._predicted(np.reshape(context, -1))
+        costs = self._costs(mean, std)[0]
+        return hc.costs.Estimate(costs, costs, mean[0], std[0])
+
+    def learn(self, action, context, measurement):
+        for y in range(self.problem.n) if self.lidar else (action,):
+            super().learn(y, context, float(self.world.speed[self._round(context), y]))
+        return 1.0
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("lidar", "forecast"), [(True, False), (False, True), (True, True)])
+def test_the_replay_that_knows_more_is_the_policy_that_does(lidar, forecast):
+    world = world_of(wind(150, seed=3))
+    climate = learn_climate(PAST.moments, PAST.speed, ALTITUDES)
+    home, caution, skill = 2, 1.3, Skill(0.8, 2.0)
+    replayed = Replayed(world, climate, world.speed, float(world.moments[0]), 1.0, home)
+    errors = skill.errors(replayed.rounds, 1.0)
+    said = skill.wrong(ALTITUDES, len(world.time), 1.0, seed=1) if forecast else None
+    ending = ANCHOR * caution * world.problem.distances[:, home]
+    rule = hc.Lookahead(world.problem, caution=caution, ending=ending)
+    slow_policy = hc.Policy("slow", rule, Knowing(world, climate, lidar, said, errors), world.problem)
+    slow = hc.simulate(slow_policy, world, world.moments, start=5).actions
+    fast = replayed.actions(caution, start=5, lidar=lidar, said=said, errors=errors)
+    assert (fast != replayed.actions(caution, start=5)).any()
     np.testing.assert_array_equal(slow, fast)
 
 

@@ -14,6 +14,7 @@ variances, decay    of the modes, and their correlation over one round          
 mean, covariance    what is believed of the modes now                                               (r,), (r, r)
 power               energy of one round at 0, 1 / PER_METRE_PER_SECOND, ... m/s; one row, or one per altitude
 points, weights     of the quadrature over the belief about one wind speed                          (q,)
+said, errors        what is wrong with forecasts, in deviations; these, by round of the plan        (t, n), (h,)
 moves, ending       cost of a move from row to column, and of ending a plan there; times caution    (n, n), (n,)
 ==================  ==============================================================================  ==============
 """
@@ -48,6 +49,9 @@ def replay(
     ending: Array,  # (n,) cost of ending a plan there, times the caution
     horizon: int,
     start: int,
+    whole: bool,  # whether the wind at every altitude is measured after each round, or only where it went
+    said: Array,  # (t, n) errors of forecasts for every round, of deviation 1; no rows: no forecasts
+    errors: Array,  # (horizon,) deviation of a forecast for each round of the plan
 ) -> Indices:
     """The altitude of every round, by filtering, planning `horizon` rounds ahead, and measuring where it went."""
     rounds, n = speed.shape
@@ -63,7 +67,22 @@ def replay(
                 for j in range(r):
                     covariance[i, j] *= decay[i] * decay[j]
                 covariance[i, i] += variances[i] * (1.0 - decay[i] * decay[i])
-        _expect(usual[t : t + horizon], modes, variances, decay, mean, covariance, power, points, weights, expected)
+        ahead = min(horizon, rounds - t) if len(said) else 0  # nobody forecasts beyond the record
+        _expect(
+            usual[t : t + horizon],
+            modes,
+            variances,
+            decay,
+            mean,
+            covariance,
+            power,
+            points,
+            weights,
+            expected,
+            speed[t : t + ahead],
+            said[t : t + ahead],
+            errors,
+        )
         values[:] = ending
         for k in range(horizon - 1, 0, -1):
             for y in range(n):
@@ -80,17 +99,18 @@ def replay(
             if total < best - 1e-9 * abs(best):
                 best, x = total, y
         actions[t] = x
-        variance, surprise = noise, speed[t, x] - usual[t, x]
-        for i in range(r):
-            gain[i] = 0.0
-            for j in range(r):
-                gain[i] += covariance[i, j] * modes[x, j]
-            variance += gain[i] * modes[x, i]
-            surprise -= mean[i] * modes[x, i]
-        for i in range(r):
-            mean[i] += gain[i] * surprise / variance
-            for j in range(r):
-                covariance[i, j] -= gain[i] * gain[j] / variance
+        for y in range(0 if whole else x, n if whole else x + 1):
+            variance, surprise = noise, speed[t, y] - usual[t, y]
+            for i in range(r):
+                gain[i] = 0.0
+                for j in range(r):
+                    gain[i] += covariance[i, j] * modes[y, j]
+                variance += gain[i] * modes[y, i]
+                surprise -= mean[i] * modes[y, i]
+            for i in range(r):
+                mean[i] += gain[i] * surprise / variance
+                for j in range(r):
+                    covariance[i, j] -= gain[i] * gain[j] / variance
     return actions
 
 
@@ -106,6 +126,9 @@ def _expect(
     points: Array,
     weights: Array,
     expected: Array,  # (horizon, n), written
+    speed: Array,  # (ahead, n) wind of the rounds that are forecast,
+    said: Array,  # (ahead, n) what is wrong with their forecasts, in deviations,
+    errors: Array,  # (horizon,) and these
 ) -> None:
     """The energy expected of every altitude in each round of the plan."""
     r = len(variances)
@@ -121,6 +144,11 @@ def _expect(
             for i in range(r):
                 for j in range(r):
                     variance += seen[i] * covariance[i, j] * seen[j]
+            if k < len(said):
+                # From the filter to the forecast by the share of the variance that it removes: as `ExpectedEnergy`.
+                trust = max(0.0, 1.0 - errors[k] * errors[k] / variance) if variance > 0.0 else 0.0
+                wind += trust * (speed[k, x] + errors[k] * said[k, x] - wind)
+                variance *= 1.0 - trust
             std = math.sqrt(max(variance, 0.0))
             total, row = 0.0, min(x, rows)
             for q in range(len(points)):

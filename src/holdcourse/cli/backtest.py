@@ -60,11 +60,18 @@ from holdcourse.movement.problem import Problem
 from holdcourse.running.database import refuse_record
 from holdcourse.running.limits import Limits
 from holdcourse.units import quantity
+from holdcourse.wind.backtest.bankable import Factors
 from holdcourse.wind.backtest.handover import site_policy
-from holdcourse.wind.backtest.run import Plan, SiteResult, Wind, run_backtest
+from holdcourse.wind.backtest.knowing import Skill
+from holdcourse.wind.backtest.run import DRAWS, Plan, SiteResult, Wind, run_backtest
+from holdcourse.wind.files.awesio import check_awesio, read_awesio, write_awesio
+from holdcourse.wind.files.awesio import constraints as read_constraints
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
+from holdcourse.wind.machines import Machine, machine_names
+from holdcourse.wind.machines import machine as find_machine
 from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
+from holdcourse.wind.report.curve_export import curve_of
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.pictures import check_pictures
 from holdcourse.wind.report.tables import as_data, screen_tables
@@ -73,6 +80,10 @@ REPORT = Path("backtest-report")
 MANY_READINGS = 2000  # from which on they are checked beside the backtest
 
 DATA, MACHINE, FLYING, OUTPUT = "Data", "Machine", "Flying", "Output"
+
+MACHINE_OPTION = typer.Option(
+    metavar="NAME|FILE", help=f"{', '.join(machine_names())}, or a file.", rich_help_panel=MACHINE
+)
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 plant_app = typer.Typer(
@@ -356,6 +367,12 @@ def backtest(
         list[str] | None,
         typer.Option(help="Wind before the test, to choose the fixed altitude on.", rich_help_panel=DATA),
     ] = None,
+    allow_later_history: Annotated[
+        bool,
+        typer.Option(
+            "--allow-later-history", help="Learn from wind after the test, too: hindsight.", rich_help_panel=DATA
+        ),
+    ] = False,
     begin: Annotated[str | None, typer.Option("--from", help="Test from here on, UTC.", rich_help_panel=DATA)] = None,
     end: Annotated[str | None, typer.Option("--to", help="Test up to here, UTC.", rich_help_panel=DATA)] = None,
     lat: Annotated[list[float] | None, typer.Option(help="Latitude; repeat for sites.", rich_help_panel=DATA)] = None,
@@ -377,6 +394,15 @@ def backtest(
     low: Annotated[float | None, typer.Option(help="Lowest altitude, m.", rich_help_panel=MACHINE)] = None,
     high: Annotated[float | None, typer.Option(help="Highest altitude, m.", rich_help_panel=MACHINE)] = None,
     count: Annotated[int, typer.Option(help="Number of altitudes.", rich_help_panel=MACHINE)] = 25,
+    altitudes: Annotated[
+        str | None,
+        typer.Option(metavar="METRES", help="All altitudes: 100,150,200,300.", rich_help_panel=MACHINE),
+    ] = None,
+    machine: Annotated[str | None, MACHINE_OPTION] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(help="awesIO operational constraints: ceiling and least height.", rich_help_panel=MACHINE),
+    ] = None,
     curve: Annotated[
         Path | None,
         typer.Option(help="CSV of speed and power: m/s and kW, or as its header says.", rich_help_panel=MACHINE),
@@ -401,6 +427,20 @@ def backtest(
         float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
+    availability: Annotated[
+        float, typer.Option(help="Percent of the time that it can fly.", rich_help_panel=MACHINE)
+    ] = 100.0,
+    losses: Annotated[
+        float, typer.Option(help="Percent of energy lost on the way to the meter.", rich_help_panel=MACHINE)
+    ] = 0.0,
+    uncertainty: Annotated[
+        float | None,
+        typer.Option(help="Error of wind data and curve, percent of energy.", rich_help_panel=MACHINE),
+    ] = None,
+    forecast_error: Annotated[
+        str | None,
+        typer.Option(metavar="M/S,M/S", help="Of forecasts, 1 h and 24 h ahead: 1.4,2.2.", rich_help_panel=MACHINE),
+    ] = None,
     policies: Annotated[
         list[str] | None,
         names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", registry.names("wind"), FLYING),
@@ -418,6 +458,7 @@ def backtest(
         float | None, typer.Option(help="Wind expected at first, m/s; default of history.", rich_help_panel=FLYING)
     ] = None,
     seed: Annotated[int, typer.Option(help="Of policies that draw.", rich_help_panel=FLYING)] = 0,
+    draws: Annotated[int, typer.Option(help="Seeds of a policy that draws.", rich_help_panel=FLYING)] = DRAWS,
     what_if: Annotated[
         str | None, typer.Option(metavar="NUMBERS", help="Other rho to try: 1,2,4, or none.", rich_help_panel=FLYING)
     ] = None,
@@ -427,6 +468,10 @@ def backtest(
     ] = None,
     pictures: Annotated[
         bool | None, typer.Option(help="PNG files too; default if possible.", rich_help_panel=OUTPUT)
+    ] = None,
+    awesio: Annotated[
+        Path | None,
+        typer.Option(help="Write what the judged policy made as awesIO power curve.", rich_help_panel=OUTPUT),
     ] = None,
     save_policy: Save = None,
     as_judged: AsJudged = False,
@@ -442,7 +487,7 @@ def backtest(
 
     Example: [bold]holdcourse backtest 2023.nc --history 2022.nc --lat 53 --lon -10[/]
 
-    Example: [bold]holdcourse backtest lidar.csv --curve machine.csv --price 0.09[/]
+    Example: [bold]holdcourse backtest lidar.csv --machine skysails --price 0.09[/]
 
     Example: [bold]holdcourse backtest west.csv east.csv --each --out sites[/]
 
@@ -455,7 +500,14 @@ def backtest(
         count=count,
         begin=begin,
         end=end,
+        machine=_machine(machine, curve, rated_speed, cut_in, cut_out),
         curve=_curve(curve, rated_speed, cut_in, cut_out),
+        altitudes=_altitudes(altitudes),
+        constraints=None if constraints is None else read_constraints(read_awesio(constraints)),
+        allow_later_history=allow_later_history,
+        draws=draws,
+        factors=_factors(availability, losses, uncertainty),
+        skill=_skill(forecast_error),
         movement=_movement(movement, climb, sink),
         rho=rho,
         context=context,
@@ -474,12 +526,22 @@ def backtest(
     if save_policy is not None and len(sites) > 1:
         raise InvalidInput(f"--save writes the policy of one site, and there are {len(sites)}; run them one by one")
     folder = REPORT if out is None and not as_json else out
-    _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged)
+    if awesio is not None:
+        if len(sites) > 1:
+            raise InvalidInput(
+                f"--awesio writes the curve of one site, and there are {len(sites)}; run them one by one"
+            )
+        check_awesio(awesio)
+    _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged, awesio)
 
 
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
+    machine: Annotated[str | None, MACHINE_OPTION] = None,
+    movement: Annotated[
+        str, typer.Option(help="Cost of moving: paper, physical, '20 Wh/m'.", rich_help_panel=MACHINE)
+    ] = "paper",
     as_json: Json = False,
 ) -> None:
     """A backtest on bundled wind: half a year in the North Sea.
@@ -487,9 +549,12 @@ def demo(
     With the two and a half years before it as history.
 
     Example: [bold]holdcourse demo --out demo[/]
+
+    Example: [bold]holdcourse demo --machine skysails --movement physical[/]
     """
     site = SiteFiles(bundled("test"), bundled("history"), "North Sea, 53.32 N 1.32 E", {})
-    _run_and_show([site], Plan(), out, None, as_json)
+    plan = Plan(machine=_machine(machine), movement=_movement(movement, None, None))
+    _run_and_show([site], plan, out, None, as_json)
 
 
 @dataclass(frozen=True)
@@ -515,6 +580,51 @@ def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, c
     for warning in raised:
         typer.echo(f"warning: {warning.message}", err=True)
     return found
+
+
+def _machine(
+    name: str | None,
+    curve: Path | None = None,
+    rated_speed: float | None = None,
+    cut_in: float | None = None,
+    cut_out: float | None = None,
+) -> Machine | None:
+    """Return the machine that is named."""
+    if name is None:
+        return None
+    if curve is not None or rated_speed is not None:
+        raise InvalidInput("--machine brings its own power curve; leave out --curve and --rated-speed")
+    found = find_machine(name)
+    return replace(found, curve=found.curve.within(cut_in, cut_out))
+
+
+def _factors(availability: float, losses: float, uncertainty: float | None) -> Factors:
+    """Return shares from the percent that are given."""
+    for name, percent in (("availability", availability), ("losses", losses), ("uncertainty", uncertainty)):
+        if percent is not None and not 0 <= percent <= 100:
+            raise InvalidInput(f"--{name} is in percent, from 0 to 100, got {percent:g}")
+    return Factors(availability / 100, losses / 100, None if uncertainty is None else uncertainty / 100)
+
+
+def _skill(text: str | None) -> Skill:
+    """Return how wrong forecasts are, as stated."""
+    if text is None:
+        return Skill()
+    try:
+        first, day = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--forecast-error takes two errors in m/s such as 1.4,2.2, got {text!r}") from None
+    return Skill(first, day)
+
+
+def _altitudes(text: str | None) -> tuple[float, ...] | None:
+    """Read altitudes separated by commas, in metres."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--altitudes takes metres such as 100,150,200, got {text!r}") from None
 
 
 def _number_or_text(given: str) -> float | str:
@@ -609,6 +719,7 @@ def _run_and_show(
     as_json: bool,
     save_to: Path | None = None,
     as_judged: bool = False,
+    awesio: Path | None = None,
 ) -> None:
     # What the result could not be written with or to is told before the work, not after it.
     check_out(out)
@@ -619,10 +730,13 @@ def _run_and_show(
     drawn = missing is None if pictures is None else pictures
     paths = [] if out is None else write_report(results, out, pictures=drawn)
     saved = []
+    if awesio is not None:
+        write_awesio(curve_of(results[0]), awesio)
+        saved.append(f"\npower curve: {awesio}")
     if save_to is not None:
         policy = site_policy(results[0], as_judged=as_judged)
         policy.save(save_to)
-        saved = saved_words(save_to, policy)
+        saved += saved_words(save_to, policy)
     if as_json:
         report = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
         data = as_data(results)
@@ -661,6 +775,8 @@ def _show(results: Sequence[SiteResult]) -> None:
         at = f"{result.site}: " if len(results) > 1 else ""
         console.print()
         console.print(f"{at}{result.backtest.conclusion}", style="bold", highlight=False, markup=False)
+        for text in () if result.bankable is None else result.bankable.words:
+            console.print(text, highlight=False, markup=False)
         for text in _in_options(result.warnings):
             console.print(f"warning: {text}", highlight=False, markup=False)
         for note in (f"data: {result.source}", *_in_options(result.notes)):

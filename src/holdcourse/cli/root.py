@@ -50,6 +50,7 @@ COMMANDS = {
     "accept": Listed("records", RUNNING, "Go on with a record whose newest events are missing."),
     "replay": Listed("records", RUNNING, "What another policy would have done in a recorded run."),
     "policy": Listed("policy", RUNNING, "Policies in files: what a file holds."),
+    "wind": Listed("wind", SITE, "Machines that fly, by name or file."),
     "data": Listed("data", SITE, "Data of yours: what a file holds, wind or a plant's readings."),
     "trial": Listed("trial", RUNNING, "Did it pay? Trials of a policy against a baseline."),
     "share": Listed("serve", RUNNING, "Copy the controllers of a folder into a database that servers share."),

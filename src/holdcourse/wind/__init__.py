@@ -11,5 +11,6 @@ from __future__ import annotations
 
 from holdcourse.wind.files.data import Gap, Site, WindData
 from holdcourse.wind.files.load import bundled, load
+from holdcourse.wind.machines import Machine, machine, machine_names
 
-__all__ = ["Gap", "Site", "WindData", "bundled", "load"]
+__all__ = ["Gap", "Machine", "Site", "WindData", "bundled", "load", "machine", "machine_names"]

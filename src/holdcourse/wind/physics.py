@@ -129,6 +129,16 @@ class PowerCurve:
         rows = np.stack([np.interp(wanted, self.altitudes, column) for column in powers.T], axis=-1)
         return replace(self, _table=(speeds, rows), altitudes=wanted)
 
+    def within(self, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
+        """Return the machine with another cut-in or cut-out, where they are given."""
+        low = self.cut_in if cut_in is None else float(cut_in)
+        high = self.cut_out if cut_out is None else float(cut_out)
+        if (low, high) == (self.cut_in, self.cut_out):
+            return self
+        _check_range(min(self.rated_speed, high), low, high)
+        ends = [end for end in (low, high) if math.isfinite(end)]
+        return replace(self, knots=np.unique(np.append(self.knots, ends)), cut_in=low, cut_out=high)
+
     def extremes(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Find least and largest power for speeds between low and high (both (n,)); negative speeds count as 0."""
         if low is high:  # a point, not an interval
@@ -274,12 +284,15 @@ def curve_family(
 def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | None = None) -> PowerCurve:
     """Read a power table from a CSV file: speed and power, with or without a header line.
 
+    Where the header names altitudes, ``speed,100 m,200 m,300 m``, it is a family: a column of powers for each.
+
     Speeds are in m/s and powers in kW unless the header says otherwise: ``speed (m/s),power (MW)``. A table whose
     header names no unit of power, and whose numbers would be an unlikely machine in kW, is read with a `UnitWarning`.
     """
     path = Path(path)
-    pairs = []
+    pairs: list[tuple[float, ...]] = []
     header: list[str] = []
+    levels: list[float] = []
     try:
         text = path.read_text(encoding="utf-8-sig")
         separator = next((sign for sign in (";", "\t") if sign in text), ",")
@@ -288,14 +301,18 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
                 continue
             try:
                 cells = [cell if separator == "," else cell.replace(",", ".") for cell in row]
-                pairs.append((float(cells[0]), float(cells[1])))
+                pairs.append(tuple(float(cells[k]) for k in range(1 + max(1, len(levels)))))
             except (ValueError, IndexError):
                 if pairs or header:
                     raise InvalidInput(f"{path}, line {number}: {row!r} is not a speed and a power") from None
-                header = row
+                header, levels = row, _levels_in(row[1:])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    speed, power = np.array(pairs).T if pairs else (np.array([]), np.array([]))
+    speed, *powers = np.array(pairs).T if pairs else (np.array([]), np.array([]))
+    if levels:
+        in_unit = factor(_unit_in(header[0], path) or "m/s", "m/s", f"{path}: the speed")
+        return curve_family(levels, in_unit * speed, powers, cut_in, cut_out, name=path.name)
+    power = powers[0]
     units = [_unit_in(cell, path) for cell in header[:2]] + [None] * (2 - len(header[:2]))
     if units[0] is not None:
         speed = speed * factor(units[0], "m/s", f"{path}: the speed")
@@ -314,6 +331,12 @@ def read_curve(path: str | Path, cut_in: float | None = None, cut_out: float | N
 
 class UnitWarning(UserWarning):
     """Numbers without a unit are of an unlikely size."""
+
+
+def _levels_in(headings: list[str]) -> list[float]:
+    """Return the altitudes that two or more columns are headed with: ``100 m``, ``power_100m``; empty: others."""
+    found = [re.fullmatch(r"(?:.*[\s_])?(\d+(?:\.\d+)?)\s*m", heading.strip()) for heading in headings]
+    return [float(match[1]) for match in found if match] if len(found) > 1 and all(found) else []
 
 
 def _unit_in(heading: str, path: Path) -> str | None:

@@ -22,21 +22,37 @@ FEWEST_TIMES = 8  # of data that have to give a quarter away as history
 
 
 def split(
-    data: WindData, history: WindData | None, begin: str | None = None, end: str | None = None
+    data: WindData,
+    history: WindData | None,
+    begin: str | None = None,
+    end: str | None = None,
+    *,
+    allow_later_history: bool = False,
 ) -> tuple[WindData, WindData, list[str]]:
-    """Return the test period, the past, and what was decided about them."""
+    """Return the test period, the past, and what was decided about them.
+
+    History after the test period is refused, unless it is allowed in so many words: nobody could have known it.
+    """
     test = data.between(begin, end)
     if history is not None:
+        later = history.time > test.time[-1]
+        if later.any() and not allow_later_history:
+            raise InvalidInput(
+                f"the history reaches to {history.time[-1]}, beyond the test period, which ends {test.time[-1]}; a "
+                "policy may not know the wind to come: give earlier data, or, where you want to learn from later wind "
+                "all the same, say allow_later_history=True"
+            )
         outside = (history.time < test.time[0]) | (history.time > test.time[-1])
         if not outside.any():
             raise InvalidInput(
                 f"the history {history.time[0]} to {history.time[-1]} lies within the test period {test.time[0]} to "
                 f"{test.time[-1]}; a policy may not know the wind to come: give earlier data, or begin the test later"
             )
+        seen = "; it holds wind after the test period, which was allowed" if later.any() else ""
         if outside.all():
-            return test, history, [f"history: {_days(history)}"]
+            return test, history, [f"history: {_days(history)}{seen}"]
         past = replace(history, **_rows(history, outside))
-        return test, past, [f"history: {_days(past)}; what lies within the test period was left out"]
+        return test, past, [f"history: {_days(past)}; what lies within the test period was left out{seen}"]
     before = data.time < test.time[0]
     if before.any():
         past = replace(data, **_rows(data, before))
@@ -77,6 +93,25 @@ def choose_altitudes(low: float | None, high: float | None, count: int, series: 
             f"{high:g} m; give low and high within the heights of the data, or data with more heights"
         )
     return np.linspace(low, high, int(count))
+
+
+def listed_altitudes(wanted: Sequence[float], series: Sequence[WindData]) -> Array:
+    """Return the altitudes asked for, rising, where all data cover them at every time."""
+    found = np.array(sorted(wanted), dtype=np.float64)
+    if len(found) < 2 or not np.isfinite(found).all() or found[0] <= 0 or (np.diff(found) <= 0).any():
+        raise InvalidInput(
+            f"altitudes={','.join(f'{each:g}' for each in wanted)}: a choice needs two or more different altitudes, "
+            "all above 0"
+        )
+    lowest, highest = zip(*(_covered(data) for data in series), strict=True)
+    bottom, top = max(lowest), min(highest)
+    outside = [each for each in found if not bottom - 1e-6 <= each <= top + 1e-6]
+    if outside:
+        raise InvalidInput(
+            f"altitudes={','.join(f'{each:g}' for each in outside)}: the data have heights from {bottom:.1f} to "
+            f"{top:.1f} m at every time; ask for altitudes in between"
+        )
+    return found
 
 
 def _covered(data: WindData) -> tuple[float, float]:

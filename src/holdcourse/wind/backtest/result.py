@@ -195,6 +195,15 @@ ARRIVAL = 24.0  # hours from the start of a piece in which one who stays may sti
 
 
 @dataclass(frozen=True, eq=False)
+class Draw:
+    """What another seed of a policy that draws made: energy made and lost, kWh, and altitudes (index), per round."""
+
+    gross: Array
+    moving: Array
+    actions: Indices
+
+
+@dataclass(frozen=True, eq=False)
 class Flight:
     """What one policy flew and made; arrays have one entry per round, energies in kWh.
 
@@ -210,6 +219,8 @@ class Flight:
         What a learning policy believed when it decided; None for the others.
     explanation
         What the policy is and why, in sentences, for one that chose among others.
+    others
+        What its other seeds made, for a policy that draws.
     """
 
     policy: str
@@ -220,16 +231,44 @@ class Flight:
     probabilities: Array
     reasons: Reasons | None = None
     explanation: str = ""
+    others: tuple[Draw, ...] = ()
 
     @property
     def net(self) -> Array:
         """Energy made less energy lost to moving."""
         return self.gross - self.moving
 
+    @cached_property
+    def expected(self) -> tuple[Array, Array]:
+        """Energy made and lost to moving in every round, the mean over all seeds flown."""
+        if not self.others:
+            return self.gross, self.moving
+        return (
+            np.mean([self.gross, *(other.gross for other in self.others)], axis=0),
+            np.mean([self.moving, *(other.moving for other in self.others)], axis=0),
+        )
+
+    @property
+    def expected_net(self) -> Array:
+        """Net energy of every round, the mean over all seeds flown."""
+        gross, moving = self.expected
+        return gross - moving
+
+    @property
+    def sums(self) -> list[float]:
+        """Net energy of the period, kWh, for each seed flown."""
+        return [float(self.net.sum()), *(float((other.gross - other.moving).sum()) for other in self.others)]
+
     @property
     def moves(self) -> int:
         """How often the altitude changed, the way from the start included."""
         return int((self.actions != self.before).sum())
+
+    @property
+    def expected_moves(self) -> float:
+        """The same, the mean over all seeds flown."""
+        moved = [self.moves, *(int((other.moving > 0).sum()) for other in self.others)]
+        return sum(moved) / len(moved)
 
 
 @dataclass(frozen=True)
@@ -243,6 +282,9 @@ class Line:
     gain, gain_low, gain_high
         Net energy above that of `fixed`, in percent of it, and the 95 % interval of what it is at this site over many
         years; NaN where there is no `fixed`, where there are too few weeks, and for hindsight.
+    draws, net_low, net_high
+        Of a policy that draws, how many seeds were flown: everything else is their mean, and these the least and the
+        largest net energy among them.
     """
 
     policy: str
@@ -254,6 +296,9 @@ class Line:
     gain: float
     gain_low: float
     gain_high: float
+    draws: int = 1
+    net_low: float = np.nan
+    net_high: float = np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +335,11 @@ class Backtest:
         best = float(self.flights["clairvoyant"].net.sum())
         rows = []
         for name, flight in self.flights.items():
-            net, gross, moving = (float(part.sum()) for part in (flight.net, flight.gross, flight.moving))
+            net, gross, moving = (float(part.sum()) for part in (flight.expected_net, *flight.expected))
             share = 100 * net / best if best > 0 else np.nan
-            rows.append(Line(name, net, gross, moving, flight.moves / self.days, share, *self._gain(flight)))
+            spread = (len(flight.sums), min(flight.sums), max(flight.sums)) if flight.others else ()
+            moves = flight.expected_moves / self.days
+            rows.append(Line(name, net, gross, moving, moves, share, *self._gain(flight), *spread))
         return sorted(rows, key=lambda row: -row.net)
 
     def line(self, policy: str) -> Line:
@@ -304,10 +351,10 @@ class Backtest:
         base = float(self.flights["fixed"].net.sum()) if "fixed" in self.flights else np.nan
         if not base > 0:
             return (np.nan,) * 3
-        gain = 100 * (float(flight.net.sum()) - base) / base
+        gain = 100 * (float(flight.expected_net.sum()) - base) / base
         if self.weeks < FEWEST_WEEKS or flight.policy in ("fixed", *HINDSIGHT):  # hindsight is about this period
             return gain, np.nan, np.nan
-        ours, theirs = self._weekly(flight.net), self._weekly(self.flights["fixed"].net)
+        ours, theirs = self._weekly(flight.expected_net), self._weekly(self.flights["fixed"].net)
         past = self.past if flight.policy == OURS else ()
         return gain, *gain_interval(ours, theirs, past, self._stretch)
 
@@ -414,6 +461,16 @@ class Backtest:
             return ""
         altitude = f"{self.world.altitudes[int(self.flights['best-fixed'].actions[-1])]:.0f} m"
         return f" But staying at {altitude} would have made still more: the altitude chosen on history was a poor one."
+
+    @property
+    def draw_words(self) -> list[str]:
+        """How far the seeds of policies that draw lie apart."""
+        return [
+            f"{row.policy} draws its moves: its line is the mean of {row.draws} seeds, {row.net_low:,.0f} to "
+            f"{row.net_high:,.0f} kWh. What it flew hour by hour is shown for the first of them."
+            for row in self.lines
+            if row.draws > 1
+        ]
 
     @property
     def warnings(self) -> list[str]:

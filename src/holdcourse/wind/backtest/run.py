@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,20 +14,25 @@ import holdcourse as hc
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest import period
+from holdcourse.wind.backtest.bankable import Bankable, Factors, bankable
+from holdcourse.wind.backtest.knowing import Skill
 from holdcourse.wind.backtest.result import (
     HINDSIGHT,
     HOURS_PER_WEEK,
     OURS,
     Array,
     Backtest,
+    Draw,
     Flight,
     Indices,
     Line,
     traced,
 )
+from holdcourse.wind.files.awesio import Constraints
 from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.load import load
 from holdcourse.wind.files.paths import Paths, expand
+from holdcourse.wind.machines import Machine
 from holdcourse.wind.physics import PowerCurve, WindWorld, paper_curve, wind_world
 from holdcourse.wind.policy.policies import Setting, contexts_of, flown_by_default, policy_of
 
@@ -42,6 +48,7 @@ def backtest(
     site: str = "",
     lengths: Sequence[int] | None = None,
     progress: Callable[[str], None] | None = None,
+    draws: int = 1,
 ) -> Backtest:
     """Fly every policy through the world's wind.
 
@@ -58,6 +65,8 @@ def backtest(
         Rounds of each gapless segment, each at least 1; every segment begins at `start` again.
     progress
         Called with each policy's name before it is flown.
+    draws
+        So often a policy that draws its moves is flown, with the seeds from `seed` on.
     """
     world = setting.world
     wanted = flown_by_default() if policies is None else list(policies)
@@ -84,7 +93,16 @@ def backtest(
         reasons = trace.reasons(before, run.actions)
         made = _made(world, run.actions)
         said = policy.explanation
-        flights[name] = Flight(name, run.actions, before, made, run.movement_costs, run.probabilities, reasons, said)
+        others = []
+        if (run.probabilities < 1).any() and not registry.is_knowing(name):  # a yardstick is not a choice
+            for other in range(seed + 1, seed + draws):
+                again = hc.simulate(
+                    made_policy, world, contexts_of(name, world), start=begin, seed=other, episodes=parts
+                )
+                others.append(Draw(_made(world, again.actions), again.movement_costs, again.actions))
+        flights[name] = Flight(
+            name, run.actions, before, made, run.movement_costs, run.probabilities, reasons, said, tuple(others)
+        )
     for name in HINDSIGHT:
         if progress is not None:
             progress(name)
@@ -126,6 +144,8 @@ def _slices(lengths: Sequence[int]) -> list[slice]:
 Wind: TypeAlias = WindData | Paths
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how many are done, of how many
 
+DRAWS = 5  # seeds of a policy that draws: one of them says little
+WHAT_IF_DRAWS = 2  # at other rho, where five would take most of the time
 WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
 FEWEST_HISTORY_WEEKS = 26  # less does not know the seasons
 USUAL_CEILING = 1000.0  # m; data that reach higher do not make a machine that does
@@ -139,6 +159,20 @@ class Plan:
     ----------
     low, high, count
         Lowest, highest and number of altitudes, evenly spaced; by default 25 over all that the data cover.
+    altitudes
+        The altitudes themselves, metres, instead of these.
+    constraints
+        Where the machine may fly: its ceiling and least height bound the altitudes.
+    machine
+        Gives the curve, and is named in the report.
+    allow_later_history
+        Let policies learn from wind after the test period, which nobody could have known.
+    draws
+        So often a policy that draws its moves is flown, with as many seeds; its line is their mean.
+    factors
+        Availability, losses and uncertainty of the figures per year.
+    skill
+        Of the forecasts whose worth is reckoned.
     begin, end
         The test period, UTC; `end` is not in it. By default all data, or what history leaves of them.
     curve, movement, rho
@@ -179,6 +213,21 @@ class Plan:
     seed: int = 0
     what_if: tuple[float, ...] | None = None
     price: float | None = None
+    altitudes: tuple[float, ...] | None = None
+    constraints: Constraints | None = None
+    machine: Machine | None = None
+    allow_later_history: bool = False
+    draws: int = DRAWS
+    factors: Factors = field(default_factory=Factors)
+    skill: Skill = field(default_factory=Skill)
+
+    def __post_init__(self) -> None:
+        if self.machine is not None:
+            object.__setattr__(self, "curve", self.machine.curve)
+        if self.draws < 1:
+            raise InvalidInput(f"draws={self.draws}: a policy is flown once at least")
+        if self.altitudes is not None and not (self.low is None and self.high is None):
+            raise InvalidInput("altitudes= names every altitude; leave out low= and high=")
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +256,17 @@ class SiteResult:
     history_weeks: float
     setting: Setting
     files: tuple[Path, ...] = ()
+
+    @cached_property
+    def bankable(self) -> Bankable | None:
+        """Net energy per year over all wind given; None where our policy was not flown, or with less than a year."""
+        if OURS not in self.backtest.flights:
+            return None
+        made_by = self.policy(OURS).made_by
+        options = {} if made_by is None else made_by[1]
+        if options.get("home") is None:  # it was flown without history, which the twin cannot
+            return None
+        return bankable(self.setting, float(options["caution"]), self.plan.factors, self.plan.price, self.plan.skill)
 
     def policy(self, name: str) -> hc.Policy:
         """Return a policy of the registry as it was flown here, at its beginning: to drive by yourself."""
@@ -277,8 +337,9 @@ def run_backtest(
     plan = plan or Plan()
     data = _data(wind, plan, loading)
     given = None if history is None else _data(history, plan, loading)
-    test, before, split_notes = period.split(data, given, plan.begin, plan.end)
-    altitudes = period.choose_altitudes(plan.low, plan.high, plan.count, [test, before])
+    later = plan.allow_later_history
+    test, before, split_notes = period.split(data, given, plan.begin, plan.end, allow_later_history=later)
+    altitudes, limit_notes = _altitudes(plan, [test, before], loading.get("surface_height"))
     pieces, dropped = period.pieces(test.onto(altitudes), plan.max_gap)
     past = period.past_of(before, altitudes)
     world = wind_world(
@@ -295,10 +356,51 @@ def run_backtest(
     flights = _Flights(setting, plan, tuple(len(piece) for piece in pieces), _name(site, data, wind), progress)
     flown = flights.fly(world, plan.policies)
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
-    notes = (*data.notes, *split_notes, *dropped, *explained)
+    machine_notes = () if plan.machine is None else _machine_notes(plan.machine)
+    notes = (*data.notes, *split_notes, *dropped, *limit_notes, *machine_notes, *explained, *flown.draw_words)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
     files = tuple(path for part in (wind, history) for path in _files(part))
     return SiteResult(plan, flown, flights.what_if(flown), data.source, notes, weeks, setting, files)
+
+
+def _altitudes(plan: Plan, series: Sequence[WindData], ground: float | None) -> tuple[Array, list[str]]:
+    """Return the altitudes to choose from, within what constraints allow, and what these say."""
+    limits = plan.constraints
+    if limits is None:
+        low, high, said = plan.low, plan.high, []
+    else:
+        bottom, top = limits.lowest(), limits.highest(ground)
+        said = limits.words
+        covered = period.choose_altitudes(None, None, 2, series)
+        low = max(bottom, covered[0]) if plan.low is None and plan.altitudes is None else plan.low
+        high = min(covered[1], np.inf if top is None else top) if plan.high is None else plan.high
+        wanted = [each for each in (*(plan.altitudes or ()), plan.low, plan.high) if each is not None]
+        forbidden = [each for each in wanted if each < bottom or (top is not None and each > top)]
+        if forbidden:
+            raise InvalidInput(
+                f"{limits.name} allows altitudes from {bottom:g} m"
+                + ("" if top is None else f" to {top:g} m")
+                + f", and {', '.join(f'{each:g} m' for each in forbidden)} was asked for"
+            )
+        if low is not None and high is not None and not low < high:
+            raise InvalidInput(
+                f"{limits.name} leaves no choice of altitude: at least {bottom:g} m, and data or ceiling end at "
+                f"{high:g} m"
+            )
+    if plan.altitudes is not None:
+        return period.listed_altitudes(plan.altitudes, series), said
+    if plan.curve.altitudes is not None:  # a family has curves for these, and says nothing of others
+        least, most = plan.curve.altitudes[0], plan.curve.altitudes[-1]
+        covered = period.choose_altitudes(None, None, 2, series)
+        low = max(least, covered[0]) if low is None else low
+        high = min(most, covered[1]) if high is None else high
+    return period.choose_altitudes(low, high, plan.count, series), said
+
+
+def _machine_notes(machine: Machine) -> list[str]:
+    said = [f"machine: {machine.title}; {machine.wind_words}", f"machine: {machine.source}; {machine.licence}"]
+    said += [f"machine: {note}" for note in machine.notes]
+    return [*said, f"moving: {machine.movement_words}"]
 
 
 class _Flights:
@@ -318,7 +420,9 @@ class _Flights:
         self.total = len(wanted) + 2 + rounds * (len(self.compared) + 2)
         self.done = 0
 
-    def fly(self, world: WindWorld, policies: tuple[str, ...] | None, prefix: str = "") -> Backtest:
+    def fly(
+        self, world: WindWorld, policies: tuple[str, ...] | None, prefix: str = "", draws: int | None = None
+    ) -> Backtest:
         def tell(name: str) -> None:
             if self.progress is not None:
                 self.progress(prefix + name, self.done, self.total)
@@ -332,6 +436,7 @@ class _Flights:
             site=self.site,
             lengths=self.lengths,
             progress=tell,
+            draws=self.plan.draws if draws is None else draws,
         )
 
     def what_if(self, flown: Backtest) -> dict[float, list[Line]]:
@@ -341,7 +446,9 @@ class _Flights:
                 found[rho] = flown.lines
             else:
                 world = replace(self.setting.world, rho=rho)
-                found[rho] = self.fly(world, self.compared, f"what if rho = {rho:g}: ").lines
+                found[rho] = self.fly(
+                    world, self.compared, f"what if rho = {rho:g}: ", min(WHAT_IF_DRAWS, self.plan.draws)
+                ).lines
         return found
 
 

@@ -221,8 +221,24 @@ class Replayed:
         speeds = np.arange(FASTEST * PER_METRE_PER_SECOND) / PER_METRE_PER_SECOND
         self._power = self._scale * world.curve.tables(speeds)
 
-    def actions(self, caution: float, start: int | None = None) -> NDArray[np.int64]:
-        """Return the altitudes that the policy takes."""
+    def actions(
+        self,
+        caution: float,
+        start: int | None = None,
+        *,
+        lidar: bool = False,
+        said: Array | None = None,
+        errors: Array | None = None,
+    ) -> NDArray[np.int64]:
+        """Return the altitudes that the policy takes.
+
+        Parameters
+        ----------
+        lidar
+            The wind at all altitudes is measured after each round, not only where the machine was.
+        said, errors
+            What is wrong with forecasts of every round, in deviations, (t, n), and these, for each round of the plan.
+        """
         moves = caution * self.world.problem.distances
         climate = self.climate
         flown: NDArray[np.int64] = replay(
@@ -239,6 +255,9 @@ class Replayed:
             ANCHOR * moves[:, self.home],
             self.rounds,
             self.home if start is None else start,
+            lidar,
+            np.empty((0, self.speed.shape[1])) if said is None else said,
+            np.zeros(self.rounds) if errors is None else errors,
         )
         return flown
 

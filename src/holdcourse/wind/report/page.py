@@ -32,8 +32,21 @@ from holdcourse.wind.report.tables import (
     write_decisions,
     write_summary,
 )
+from holdcourse.wind.report.yearly import section, write_yearly
 
 Array: TypeAlias = NDArray[np.float64]
+
+# On A4 every column is there: what scrolls on a screen is small on paper.
+PRINTED = """
+@media print {
+  .scroll { overflow: visible; }
+  .scroll table { font-size: 8pt !important; width: 100%; }
+  .scroll th, .scroll td { padding: 1px 3px !important; white-space: nowrap; font-size: inherit; }
+  .scroll th { white-space: normal; }
+  .scroll table.fine { font-size: 6.5pt !important; }
+  .fine th, .fine td { padding: 1px !important; }
+}
+"""
 
 
 def page(results: Sequence[SiteResult]) -> str:
@@ -44,8 +57,9 @@ def page(results: Sequence[SiteResult]) -> str:
         "HEADLINE": _headline(results),
         "TABLE": _table(results),
         "RHO_NOTE": "" if results[0].plan.rho == 1 else f", energy made times &#961; = {results[0].plan.rho:g}",
+        "YEARS": section(results),
         "ABOUT": "".join(_about(result) for result in results),
-        "STYLE": style(),
+        "STYLE": style() + PRINTED,
         "SCRIPT": (folder / "report.js").read_text(encoding="utf-8"),
         # A "<" inside could end the script element.
         "DATA": json.dumps({"sites": [_site(result) for result in results]}, allow_nan=False).replace("<", "\\u003c"),
@@ -169,6 +183,8 @@ def _packed(values: ArrayLike, kind: type[np.generic]) -> str:
 def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures: bool = True) -> list[Path]:
     """Write `report.html`, `summary.csv`, `decisions.csv` and, with the extra [plot], the pictures.
 
+    With a year of wind or more also `yearly.csv`, `month_hour.csv` and `altitude_hours.csv`.
+
     Parameters
     ----------
     results
@@ -192,6 +208,7 @@ def write_report(results: Sequence[SiteResult], folder: str | Path, *, pictures:
         paths[0].write_text(page(results), encoding="utf-8")
         write_summary(results, paths[1])
         write_decisions(results, paths[2])
+        paths += write_yearly(results, folder)
         for number, result in enumerate(results, 1):
             if pictures:
                 paths += write_pictures(result, folder, "" if len(results) == 1 else f"{number}-{_slug(result.site)}-")

@@ -157,6 +157,8 @@ def as_data(results: Sequence[SiteResult]) -> dict[str, Any]:
                 {"rho": rho, "policies": [line_data(row) for row in rows]} for rho, rows in result.what_if.items()
             ],
         }
+        if result.bankable is not None:
+            site["per_year"] = result.bankable.as_values()
         price = result.plan.price
         if price is not None:
             site["price_per_kwh"] = price
@@ -180,12 +182,13 @@ def write_summary(results: Sequence[SiteResult], path: Path) -> None:
     names += ["percent_against_fixed", "percent_against_fixed_low", "percent_against_fixed_high"]
     priced = results[0].plan.price is not None
     with path.open("w", newline="", encoding="utf-8") as file:
-        write_rows(file, [names + ["worth"] * priced])
+        write_rows(file, [names + ["worth"] * priced + ["seeds", "net_kwh_least", "net_kwh_most"]])
         for result in results:
             for row in result.backtest.lines:
                 numbers = [row.net, row.gross, row.moving, row.moves_per_day, row.share]
                 numbers += [row.gain, row.gain_low, row.gain_high]
                 numbers += [row.net * (result.plan.price or 0.0)] * priced
+                numbers += [row.draws, row.net_low, row.net_high]
                 # Six digits for small numbers, a watt-hour for large ones.
                 written = [
                     "" if np.isnan(number) else f"{number:.6g}" if abs(number) < 1 else f"{number:.3f}"

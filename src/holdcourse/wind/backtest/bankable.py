@@ -1,0 +1,427 @@
+"""What a financier asks for: net energy per year with P50, P75 and P90, and what it is made of.
+
+All wind that is given, history and test, is flown again as years, counted back from the end of the record, by the
+compiled twin of `wind-planner`. Each year is flown with what the years before it taught (the first one with what the
+years after it taught), so no year is flown with its own wind. The caution is the one chosen on the whole history.
+
+How much a year may differ from the mean comes from these years alone, with Student's distribution for how few there
+are. What is not in them, the error of the wind data and of the power curve, counts only where it is stated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.backtest.knowing import VARIANTS, Skill
+from holdcourse.wind.physics import WindWorld
+from holdcourse.wind.policy.climate import learn_climate
+from holdcourse.wind.policy.policies import Past, Setting, best_altitude
+
+Array: TypeAlias = NDArray[np.float64]
+
+HOURS_PER_YEAR = 8766.0
+LEAST_COVERAGE = 0.9  # of its hours, for a year to count
+SHORTEST_STRETCH = 24.0  # hours without a gap; shorter ones are not flown
+LEVELS = (0.5, 0.75, 0.9)
+LOAN_YEARS = 10
+FEWEST_CALIBRATED = 3  # years: two to say something, one to see whether it held
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What is stated about the plant, as shares of its energy.
+
+    Parameters
+    ----------
+    availability
+        Share of the time that the machine can fly.
+    losses
+        Share of the energy that is lost between the machine and the meter.
+    uncertainty
+        Standard deviation of the error of wind data and power curve together, as a share of the energy; None: not
+        stated, so not counted.
+    """
+
+    availability: float = 1.0
+    losses: float = 0.0
+    uncertainty: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.availability <= 1:
+            raise InvalidInput(f"availability={self.availability:g} must be a share of the time, above 0 and at most 1")
+        if not 0 <= self.losses < 1:
+            raise InvalidInput(f"losses={self.losses:g} must be a share of the energy, at least 0 and below 1")
+        if self.uncertainty is not None and not 0 <= self.uncertainty < 1:
+            raise InvalidInput(
+                f"uncertainty={self.uncertainty:g} must be a share of the energy, at least 0 and below 1"
+            )
+
+    @property
+    def delivered(self) -> float:
+        """Share of the net energy that reaches the meter."""
+        return self.availability * (1 - self.losses)
+
+
+@dataclass(frozen=True, eq=False)
+class Year:
+    """A year of the record: its last day, and what was made in it, kWh in 8766 hours at the machine.
+
+    `knowing` is what the same policy would have made with a lidar, with forecasts, with both, and hindsight.
+    """
+
+    end: str
+    coverage: float
+    ours: float
+    fixed: float
+    moving: float
+    moves_per_day: float
+    knowing: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Bankable:
+    """The figures.
+
+    Attributes
+    ----------
+    years
+        Those flown, oldest first.
+    altitudes, hours_at
+        Metres, and hours a year at each of them, (n,).
+    gain
+        Mean net gain over `fixed` by month and hour of the day (UTC), kW, (12, 24); NaN where no hour was flown.
+    weibull
+        Scale in m/s and shape of the wind at each altitude, (n, 2).
+    """
+
+    years: tuple[Year, ...]
+    factors: Factors
+    largest_power: float
+    altitudes: Array
+    hours_at: Array
+    gain: Array
+    weibull: Array
+    price: float | None = None
+    skill: Skill = field(default_factory=Skill)
+
+    def energies(self, which: str) -> Array:
+        """Return what reached the meter in every year, kWh: "ours", "fixed", or "more", their difference."""
+        ours, fixed = (np.array([getattr(year, name) for year in self.years]) for name in ("ours", "fixed"))
+        made = {"ours": ours, "fixed": fixed, "more": ours - fixed}[which]
+        return np.asarray(self.factors.delivered * made)
+
+    def exceeded(self, which: str, level: float, span: int = 1) -> float:
+        """Return the energy a year, kWh, that the mean of `span` years to come exceeds with this probability."""
+        return exceeded(self.energies(which), level, span, self.factors.uncertainty or 0.0)
+
+    @property
+    def variability(self) -> float:
+        """Standard deviation from year to year as a share of the mean; NaN for a single year."""
+        made = self.energies("ours")
+        return float(made.std(ddof=1) / made.mean()) if len(made) > 1 and made.mean() > 0 else math.nan
+
+    @property
+    def capacity_factor(self) -> float:
+        """Mean energy at the meter as a share of what full power all year would be."""
+        return float(self.energies("ours").mean() / (self.largest_power * HOURS_PER_YEAR))
+
+    @property
+    def calibration(self) -> list[tuple[float, int, int]]:
+        """Level, how many years reached what the years before them had said of it, and of how many."""
+        made = self.energies("ours")
+        judged = range(FEWEST_CALIBRATED - 1, len(made))
+        return [
+            (level, sum(bool(made[k] >= exceeded(made[:k], level)) for k in judged), len(judged))
+            for level in LEVELS
+            if len(judged)
+        ]
+
+    @property
+    def worth_knowing(self) -> dict[str, float]:
+        """What lidar, forecasts, both, and hindsight would have brought more at the meter, kWh a year on average."""
+        names = self.years[0].knowing
+        return {
+            name: self.factors.delivered * float(np.mean([year.knowing[name] - year.ours for year in self.years]))
+            for name in names
+        }
+
+    @property
+    def knowing_words(self) -> str:
+        """What knowing more is worth, in a sentence."""
+        worth = self.worth_knowing
+        if not worth:
+            return ""
+        money = "" if self.price is None else " kWh and {:+,.0f} in money"
+        told = ", ".join(
+            f"{name} {more:+,.0f}" + money.format(0 if self.price is None else more * self.price)
+            for name, more in worth.items()
+        )
+        unit = "" if self.price is not None else " in kWh"
+        return f"Knowing more would bring, a year{unit}: {told}; {self.skill.words}."
+
+    @property
+    def words(self) -> list[str]:
+        """The figures in sentences."""
+        years, stated = len(self.years), self.factors
+        if years < 2:
+            return [
+                f"One year of wind was flown: {self.energies('ours')[0]:,.0f} kWh net, "
+                f"{self.energies('fixed')[0]:,.0f} at the fixed altitude. P75 and P90 need two years or more."
+            ]
+        p50, p75, p90 = (self.exceeded("ours", level) for level in LEVELS)
+        more = [self.exceeded("more", level) for level in LEVELS]
+        long = self.exceeded("ours", 0.9, LOAN_YEARS)
+        found = [
+            f"Net energy in any one year, by {years} flown: P50 {p50:,.0f}, P75 {p75:,.0f}, P90 {p90:,.0f} kWh; P90 of "
+            f"the mean of {LOAN_YEARS} years {long:,.0f} kWh. Above the fixed altitude: P50 {more[0]:+,.0f}, P75 "
+            f"{more[1]:+,.0f}, P90 {more[2]:+,.0f} kWh. Capacity factor {100 * self.capacity_factor:.1f} %.",
+            f"From year to year it varies by {100 * self.variability:.1f} % (standard deviation of {years} years). "
+            + (
+                "Errors of the wind data and of the power curve are not stated, so not in these figures."
+                if stated.uncertainty is None
+                else f"Errors of wind data and power curve are stated as {100 * stated.uncertainty:g} %, and are in it."
+            ),
+            f"Availability {100 * stated.availability:g} % and losses {100 * stated.losses:g} % are "
+            + ("assumed; state yours." if stated == Factors() else "as stated."),
+        ]
+        if self.calibration:
+            told = "; ".join(f"P{100 * level:.0f} in {held} of {of}" for level, held, of in self.calibration)
+            found.append(f"Years that reached what the years before them had said: {told}.")
+            if self.calibration[0][2] < 10:
+                found[-1] += " So few years cannot show that P90 is right."
+        return [*found, *([self.knowing_words] if self.knowing_words else [])]
+
+    def as_values(self) -> dict[str, Any]:
+        """Return everything in JSON values."""
+
+        def finite(number: float) -> float | None:
+            return float(number) if math.isfinite(number) else None
+
+        kinds = {"wind_planner": "ours", "fixed": "fixed", "gain": "more"}
+        values: dict[str, Any] = {
+            "years": [
+                {
+                    "end": year.end,
+                    "coverage": year.coverage,
+                    "net_kwh": year.ours,
+                    "fixed_net_kwh": year.fixed,
+                    "moving_kwh": year.moving,
+                    "moves_per_day": year.moves_per_day,
+                    "knowing_more_net_kwh": year.knowing,
+                }
+                for year in self.years
+            ],
+            "availability": self.factors.availability,
+            "losses": self.factors.losses,
+            "uncertainty": self.factors.uncertainty,
+            "year_to_year": finite(self.variability),
+            "capacity_factor": finite(self.capacity_factor),
+            "net_kwh_per_year": {
+                name: {f"p{100 * level:.0f}": finite(self.exceeded(kind, level)) for level in LEVELS}
+                | {f"p90_of_{LOAN_YEARS}_years": finite(self.exceeded(kind, 0.9, LOAN_YEARS))}
+                for name, kind in kinds.items()
+            },
+            "calibration": [
+                {"level": level, "reached": int(held), "years": of} for level, held, of in self.calibration
+            ],
+            "knowing_more_kwh_per_year": self.worth_knowing,
+            "forecast_error_m_s": {"next_hour": self.skill.first, "day_ahead": self.skill.day},
+            "altitudes_m": self.altitudes.round(3).tolist(),
+            "hours_per_year_at_altitude": self.hours_at.round(2).tolist(),
+            "gain_kw_by_month_and_hour": [[finite(cell) for cell in row] for row in self.gain.round(4)],
+            "weibull": [
+                {"altitude_m": float(height), "scale_m_s": finite(scale), "shape": finite(shape)}
+                for height, (scale, shape) in zip(self.altitudes.round(3), self.weibull.round(4), strict=True)
+            ],
+        }
+        if self.price is not None:
+            values["price_per_kwh"] = self.price
+            values["worth_per_year"] = {
+                name: {level: None if kwh is None else kwh * self.price for level, kwh in levels.items()}
+                for name, levels in values["net_kwh_per_year"].items()
+            }
+        return values
+
+
+def exceeded(made: Array, level: float, span: int = 1, uncertainty: float = 0.0) -> float:
+    """Return what the mean of `span` further years exceeds with this probability, given what some years made.
+
+    Year to year by Student's distribution; a stated error, as a share, is the same in every year and adds in squares.
+    """
+    mean = float(made.mean())
+    if level == 0.5:
+        return mean
+    if len(made) < 2:
+        return math.nan
+    spread = float(made.std(ddof=1)) * math.sqrt(1 / span + 1 / len(made))
+    weather, error = student.ppf(level, len(made) - 1) * spread, norm.ppf(level) * uncertainty * abs(mean)
+    return mean - math.copysign(math.hypot(weather, error), level - 0.5)
+
+
+def weibull_fit(speed: Array) -> Array:
+    """Return scale and shape of the Weibull distribution most likely to give these winds, (t, n); (n, 2)."""
+    wind = np.maximum(speed, 1e-3)
+    logs = np.log(wind)
+    shape = np.full(wind.shape[1], 2.0)
+    for _ in range(100):  # the usual fixed point, halfway: it settles within some tens
+        raised = wind**shape
+        step = 1 / ((raised * logs).sum(axis=0) / raised.sum(axis=0) - logs.mean(axis=0))
+        if np.allclose(step, shape, rtol=1e-7):
+            break
+        shape = (shape + step) / 2
+    scale = (wind**shape).mean(axis=0) ** (1 / shape)
+    return np.stack([scale, shape], axis=1)
+
+
+def bankable(
+    setting: Setting,
+    caution: float,
+    factors: Factors | None = None,
+    price: float | None = None,
+    skill: Skill | None = None,
+) -> Bankable | None:
+    """Fly all years of a setting's wind, history and test; None where there is less than one.
+
+    Parameters
+    ----------
+    caution
+        Of `wind-planner`, as chosen on the history.
+    skill
+        Of the forecasts that are tried.
+    """
+    skill = skill or Skill()
+    world, past = setting.world, setting.past
+    times, speed = _record(world, past)
+    step = world.step_hours
+    blocks = _years(times, step)
+    if not blocks:
+        return None
+    years, flown = [], []
+    for number, (begin, end) in enumerate(blocks):
+        known = np.arange(blocks[0][0], begin) if number else np.arange(end, len(times))
+        if len(known) * step < HOURS_PER_YEAR * LEAST_COVERAGE:  # a single year is flown with what its own wind taught
+            known = np.arange(begin, end)
+        try:
+            year, hours = _fly_year(world, times, speed, slice(begin, end), known, caution, step, skill)
+        except InvalidInput:  # nothing but gaps, or no climate can be learned: a year that does not count
+            continue
+        years.append(year)
+        flown.append(hours)
+    if not years:
+        return None
+    actions, more, when = (np.concatenate(parts) for parts in zip(*flown, strict=True))
+    hours_at = np.bincount(actions, minlength=len(world.altitudes)) * HOURS_PER_YEAR / len(actions)
+    return Bankable(
+        tuple(years),
+        factors or Factors(),
+        world.curve.largest_power,
+        world.altitudes,
+        hours_at,
+        _by_month_and_hour(when, more / step),
+        weibull_fit(speed),
+        price,
+        skill,
+    )
+
+
+def _record(world: WindWorld, past: Past | None) -> tuple[Array, Array]:
+    """Return all wind in order of time, each hour once: hours since 1970 and speeds."""
+    times, speeds = [world.moments], [world.speed]
+    if past is not None and past.time is not None:
+        times, speeds = [past.time, *times], [past.speed, *speeds]
+    moments, first = np.unique(np.concatenate(times), return_index=True)
+    return moments, np.concatenate(speeds)[first]
+
+
+def _years(times: Array, step: float) -> list[tuple[int, int]]:
+    """Return the first row of each year and the one after its last, oldest first, counted back from the end."""
+    found, end = [], float(times[-1]) + step
+    while end - HOURS_PER_YEAR >= times[0] - HOURS_PER_YEAR * (1 - LEAST_COVERAGE):
+        begin = end - HOURS_PER_YEAR
+        # Half a step of slack: a calendar year of 8760 hours begins 6 hours after the mean year does.
+        rows = np.searchsorted(times, [begin - step / 2, end - step / 2])
+        if (rows[1] - rows[0]) * step >= LEAST_COVERAGE * HOURS_PER_YEAR:
+            found.append((int(rows[0]), int(rows[1])))
+        end = begin
+    return found[::-1]
+
+
+def _fly_year(
+    world: WindWorld,
+    times: Array,
+    speed: Array,
+    rows: slice,
+    known: NDArray[np.int64],
+    caution: float,
+    step: float,
+    skill: Skill,
+) -> tuple[Year, tuple[NDArray[np.int64], Array, Array]]:
+    """Fly one year with what other rows taught; return it, and altitude, gain (kWh) and time of every round flown."""
+    from holdcourse.wind.policy.planner import Replayed  # compiled code that only this policy needs
+
+    climate, home = learn_climate(times[known], speed[known], world.altitudes), best_altitude(world, speed[known])
+    moments, wind = times[rows], speed[rows]
+    cuts = np.flatnonzero(np.abs(np.diff(moments) - step) > 0.01 * step) + 1
+    actions, ours, fixed, moving, when = [], [], [], [], []
+    more = dict.fromkeys((*VARIANTS, "hindsight"), 0.0)
+    for a, b in zip(np.append(0, cuts), np.append(cuts, len(moments)), strict=True):
+        if (b - a) * step < SHORTEST_STRETCH:
+            continue
+        replayed = Replayed(world, climate, wind[a:b], float(moments[a]), step, home)
+        taken = replayed.actions(caution)
+        energy = step * world.curve.power(wind[a:b])  # what is made, whatever rho says of its weight
+        ways = world.problem.distances[np.append(home, taken[:-1]), taken]
+        actions.append(taken)
+        moving.append(ways)
+        ours.append(energy[np.arange(b - a), taken] - ways)
+        fixed.append(energy[:, home])
+        when.append(moments[a:b])
+        wrong = skill.wrong(world.altitudes, b - a, step, seed=int(moments[a]) % 2**32)
+        errors = skill.errors(replayed.rounds, step)
+        said: dict[str, Any] = {"said": wrong, "errors": errors}
+        options: dict[str, dict[str, Any]] = {
+            "lidar": {"lidar": True},
+            "forecast": said,
+            "both": {"lidar": True, **said},
+        }
+        for name, given in options.items():
+            more[name] += _net(world, energy, replayed.actions(caution, **given), home)
+        best = hc.optimal_path(energy.max(axis=1, keepdims=True) - energy, world.problem, home).actions
+        more["hindsight"] += _net(world, energy, best, home)
+    if not actions:
+        raise InvalidInput("a year of the record has no stretch of a day without a gap; give data with fewer gaps")
+    flown = np.concatenate(actions)
+    hours = len(flown) * step
+    per_year = HOURS_PER_YEAR / hours
+    made, stayed, lost = (float(np.concatenate(part).sum()) * per_year for part in (ours, fixed, moving))
+    moves = int(sum((np.diff(taken) != 0).sum() for taken in actions))
+    last = str(np.datetime64(int(moments[-1] * 3600), "s").astype("datetime64[D]"))
+    knowing = {name: energy * per_year for name, energy in more.items()}
+    year = Year(last, hours / HOURS_PER_YEAR, made, stayed, lost, moves * 24 / hours, knowing)
+    return year, (flown, np.concatenate(ours) - np.concatenate(fixed), np.concatenate(when))
+
+
+def _net(world: WindWorld, energy: Array, actions: NDArray[np.int64], home: int) -> float:
+    """What a path from home made, less what moving cost, kWh."""
+    ways = world.problem.distances[np.append(home, actions[:-1]), actions]
+    return float(energy[np.arange(len(actions)), actions].sum() - ways.sum())
+
+
+def _by_month_and_hour(times: Array, values: Array) -> Array:
+    """Return the mean by month and hour of the day, UTC, (12, 24)."""
+    stamps = (times * 3600).astype(np.int64).astype("datetime64[s]")
+    month = stamps.astype("datetime64[M]").astype(np.int64) % 12
+    cell = month * 24 + np.floor(times).astype(np.int64) % 24
+    count = np.bincount(cell, minlength=288)
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(cell, weights=values, minlength=288) / count
+    return np.asarray(mean.reshape(12, 24))
