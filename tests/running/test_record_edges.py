@@ -13,12 +13,12 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from helpers.driving import LINE, POLICIES, crash_copy, half_rounds, question, state_of
+from helpers.forking import Forked
 
 import holdcourse as hc
 from holdcourse import archive, threads
@@ -56,39 +56,6 @@ def output(code, *arguments, **environment):
         said, _ = run.communicate()
     assert run.returncode == 0
     return said
-
-
-class Forked:
-    """Work in another process, forked from this one: it has nothing to import, which is most of a program's time.
-
-    The work hears and says lines through two files; nothing that this process would do at its end is done there.
-    """
-
-    def __init__(self, work):
-        (hear, tell), (listen, say) = os.pipe(), os.pipe()
-        self.stdin, self.stdout = os.fdopen(tell, "w", buffering=1), os.fdopen(listen)
-        self.returncode = None
-        self._process = os.fork()
-        if self._process == 0:
-            try:
-                os.close(tell)  # or it would never hear that nobody says more
-                with open(hear) as heard, open(say, "w", buffering=1) as said:
-                    work(heard, said)
-                os._exit(0)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        os.close(hear)
-        os.close(say)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.stdin.close()
-        self.stdout.close()
-        self.returncode = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
 
 
 # -- somebody only looks -----------------------------------------------------------------------------------------------
