@@ -54,6 +54,7 @@ coverage: $(VENV)/test.stamp
 
 test-slow: $(VENV)/slow.stamp $(VENV)/release.stamp
 	HYPOTHESIS_PROFILE=slow $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow
+	$(ONE_THREAD) $(PYTEST) -v -n 2 -m slow tests --ignore=tests/properties --ignore=tests/slow
 
 bench: $(VENV)/bench.stamp
 	$(ONE_THREAD) $(BIN)/python -m benchmarks

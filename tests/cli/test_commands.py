@@ -46,7 +46,7 @@ def test_reproduce_wind_and_its_policies(run, tmp_path):
         "wind",
         "--quick",
         "--rounds",
-        "24",
+        "8",
         "--rho",
         "4",
         "--policies",

@@ -41,6 +41,11 @@ def results(tmp_path_factory):
     return Results.load(folder)
 
 
+@pytest.fixture(scope="module")
+def figure_2(results):
+    return synthetic_figures(results, PLAN)["figure-2"]
+
+
 def lines_of(ax):
     return {line.get_label(): line for line in ax.get_lines() if not line.get_label().startswith("_")}
 
@@ -95,9 +100,8 @@ def test_rho_weighted_as_in_the_paper(results):
     assert figure.axes[0].get_xscale() == "log"
 
 
-def test_figure_2_has_the_papers_six_panels(results, tmp_path):
-    figure = synthetic_figures(results, PLAN)["figure-2"]
-    assert [ax.get_title() for ax in figure.axes] == [
+def test_figure_2_has_the_papers_six_panels(results, figure_2, tmp_path):
+    assert [ax.get_title() for ax in figure_2.axes] == [
         r"$\rho = 0.5$",
         r"$\rho = 1$",
         r"$\rho = 2$",
@@ -105,20 +109,20 @@ def test_figure_2_has_the_papers_six_panels(results, tmp_path):
         r"$\rho = 2$",
         r"Varying $\rho$",
     ]
-    assert [ax.get_ylabel() for ax in figure.axes][2:5] == ["total cost", "movement cost", "movement cost"]
-    paths = save(figure, tmp_path, "figure-2")
+    assert [ax.get_ylabel() for ax in figure_2.axes][2:5] == ["total cost", "movement cost", "movement cost"]
+    paths = save(figure_2, tmp_path, "figure-2")
     assert [path.suffix for path in paths] == [".png", ".svg"]
     first = paths[1].read_bytes()
     save(synthetic_figures(results, PLAN)["figure-2"], tmp_path, "figure-2")  # drawn again from the same results
     assert paths[1].read_bytes() == first
 
 
-def test_one_colour_per_policy_everywhere(results):
+def test_one_colour_per_policy_everywhere(results, figure_2):
     seen = {}
     for figure in (
         plot_costs(results, experiment="synthetic", rho=2.0),
         plot_rho(results, experiment="synthetic-rho"),
-        synthetic_figures(results, PLAN)["figure-2"],
+        figure_2,
     ):
         for ax in figure.axes:
             for label, line in lines_of(ax).items():

@@ -269,16 +269,25 @@ def interrupted(plan, folder, workers, delay, how, tmp_path):
     return child.returncode != 0
 
 
+LONGER = SMALL.model_copy(update={"functions": 6, "rounds": 60})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The longer sweep, which nobody interrupts."""
+    folder = tmp_path_factory.mktemp("whole")
+    run_sweep(LONGER.sweep(), folder, workers=1)
+    return contents(folder)
+
+
 @pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 1)])
-def test_interrupting_and_resuming_ends_in_the_same_bytes(tmp_path, how, workers):
-    plan = SMALL.model_copy(update={"functions": 6, "rounds": 60})
-    run_sweep(plan.sweep(), tmp_path / "whole", workers=1)
+def test_interrupting_and_resuming_ends_in_the_same_bytes(whole, tmp_path, how, workers):
     chance, stopped = random.Random(workers), 0
     for _ in range(2 if how == signal.SIGKILL else 1):
-        stopped += interrupted(plan, tmp_path / "cut", workers, chance.uniform(0.1, 0.6), how, tmp_path)
-    run_sweep(plan.sweep(), tmp_path / "cut", workers=1)
+        stopped += interrupted(LONGER, tmp_path / "cut", workers, chance.uniform(0.1, 0.6), how, tmp_path)
+    run_sweep(LONGER.sweep(), tmp_path / "cut", workers=1)
     assert stopped
-    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "cut") == whole
 
 
 # -- failures ---------------------------------------------------------------------------------------------------------

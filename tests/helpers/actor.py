@@ -1,4 +1,4 @@
-"""Programs that share a record: run as a program, it does what it is told, a line of JSON at a time.
+"""Processes that share a record: each does what it is told, a line of JSON at a time.
 
 ``open`` forks a worker that opens the record; everything else is done by the worker, so that it can be killed without
 anything being imported or compiled anew. Each answer says what was acknowledged, or how it was refused.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
+
+from helpers.forking import Forked
 
 import holdcourse as hc
 from holdcourse.errors import HoldcourseError
@@ -21,7 +21,6 @@ from holdcourse.running import audit, operation
 PROBLEM = hc.Problem([0.0, 0.25, 0.5, 0.75, 1.0])
 LIMITS = hc.Limits(min_dwell=2, max_step=0.5)
 PENDING = 3
-TESTS = Path(__file__).parents[1]
 
 
 def made(path):
@@ -112,9 +111,10 @@ def work(path, incoming, outgoing):
             return
 
 
-def main():
+def act(heard, said):
+    """The life of a process that opens and loses the record again and again."""
     child = None
-    for line in sys.stdin:
+    for line in heard:
         name, arguments = json.loads(line)
         if name == "open":
             to_worker, from_worker = os.pipe(), os.pipe()
@@ -130,15 +130,15 @@ def main():
             os.close(to_worker[0])
             os.close(from_worker[1])
             tell, hear = os.fdopen(to_worker[1], "w"), os.fdopen(from_worker[0])
-            print(hear.readline(), end="", flush=True)
+            said.write(hear.readline())
             continue
         if name == "kill":
             os.kill(child, signal.SIGKILL)
-            print("{}", flush=True)
+            said.write("{}\n")
         else:
             tell.write(line)
             tell.flush()
-            print(hear.readline(), end="", flush=True)
+            said.write(hear.readline())
         if name in ("kill", "close"):
             os.waitpid(child, 0)
             tell.close()
@@ -146,29 +146,17 @@ def main():
 
 
 class Actor:
-    """Such a program, from the outside."""
+    """Such a process, from the outside."""
 
     def __init__(self):
-        self._process = subprocess.Popen(
-            [sys.executable, str(TESTS / "helpers" / "actor.py")],
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._process = Forked(act)
 
     def __call__(self, name, *arguments):
         self._process.stdin.write(json.dumps([name, arguments]) + "\n")
-        self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, f"the program failed at {name}"
+        assert line, f"the process failed at {name}"
         return json.loads(line)
 
     def end(self):
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
-
-
-if __name__ == "__main__":
-    main()
+        self._process.end()
+        assert self._process.returncode == 0

@@ -8,8 +8,6 @@ import logging
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +26,7 @@ from helpers.driving import (
     seen,
     state_of,
 )
+from helpers.forking import Forked
 
 import holdcourse as hc
 from holdcourse import archive
@@ -555,37 +554,27 @@ def test_recorded_decisions_stand_where_this_version_decides_otherwise(tmp_path,
     assert "comes out as 0" in caplog.text
 
 
-HERE = Path(__file__).parent
-READ_ONLY = """
-import os, sys
-from pathlib import Path
-from test_log import logged, written
-from holdcourse.errors import HoldcourseError
-
-folder = Path(sys.argv[1])
-written(folder / "record")
-(folder / "record").chmod(0o444)
-folder.chmod(0o555)
-if os.getuid() == 0:  # for root no file is read-only
-    os.setgid(65534)
-    os.setuid(65534)
-for name in ("record", "new"):
-    try:
-        logged(folder / name)
-    except HoldcourseError as error:
-        print(type(error).__name__, error)
-"""
-
-
 @pytest.mark.skipif(os.name != "posix", reason="file modes are those of POSIX")
 def test_a_read_only_file_or_folder_is_a_clear_error():
     folder = Path(tempfile.mkdtemp())
+
+    def work(heard, said):
+        written(folder / "record")
+        (folder / "record").chmod(0o444)
+        folder.chmod(0o555)
+        if os.getuid() == 0:  # for root no file is read-only
+            os.setgid(65534)
+            os.setuid(65534)
+        for name in ("record", "new"):
+            try:
+                logged(folder / name)
+            except HoldcourseError as error:
+                said.write(f"{type(error).__name__} {error}\n")
+
     try:
-        environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}"}
-        script = [sys.executable, "-c", READ_ONLY, str(folder)]
-        run = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stderr
-        one, two = run.stdout.splitlines()
+        with Forked(work) as run:
+            one, two = run.stdout.read().splitlines()
+        assert run.returncode == 0
         assert one == f"LogError {folder}/record is read-only; make it writable, or use another file"
         assert two.startswith(f"LogError cannot begin a record at {folder}/new: ")
         assert sorted(file.name for file in folder.iterdir()) == ["record", "record-mark"]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from helpers.driving import LINE, POLICIES, crash_copy, half_rounds, question, state_of
+from helpers.forking import Forked
 
 import holdcourse as hc
 from holdcourse import archive, threads
@@ -59,36 +60,32 @@ def output(code, *arguments, **environment):
 
 # -- somebody only looks -----------------------------------------------------------------------------------------------
 
-LIVING = """
-import os, signal, sys
-import holdcourse as hc
-from helpers.driving import POLICIES, half_rounds
-
-path = sys.argv[1]
-controller = hc.Controller(POLICIES["gp_md exact"](), start_index=1, seed=3, log=path)
-for _ in half_rounds(controller, "gp_md exact", 10):
-    pass
-if sys.argv[2] == "looks itself":
-    assert hc.audit.verify(path).verified
-print("looked", flush=True)
-sys.stdin.readline()
-for _ in half_rounds(controller, "gp_md exact", 60):
-    pass
-print(controller.round, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-LOOKING = "import sys, holdcourse as hc; assert hc.audit.verify(sys.argv[1]).verified"
-
 
 @pytest.mark.skipif(os.name != "posix", reason="kills are those of POSIX")
 @pytest.mark.parametrize("itself", ["looks itself", "does not look"])
 def test_looking_at_a_record_loses_nothing(itself, tmp_path):
     """A verify by the program itself, then one in a shell, must not take the write-ahead log away from the program."""
-    with program(LIVING, tmp_path / "record", itself) as living:
+
+    def live(heard, said):
+        controller = logged(tmp_path / "record")
+        drive(controller, 10)
+        if itself == "looks itself":
+            assert hc.audit.verify(tmp_path / "record").verified
+        said.write("looked\n")
+        heard.readline()
+        drive(controller, 60)
+        said.write(f"{controller.round}\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def look(heard, said):
+        assert hc.audit.verify(tmp_path / "record").verified
+
+    with Forked(live) as living:
         assert living.stdout.readline() == "looked\n"
-        output(LOOKING, tmp_path / "record")
+        with Forked(look) as looking:
+            pass
+        assert looking.returncode == 0
         living.stdin.write("on\n")
-        living.stdin.flush()
         acknowledged = int(living.stdout.readline())
     assert living.returncode == -signal.SIGKILL
     with logged(tmp_path / "record") as again:
@@ -703,19 +700,6 @@ def test_last_digits_are_told_from_another_decision(tmp_path):
 
 # -- a place that cannot be written ------------------------------------------------------------------------------------
 
-AS_NOBODY = """
-import os, sys
-import holdcourse as hc
-from holdcourse.learning.kernels import Kernel  # everything is imported and compiled before the rights go
-hc.audit.verify(sys.argv[1] + "/closed")
-if os.getuid() == 0:
-    os.setgid(65534)
-    os.setuid(65534)
-for name in ("closed", "crashed"):
-    found = hc.audit.verify(f"{sys.argv[1]}/{name}")
-    print(name, found.decisions, found.verified)
-"""
-
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes are those of POSIX")
 def test_a_record_where_nothing_can_be_written_is_verified(tmp_path):
@@ -735,7 +719,19 @@ def test_a_record_where_nothing_can_be_written_is_verified(tmp_path):
             file.chmod(0o444)
         folder.chmod(0o555)
         names = sorted(file.name for file in folder.iterdir())
-        assert output(AS_NOBODY, folder).splitlines() == ["closed 4 True", "crashed 4 True"]
+
+        def look_as_nobody(heard, said):
+            hc.audit.verify(folder / "closed")  # everything is imported and compiled before the rights go
+            if os.getuid() == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+            for name in ("closed", "crashed"):
+                found = hc.audit.verify(folder / name)
+                said.write(f"{name} {found.decisions} {found.verified}\n")
+
+        with Forked(look_as_nobody) as nobody:
+            assert nobody.stdout.read().splitlines() == ["closed 4 True", "crashed 4 True"]
+        assert nobody.returncode == 0
         assert sorted(file.name for file in folder.iterdir()) == names
     finally:
         folder.chmod(0o755)

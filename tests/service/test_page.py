@@ -420,8 +420,15 @@ def walk(page, name):
     raise AssertionError(f"{name!r} is not reached by the Tab key")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (360, "dark"),
+        (1280, "light"),
+        pytest.param(360, "light", marks=pytest.mark.slow),
+        pytest.param(1280, "dark", marks=pytest.mark.slow),
+    ],
+)
 def test_it_fits_and_can_be_read_in_both_colour_schemes(server, browser, scheme, width):
     seen = f"seen-{scheme}-{width}"
     Machine(server, seen, name="Kite that is looked at").run(3)
