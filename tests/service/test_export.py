@@ -130,3 +130,9 @@ def test_however_many_rounds_only_a_page_is_in_memory(monkeypatch):
     assert sum(lengths) > 4_000_000
     assert max(lengths) < 120_000
     assert peak < 2_000_000
+
+
+def test_heads_of_a_table_are_no_formulas(client, name):
+    client.create(id=name, context_names=["=1+1"])
+    client.round(name, 0.5, 1.0)
+    assert "'=1+1" in client.get(f"/controllers/{name}/rounds.csv").text.splitlines()[0].split(",")

@@ -64,7 +64,7 @@ class Export:
 
     def csv(self) -> Iterator[bytes]:
         """Yield the table as CSV, UTF-8 with commas: first the heads, then a page at a time."""
-        yield _lines([[column.name for column in self.columns]])
+        yield _lines([[_harmless(column.name) for column in self.columns]])
         for page in self.pages():
             yield _lines([[self._cell(column, row) for column in self.columns] for row in page])
 
@@ -75,8 +75,7 @@ class Export:
         if column.kind == "time":
             return _moment(value).astimezone(self._zone).isoformat(timespec="milliseconds")
         if column.kind == "text":
-            text = _text(value)
-            return f"'{text}" if text.startswith(FORMULA) else text
+            return _harmless(_text(value))
         return value
 
     def parquet(self) -> Iterator[bytes]:
@@ -253,6 +252,10 @@ def _context_columns(hosted: Hosted, settings: Settings) -> list[Column]:
         for k, head in enumerate(heads)
     ]
     return [*columns, Column("other_context", "text", other)]
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _text(value: Any) -> str:

@@ -542,8 +542,10 @@ class Hosted:
 
         changes = epochs.with_indices(epochs.with_numbers(given, before, problem), problem)
         settings = epochs.merged(self.ledger.settings, changes)
-        after = dict.fromkeys(before) | plain(settings)  # what has its default is left out there
-        changed = {name: value for name, value in after.items() if value != before.get(name)}
+        after = plain(settings)
+        differing = [name for name in {**before, **after} if after.get(name) != before.get(name)]
+        # What has its default is left out above; written down it must be, as what it is.
+        changed = {name: plain(getattr(settings, name)) for name in differing}
         if any(name in epochs.EPOCH_SETTINGS for name in changed):
             self.begin_epoch(changes, requested, without_archived=without_archived, reason=reason)
         else:
@@ -563,7 +565,7 @@ class Hosted:
             there = ", ".join(self.ledger.alarms) or "none"
             raise Unknown("open alarm", kind, f"open are: {there}")
         if raised is not None and raised != alarm.at:
-            words = f"the alarm {kind} of {raised} is over, and another one was raised at {alarm.at}; look at that one"
+            words = f"the alarm {kind} that is open was raised at {alarm.at}, not at {raised}; look at that one"
             raise Conflict(words, alarm.at, raised)
         seen = alarm.acknowledged
         if key is None and seen is not None and (seen.remark, seen.by) == (remark, self._author):

@@ -73,7 +73,7 @@ def translated(error: HoldcourseError) -> HttpRefusal:
     if isinstance(error, errors.Conflict):
         return HttpRefusal(status, code, str(error), recorded=error.recorded, given=error.given)
     if isinstance(error, refusals.Unknown):
-        return HttpRefusal(status, f"{code}_{error.what}", str(error))
+        return HttpRefusal(status, f"{code}_{error.what.replace(' ', '_')}", str(error))
     if isinstance(error, errors.NotComputable):
         logger.warning("refused as not computable", exc_info=error.__cause__)  # in case it is our mistake after all
     elif kind is HoldcourseError:
