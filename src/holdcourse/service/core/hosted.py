@@ -247,12 +247,14 @@ class Hosted:
         return Done({}, happened)
 
     def say_untold(self, why: str | None) -> Done:
-        """Raise the alarm that nobody could be told of the others, or clear it."""
-        self.recall()
+        """Raise the alarm that nobody could be told of the others, or clear it; nothing, while it is put away."""
+        self.recall(archived=True)
         is_open = UNTOLD in self.ledger.alarms
+        if self.ledger.archived is not None:
+            return Done({}, [])
         if why is not None and not is_open:
             self.commit(AlarmRaised(UNTOLD, why))
-            return Done({}, [("alarm", {**vars(self.ledger.alarms[UNTOLD]), "cleared_at": None})])
+            return Done({}, [("alarm", {**plain(self.ledger.alarms[UNTOLD]), "cleared_at": None})])
         if why is None and is_open:
             self.commit(AlarmCleared(UNTOLD))
             return Done({}, [("state", {"cleared": UNTOLD})])
@@ -261,7 +263,8 @@ class Hosted:
     def _still_waiting(self, given: int | str) -> Conflict:
         """Return what is said where decisions must be told before something can be done; `given` was asked for."""
         waiting = list(self.ledger.pending)
-        words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
+        wait, them = ("waits for its", "it") if len(waiting) == 1 else ("wait for their", "them")
+        words = f"{', '.join(waiting)} still {wait} measurement; tell or skip {them} first"
         return Conflict(words, waiting, given)
 
     # -- what the machine's own program may do -------------------------------------------------------------------------
