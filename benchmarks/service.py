@@ -29,6 +29,7 @@ from benchmarks.timing import Row, best_of_each
 CLIENTS = (1, 8, 32)
 ROUNDS = 64  # of all clients together, per turn
 SIZES = (25, 400, 2000)
+FLEET = 32  # controllers that are asked at once
 ASKS = 300  # a size, whose latencies are taken; a tenth more are not
 KERNEL = hc.Kernel(RBF(0.3), RBF(0.4))
 NOISE, SCALE, BOUNDS = 0.1, 0.1, [[0.0, 1.0]]
@@ -45,7 +46,7 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         place = Path(folder)
         with served(place / "data") as url, hc.connect(url) as service:
-            return throughput(service, place) + latency(service, place)
+            return throughput(service, place) + latency(service, place) + short_ways(service)
 
 
 @contextmanager
@@ -145,6 +146,45 @@ def seconds_of_asks(controller: Asked) -> NDArray[np.float64]:
         seconds.append(time.perf_counter() - began)
         controller.tell(decision.id, abs(decision.action - t % 7) * 0.1)
     return np.array(seconds[ASKS // 10 :])
+
+
+# -- the short way, and many at once -----------------------------------------------------------------------------------
+
+
+def short_ways(service: hc.Service) -> list[Row]:
+    """Rounds by the short way and in bulk, beside the framework's own way, which a query in the address takes."""
+    names = [f"fleet-{number}" for number in range(FLEET)]
+    for name in names:
+        service.create(config(name, 25))
+
+    def round_of(name: str, query: str) -> None:
+        decision = service.request("POST", f"/controllers/{name}/ask{query}", {"context": 0.5})
+        told = {"decision": decision["decision"], "measurement": 1.0}
+        service.request("POST", f"/controllers/{name}/tell{query}", told)
+
+    def at_once() -> None:
+        decisions = service.ask_many([{"controller": name, "context": 0.5} for name in names])
+        service.tell_many(
+            [
+                {"controller": name, "decision": decision.id, "measurement": 1.0}
+                for name, decision in zip(names, decisions, strict=True)
+                if isinstance(decision, hc.RemoteDecision)
+            ]
+        )
+
+    long, short, bulk = best_of_each(
+        [
+            lambda: [round_of(name, "?as=before") for name in names],
+            lambda: [round_of(name, "") for name in names],
+            at_once,
+        ],
+        repeats=7,
+    )
+    peer = "one by one, through the framework"
+    return [
+        Row("HTTP ask + tell, the short way", short / FLEET, peer, long / FLEET, bar=2.0),
+        Row(f"HTTP ask + tell, {FLEET} controllers in one request", bulk / FLEET, peer, long / FLEET, bar=2.0),
+    ]
 
 
 def config(name: str, n: int) -> dict[str, Any]:

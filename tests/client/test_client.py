@@ -585,6 +585,76 @@ def test_what_goes_wrong_is_said_over_mqtt_and_the_bridge_goes_on(plant):
     assert plant.says("ask", {"context": 0.5, "key": "next"})[0] == "decision"
 
 
+# -- long work ---------------------------------------------------------------------------------------------------------
+
+LONG = [[float(k % 4), k % 7 / 7, 1.0 + k % 4] for k in range(150)]
+
+
+def test_a_long_history_is_followed_with_progress_and_the_controller_returned(service):
+    said = []
+    name = f"c{next(NUMBERS)}"
+    remote = service.create(
+        QUICK | {"id": name, "history": LONG}, progress=lambda share, words: said.append((share, words))
+    )
+    assert remote.id == name
+    assert remote.state()["round"] == 0
+    assert said[-1][0] == 1.0
+    assert [share for share, _ in said] == sorted(share for share, _ in said)
+    assert [job["state"] for job in service.jobs() if job["controller"] == name] == ["done"]
+    with pytest.raises(InvalidInput, match=r"history=9\.0 is not a setting"):
+        service.create(QUICK | {"id": f"{name}-b", "history": [*LONG, [9.0, 0.5, 1.0]]})
+    with pytest.raises(Conflict, match="exists with another seed") as caught:
+        service.create(QUICK | {"id": name, "history": LONG, "seed": 5})
+    assert (caught.value.recorded, caught.value.given) == ({"seed": 3}, {"seed": 5})
+    with pytest.raises(Conflict, match="can no longer be cancelled"):
+        service.cancel(service.jobs()[-1]["id"])
+
+
+def test_a_long_record_is_verified_and_a_trial_planned_from_afar(service):
+    remote = service.create(QUICK | {"id": f"c{next(NUMBERS)}", "history": LONG})
+    for t in range(60):
+        remote.tell(remote.ask(t % 9 / 9).id, 1.0)
+    assert "all 60 decisions" in remote.verify()["message"]
+    assert "not decided again" in remote.verify(full=False)["message"]
+    plan = remote.plan_trial(gain=5, hours=1.0, blocks=[2], rehearsals=0, baseline=1.0)
+    assert (plan["target_percent"], plan["baseline"], plan["block"]) == (5, 1.0, 2)
+
+
+def test_a_job_that_the_end_of_the_service_cut_off_is_sent_again():
+    keys = []
+    over = {"id": "j1", "address": "/jobs/j1", "progress": 0.4, "words": "", "status": 503}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            keys.append(self.headers["Idempotency-Key"])
+            self._say(202, over | {"state": "running"}) if len(keys) < 3 else self._say(201, {"id": "mill"})
+
+        def do_GET(self):
+            self._say(200, over | {"state": "failed", "error": {"code": "interrupted", "message": "it stopped"}})
+
+        def _say(self, status, said):
+            content = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with hc.connect(f"http://127.0.0.1:{server.server_port}", patience=5.0) as service:
+                assert service.create({"id": "mill"}).id == "mill"
+                assert len(set(keys)) == 3  # each time under a new key: the old one means the job that failed
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 # -- tables and alarms -------------------------------------------------------------------------------------------------
 
 

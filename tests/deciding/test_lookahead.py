@@ -76,9 +76,12 @@ def test_it_says_what_a_move_is_expected_to_save():
     rule = hc.Lookahead(LINE, horizon=2, caution=1.5)
     moved = rule.step(rule.begin(0, 0), view_of(table))
     assert moved.action == 1
-    assert "expects to save 2 by moving now" in moved.words  # this round's; staying, it would go in the next one
-    assert "nothing that pays" in rule.step(rule.begin(1, 0), view_of(table)).words
-    assert "could not stay" in rule.step(rule.begin(0, 0), view_of(table, allowed=[False, True, True])).words
+    # Staying, it would pay 2 in this round and go in the next one, for 1.5 as it counts ways; going, it saves both.
+    assert (moved.prospect.place, moved.prospect.to) == (0, 1)
+    assert (moved.prospect.worth, moved.prospect.way) == (pytest.approx(3.5), 1.5)
+    stayed = rule.step(rule.begin(1, 0), view_of(table)).prospect
+    assert (stayed.place, stayed.to, stayed.worth < stayed.way) == (1, 0, True)
+    assert not rule.step(rule.begin(0, 0), view_of(table, allowed=[False, True, True])).prospect.may_stay
 
 
 def test_without_predictions_the_present_costs_are_taken_to_last():

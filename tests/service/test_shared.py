@@ -306,7 +306,7 @@ def test_started_again_at_its_address_it_goes_on_at_once(forking, database):
 @POSIX
 def test_one_that_was_stopped_for_longer_than_its_lease_writes_nothing(forking, database):
     """SIGSTOP in the middle of its work, and SIGCONT after another has taken over."""
-    with Servers(forking, database, 2, lease=1.0) as servers:
+    with Servers(forking, database, 2, lease=2.0) as servers:
         one, two = servers.urls
         with Client(one) as first, Client(two) as second:
             first.create(id="a", max_pending=1)
@@ -371,7 +371,7 @@ def test_without_the_database_nothing_is_acknowledged_and_it_comes_back_by_itsel
 @POSIX
 def test_killed_another_takes_over_and_nothing_is_lost_or_decided_twice(forking, database, record_property):
     """A few times; tests/slow/test_shared_kills.py does it three hundred times."""
-    found = killed_and_taken_over(forking, database, kills=4, servers=2, lease=1.0, seed=3)
+    found = killed_and_taken_over(forking, database, kills=3, servers=2, lease=1.0, seed=3)
     record_property("take-overs after kill -9", found)
 
 

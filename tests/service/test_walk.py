@@ -9,7 +9,7 @@ from service.running import Client, served
 
 from holdcourse.service.core import tokens
 
-MOST = 10
+MOST = 11
 PREFIX = "holdcourse.service."
 
 

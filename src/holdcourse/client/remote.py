@@ -12,11 +12,11 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import SplitResult, quote, urlsplit
 
 import numpy as np
@@ -25,6 +25,10 @@ from numpy.typing import NDArray
 from holdcourse.errors import Conflict, InvalidInput, ServiceError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries; doubled in between
+FIRST_LOOK, LONGEST_LOOK = 0.1, 2.0  # ... and between two looks at a job
+OVER = ("done", "failed")
+Progress: TypeAlias = Callable[[float, str], None]  # share of the work that is done, and what is being done
+INTERRUPTED, TRIES_OF_A_JOB = "interrupted", 3  # the code of a job that the service's end cut off
 TRY_AGAIN = (429, 502, 503, 504, 507)  # the service may be able to a little later
 
 
@@ -51,8 +55,8 @@ class Sender:
 
     def request(
         self, method: str, path: str, body: Mapping[str, Any] | None, key: str | None, *, is_long: bool
-    ) -> dict[str, Any]:
-        """See `Service.request`."""
+    ) -> tuple[int, dict[str, Any]]:
+        """Send a request until it is answered; returns its status and the answer. See `Service.request`."""
         timeout = max(self._timeout, self._patience) if is_long else self._timeout
         content = None if body is None else _as_json(body)
         headers = self._headers(content is not None, key)
@@ -63,7 +67,7 @@ class Sender:
             try:
                 answered, answer = self._once(method, path, content, headers, timeout)
                 if answered < 400:
-                    return answer
+                    return answered, answer
                 if answered not in TRY_AGAIN:
                     raise _refusal(answered, answer, f"{method} {path}")
                 trouble = _message(answer) or f"status {answered}"
@@ -206,6 +210,11 @@ def _refusal(status: int, answer: Any, what: str) -> Exception:
     return ServiceError(message, status)
 
 
+def _refused(found: Mapping[str, Any]) -> Exception:
+    """The error of one of several requests."""
+    return _refusal(found["status"], {"error": found["error"]}, f"a request to {found['controller']}")
+
+
 @dataclass(frozen=True, eq=False)
 class RemoteDecision:
     """What to do this round.
@@ -280,7 +289,8 @@ def connect(url: str, token: str | None = None, *, patience: float = 60.0, timeo
     patience
         How many seconds to go on trying while the service cannot be reached.
     timeout
-        How many seconds to wait for one answer; `create`, which may have to fit a model, waits for `patience`.
+        How many seconds to wait for one answer. What takes longer, such as `create` with a long history, the service
+        does in the background; it is followed until it is done, however long that takes.
 
     Examples
     --------
@@ -310,10 +320,59 @@ class Service:
         listed: list[dict[str, Any]] = self.request("GET", "/controllers")["controllers"]
         return listed
 
-    def create(self, config: Mapping[str, Any]) -> RemoteController:
-        """Set up a controller; the same configuration again is fine."""
-        made = self.request("POST", "/controllers", dict(config), is_long=True)
+    def create(self, config: Mapping[str, Any], *, progress: Progress | None = None) -> RemoteController:
+        """Set up a controller; the same configuration again is fine.
+
+        Parameters
+        ----------
+        config
+            As `POST /controllers` takes it.
+        progress
+            Where there is a long history to start from: called with how much of the work is done, from 0 to 1, and what
+            is being done.
+        """
+        made = self.work("/controllers", dict(config), progress)
         return self.controller(made["id"])
+
+    def work(self, path: str, body: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+        """Send something that may take long, follow the job that it becomes, and return what it is answered with.
+
+        One that the service's end cut off is sent again, a few times.
+        """
+        for left in reversed(range(TRIES_OF_A_JOB)):
+            status, answer = self._sender.request("POST", path, body, uuid.uuid4().hex, is_long=True)
+            if status != 202:
+                return answer
+            job = self._followed(answer, progress)
+            if job["state"] == "done":
+                found: dict[str, Any] = job["result"]
+                return found
+            if job["error"]["code"] != INTERRUPTED or not left:
+                raise _refusal(job["status"], {"error": job["error"]}, f"job {job['id']}")
+        raise AssertionError  # the last try returned or raised
+
+    def _followed(self, job: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
+        """Look at a job until it is over."""
+        pause, before = FIRST_LOOK, (0.0, "")
+        while True:
+            now = (job["progress"], job["words"])
+            if progress is not None and now != before:
+                progress(*now)
+            before = now
+            if job["state"] in OVER:
+                return job
+            time.sleep(pause)
+            pause = min(1.5 * pause, LONGEST_LOOK)
+            job = self.request("GET", job["address"])
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """What the service does, or did, in the background, on controllers that the token may see; the newest last."""
+        listed: list[dict[str, Any]] = self.request("GET", "/jobs")["jobs"]
+        return listed
+
+    def cancel(self, job: str) -> dict[str, Any]:
+        """End a job that is not over, by its id: nothing that it did counts."""
+        return self.request("DELETE", f"/jobs/{quote(job, safe='')}")
 
     def create_from_file(self, path: str | Path, controller: str, /, **settings: Any) -> RemoteController:
         """Set up a controller whose policy is in a file, as ``holdcourse backtest --save`` writes it.
@@ -351,6 +410,7 @@ class Service:
         cost: str,
         context: str,
         reading: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
         **settings: Any,
     ) -> RemoteController:
         """Set up a controller that starts from a plant's own table: CSV, Excel or Parquet.
@@ -365,6 +425,8 @@ class Service:
             Columns of the setting, of what was measured, and of what was known before, as in `read_readings`.
         reading
             How the table is written, where that is open: time, timezone, decimal, missing and so on.
+        progress
+            As in `create`.
         settings
             What else the service shall know, as in `create`: scale, fixed_cost, limits, policy, mode.
 
@@ -380,7 +442,54 @@ class Service:
         """
         table = {"file": _sent(path), "file_name": Path(path).name}
         columns = {"action": action, "cost": cost, "context": context}
-        return self.create({**settings, "id": controller, "readings": {**(reading or {}), **columns, **table}})
+        config = {**settings, "id": controller, "readings": {**(reading or {}), **columns, **table}}
+        return self.create(config, progress=progress)
+
+    def ask_many(self, asks: Sequence[Mapping[str, Any]]) -> list[RemoteDecision | Exception]:
+        """Ask many controllers in one request; each question is answered on its own.
+
+        Parameters
+        ----------
+        asks
+            For each question the id of its ``controller``, and what `RemoteController.ask` takes: ``context``,
+            ``allowed``, ``forecast``, ``round``, ``within``, ``key``.
+
+        Returns
+        -------
+        list
+            In the order of the questions: the decision, or the error that the question alone would have raised.
+        """
+        items = []
+        for each in asks:
+            given = dict(each)
+            who, key = given.pop("controller"), given.pop("key", None) or uuid.uuid4().hex
+            items.append({**_question(**given), "controller": who, "key": key})
+        return [
+            _decision(found["answer"]) if found["error"] is None else _refused(found)
+            for found in self.request("POST", "/ask", {"asks": items})["results"]
+        ]
+
+    def tell_many(self, tells: Sequence[Mapping[str, Any]]) -> list[Exception | None]:
+        """Say what was measured on many controllers, in one request; each is taken in on its own.
+
+        Parameters
+        ----------
+        tells
+            For each the id of its ``controller`` and the ``decision``, and what `RemoteController.tell` takes:
+            ``measurement``, ``applied``, ``applied_index``, ``epoch``, ``profile``, ``reference``.
+
+        Returns
+        -------
+        list
+            In the order of the tells: None, or the error that the tell alone would have raised.
+        """
+        items = []
+        for each in tells:
+            given = dict(each)
+            who = given.pop("controller")
+            items.append({**_measured(**given), "controller": who})
+        results = self.request("POST", "/tell", {"tells": items})["results"]
+        return [None if found["error"] is None else _refused(found) for found in results]
 
     def controller(self, name: str) -> RemoteController:
         """One of the controllers, by its id."""
@@ -399,7 +508,7 @@ class Service:
 
         What takes long (`is_long`) is waited for as long as patience lasts: sent again, it would only begin again.
         """
-        return self._sender.request(method, path, body, key, is_long=is_long)
+        return self._sender.request(method, path, body, key, is_long=is_long)[1]
 
     def download(self, path: str, target: str | Path) -> int:
         """Write what is at an address of the service to a file; returns how many bytes there were."""
@@ -454,34 +563,8 @@ class RemoteController:
             Names this question for good: asked again under the same key, even after a restart of the client, it gets
             the same decision. By default a new one for every call.
         """
-        is_time, has_profiles = isinstance(context, str | datetime | np.datetime64), isinstance(forecast, Mapping)
-        body = {
-            "time" if is_time else "context": _plain(context),
-            "allowed": None if allowed is None else _plain(list(allowed)),
-            "profiles" if has_profiles else "forecast": _plain(forecast),
-            "round": round,
-            "within": None if within is None else list(within),
-        }
-        answer = self._post("ask", body, key or uuid.uuid4().hex)
-        probabilities = answer.get("probabilities")
-        return RemoteDecision(
-            id=answer["decision"],
-            round=answer["round"],
-            episode=answer["episode"],
-            epoch=answer["epoch"],
-            action=answer["action"],
-            value=answer["value"],
-            act=answer["act"],
-            mode=answer["mode"],
-            reason=answer.get("reason"),
-            proposed=answer.get("proposed"),
-            probabilities=None if probabilities is None else np.array(probabilities, dtype=np.float64),
-            expected_cost=answer.get("expected_cost"),
-            proposed_value=answer.get("proposed_value"),
-            limited_by=answer.get("limited_by"),
-            forced=answer.get("forced"),
-            whose_turn=(answer.get("turn") or {}).get("whose"),
-        )
+        body = _question(context, allowed, forecast, round, within)
+        return _decision(self._post("ask", body, key or uuid.uuid4().hex))
 
     def tell(
         self,
@@ -499,16 +582,8 @@ class RemoteController:
         `applied` is the setting that ran, or `applied_index` its index. Where the settings may have been changed
         meanwhile, `epoch` says of which set it is one. `profile` and `reference` are as in `Controller.tell`.
         """
-        body = {"decision": decision_id, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
-        if measurement is not None:
-            body["measurement"] = float(measurement)
-        if profile is not None:
-            heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
-            body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
-        told = measurement is not None or profile is not None
-        if reference is not None and told:
-            body["reference"] = float(reference)
-        self._post("tell" if told else "skip", body)
+        body = _measured(decision_id, measurement, applied, epoch, applied_index, profile, reference)
+        self._post("tell" if "measurement" in body or "profile" in body else "skip", body)
 
     def retract(self, decision_id: str, reason: str) -> dict[str, Any]:
         """Take back what was measured: it no longer counts. Taking it back again for the same reason is fine.
@@ -584,21 +659,123 @@ class RemoteController:
         deeds: list[dict[str, Any]] = self._get(f"audit?limit={limit}")["deeds"]
         return deeds
 
-    def verify(self) -> dict[str, Any]:
-        """Check the record from its first event to its last."""
-        return self._get("verify", is_long=True)
+    def verify(self, *, full: bool | None = None, progress: Progress | None = None) -> dict[str, Any]:
+        """Check the record from its first event to its last.
+
+        Parameters
+        ----------
+        full
+            Decide every round again, which needs an admin's token; None: where there are few. False: only read.
+        progress
+            As in `Service.create`.
+        """
+        return self.service.work(self._address("verify"), {"full": full}, progress)
+
+    def plan_trial(
+        self,
+        *,
+        gain: float | None = None,
+        hours: float | None = None,
+        blocks: Sequence[int] | None = None,
+        baseline: Any = None,
+        rehearsals: int = 1,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        """How long a trial of its policy would take, in a world fitted to its history and measurements.
+
+        Parameters
+        ----------
+        gain
+            The gain in % of the baseline's bill that the trial is to tell from none; None: what the simulation gains.
+        hours
+            How long a round lasts; None: as the controller's limits say.
+        blocks
+            Block lengths to judge, in rounds.
+        baseline
+            The setting to compare with; None: the one that ran most.
+        rehearsals
+            How often the trial itself is run, to see what learning from each other's blocks changes.
+        progress
+            As in `Service.create`.
+        """
+        wanted = {"gain": gain, "hours": hours, "blocks": None if blocks is None else _plain(list(blocks))}
+        body = {**wanted, "baseline": _plain(baseline), "rehearsals": rehearsals}
+        return self.service.work(self._address("trial/plan"), body, progress)
 
     def _post(
         self, what: str, body: Mapping[str, Any], key: str | None = None, *, is_long: bool = False
     ) -> dict[str, Any]:
-        address = f"/controllers/{quote(self.id, safe='')}/{what}"
-        return self.service.request("POST", address, body, key, is_long=is_long)
+        return self.service.request("POST", self._address(what), body, key, is_long=is_long)
 
     def _get(self, what: str, *, is_long: bool = False) -> dict[str, Any]:
-        return self.service.request("GET", f"/controllers/{quote(self.id, safe='')}/{what}", is_long=is_long)
+        return self.service.request("GET", self._address(what), is_long=is_long)
+
+    def _address(self, what: str) -> str:
+        return f"/controllers/{quote(self.id, safe='')}/{what}"
 
     def __repr__(self) -> str:
         return f"RemoteController({self.id!r} at {self.service.url})"
+
+
+def _question(
+    context: Any = None,
+    allowed: Any = None,
+    forecast: Any = None,
+    round: int | None = None,  # noqa: A002
+    within: tuple[float | None, float | None] | None = None,
+) -> dict[str, Any]:
+    """A question as the service takes it."""
+    is_time, has_profiles = isinstance(context, str | datetime | np.datetime64), isinstance(forecast, Mapping)
+    return {
+        "time" if is_time else "context": _plain(context),
+        "allowed": None if allowed is None else _plain(list(allowed)),
+        "profiles" if has_profiles else "forecast": _plain(forecast),
+        "round": round,
+        "within": None if within is None else list(within),
+    }
+
+
+def _decision(answer: Mapping[str, Any]) -> RemoteDecision:
+    probabilities = answer.get("probabilities")
+    return RemoteDecision(
+        id=answer["decision"],
+        round=answer["round"],
+        episode=answer["episode"],
+        epoch=answer["epoch"],
+        action=answer["action"],
+        value=answer["value"],
+        act=answer["act"],
+        mode=answer["mode"],
+        reason=answer.get("reason"),
+        proposed=answer.get("proposed"),
+        probabilities=None if probabilities is None else np.array(probabilities, dtype=np.float64),
+        expected_cost=answer.get("expected_cost"),
+        proposed_value=answer.get("proposed_value"),
+        limited_by=answer.get("limited_by"),
+        forced=answer.get("forced"),
+        whose_turn=(answer.get("turn") or {}).get("whose"),
+    )
+
+
+def _measured(
+    decision: str,
+    measurement: float | None = None,
+    applied: Any = None,
+    epoch: int | None = None,
+    applied_index: int | None = None,
+    profile: Any = None,
+    reference: float | None = None,
+) -> dict[str, Any]:
+    """What was measured as the service takes it; without a measurement and a profile, nothing was."""
+    body = {"decision": decision, "applied": _plain(applied), "applied_index": applied_index, "epoch": epoch}
+    if measurement is not None:
+        body["measurement"] = float(measurement)
+    if profile is not None:
+        heights, speeds = (profile["heights"], profile["speeds"]) if isinstance(profile, Mapping) else profile
+        body["profile"] = {"heights": _plain(heights), "speeds": _without_nan(_plain(speeds))}
+    if reference is not None and (measurement is not None or profile is not None):
+        body["reference"] = float(reference)
+    return body
 
 
 def _sent(path: str | Path) -> str:

@@ -45,6 +45,7 @@ from holdcourse.learning.costs import (
     maximises,
     noise_variance_of,
     price_of,
+    tried_by,
 )
 from holdcourse.learning.posteriors.protocol import Told
 from holdcourse.movement import coupling, mirror
@@ -168,7 +169,9 @@ class Hedged:
             state = RuleState(trial.action, state.round + 1, state.seed, arrays)
             return Choice(state, trial.probabilities, self._in_words(followed, after, trial.words), trial.excess)
         state = RuleState(choices[followed].action, state.round + 1, state.seed, arrays)
-        return Choice(state, probabilities, self._in_words(followed, after, choices[followed].words))
+        chosen = choices[followed]
+        words = self._in_words(followed, after, chosen.words)
+        return Choice(state, probabilities, words, prospect=chosen.prospect, restraint=chosen.restraint)
 
     def _in_words(self, followed: int, weights: Array, said: str) -> str:
         """Return which expert is followed, how much weight each has, and what the followed one says itself."""
@@ -264,6 +267,10 @@ class Panel:
     def price(self) -> Callable[[float], float] | None:
         """Say how a cost follows from what the first one is told."""
         return price_of(self.models[0])
+
+    def tried(self) -> frozenset[int] | None:
+        """Actions of which the first one was told."""
+        return tried_by(self.models[0])
 
     def doubted(self) -> frozenset[Told] | None:
         """Measurements that the first one does not believe."""

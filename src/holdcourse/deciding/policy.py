@@ -236,7 +236,13 @@ def lower_bound(problem: Problem, learning: Learning) -> LowerBound:
     bounds = {
         name: options.pop(name) for name in ("width", "every", "maximise", "guard", "interval_map") if name in options
     }
-    return LowerBound(posterior(problem, options.pop("kernel", "auto"), **options), **bounds)  # type: ignore[arg-type]
+    history = options.pop("history", None)
+    past = None if history is None else History.of(history)  # type: ignore[arg-type]
+    made = posterior(problem, options.pop("kernel", "auto"), history=past, **options)  # type: ignore[arg-type]
+    model = LowerBound(made, **bounds)  # type: ignore[arg-type]
+    if past is not None:
+        model.began_with(past.actions.tolist())
+    return model
 
 
 Array: TypeAlias = NDArray[np.float64]

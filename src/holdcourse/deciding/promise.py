@@ -47,7 +47,7 @@ from holdcourse.checks import is_finite
 from holdcourse.deciding.hedge import Panel, expert_view
 from holdcourse.deciding.planning.beliefs import Closeness, alikeness
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Choice, Rule, RuleState, View, resumed
+from holdcourse.deciding.rules import Choice, Restraint, Rule, RuleState, View, resumed
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import ExpertCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
@@ -232,7 +232,7 @@ class Promised:
         wish = self.followed.step(followed, expert_view(view, 0))
         other = self.baseline.step(base, expert_view(view, 1))
         if not can(view.model, OptimisticCosts):
-            return self._chosen(state, wish, wish.action, other, Account.of(state.arrays), "")
+            return self._chosen(state, wish, wish.action, other, Account.of(state.arrays), None)
         context = check_context(view.context, None)
         account = Account.of(state.arrays)
         if self.asks_again:
@@ -245,6 +245,7 @@ class Promised:
         base_way = float(self.problem.move_costs(np.array([base.action]), np.array([b]))[0])
         stands = account.stands(self, float(expected[b]))
         upper = expected + _doubts(spread, b)
+        risks = (upper - expected[b]) + ways + back - base_way
         permitted = stands.left + base_way - (upper - expected[b]) - ways - back >= 0
         permitted[state.action] |= upper[state.action] <= expected[b]
         permitted[b] = True
@@ -254,22 +255,20 @@ class Promised:
             permitted &= within
             if within.any() and not permitted.any():  # the baseline is out of reach: a step towards it
                 permitted[np.argmin(np.where(within, back, np.inf))] = True
-        action, words = wish.action, ""
+        action, restraint = wish.action, None
         reach = state.arrays["reach"]
         near = (reach > UNKNOWN) | (spread < WELL_KNOWN * spread.max()) | (everywhere == b)
         no_steps = self.mean_way > abs(expected[b]) or not self.asks_again
         in_reach = permitted & (near | no_steps | (upper - expected[b] <= SMALL * stands.left))
         in_reach = in_reach if in_reach.any() else permitted
         if in_reach.any() and not in_reach[action]:
-            wanted = self.problem.named(action)
+            risk, left = float(risks[action]), float(stands.left)
             if permitted[action]:
                 onward = self.problem.move_costs(everywhere, np.full(n, action))
+                restraint = Restraint(action, "steps", risk, left)
                 action = int(np.argmin(np.where(in_reach, onward, np.inf)))
-                words = (
-                    f"The rule's own wish, {wanted}, is far from all that was tried; the way there is gone in steps."
-                )
             else:
-                words = f"The rule's own wish, {wanted}, is too dear for the promise. Spent so far: {stands}."
+                restraint = Restraint(action, "dear" if risk > left else "reach", risk, left)
             if not permitted[wish.action] or reach[action] == PLAYED:  # no step leads nearer
                 action = int(np.argmin(np.where(in_reach, expected + ways / PERSISTENCE, np.inf)))
         account = account.with_round(
@@ -280,7 +279,7 @@ class Promised:
             float(expected[b]),
             float(ways[action]) - base_way,
         )
-        return self._chosen(state, wish, action, other, account, words)
+        return self._chosen(state, wish, action, other, account, restraint)
 
     def stands(self, state: RuleState) -> Budget:
         """How the promise stands after the newest round."""
@@ -292,16 +291,18 @@ class Promised:
         return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, "trials": self.trials, **rules}
 
     def _chosen(
-        self, state: RuleState, wish: Choice, action: int, other: Choice, account: Account, words: str
+        self, state: RuleState, wish: Choice, action: int, other: Choice, account: Account, restraint: Restraint | None
     ) -> Choice:
-        after, probabilities = wish.state, wish.probabilities
+        own, probabilities = wish.state, wish.probabilities
         if action != wish.action:
-            after = replace(resumed(self.followed, wish.state, action), round=wish.state.round)
+            own = replace(resumed(self.followed, wish.state, action), round=wish.state.round)
             probabilities = np.zeros(self.problem.n)
             probabilities[action] = 1.0
-        arrays = self._arrays((after, other.state), account, state.arrays["reach"])
-        said = " ".join(part for part in (words, wish.words) if part)
-        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, said)
+        arrays = self._arrays((own, other.state), account, state.arrays["reach"])
+        kept = restraint if action != wish.action else None
+        prospect = wish.prospect if action == wish.action else None
+        after = RuleState(action, state.round + 1, state.seed, arrays)
+        return Choice(after, probabilities, wish.words, prospect=prospect, restraint=kept)
 
     def _states(self, state: RuleState) -> list[RuleState]:
         seeds = state.seed, _other_seed(state.seed)

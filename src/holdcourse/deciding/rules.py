@@ -145,13 +145,65 @@ class Turn:
         return ("baseline", "policy")[self.arm]
 
 
+@dataclass(frozen=True)
+class Prospect:
+    """What a plan weighed: going to an action against staying, by the costs that it believes in.
+
+    Attributes
+    ----------
+    place
+        Where the plan stood.
+    to
+        Where it goes or, where it stays, the action that came nearest to paying for the way; None where there is no
+        other.
+    worth
+        By how much the rounds ahead cost less from there than from `place`, without the way.
+    way
+        What the way there costs, as the plan counts it: a cautious one counts more than it pays.
+    rounds
+        How many rounds ahead count.
+    may_stay
+        Whether `place` may be chosen at all.
+    """
+
+    place: int
+    to: int | None
+    worth: float
+    way: float
+    rounds: int
+    may_stay: bool = True
+
+
+@dataclass(frozen=True)
+class Restraint:
+    """Why a rule's wish was not followed under a promise.
+
+    Attributes
+    ----------
+    wish
+        What it wanted.
+    why
+        "dear": it might cost more than is left; "steps": it is far from all that was tried, so the way there is gone in
+        steps; "reach": it is farther than the longest step.
+    risk
+        What it might cost more than the baseline, the way there and back to the baseline included.
+    left
+        What is left to be risked.
+    """
+
+    wish: int
+    why: str
+    risk: float
+    left: float
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """A decision: the state after it, and the probability that each action had, shape (n,).
 
     A rule with more to say about it than these tell puts that into `words`, one or two sentences. What it is expected
     to cost more than the rule's plan, in order to find something out, is its `excess`. `turn` is whose turn it is, in a
-    trial.
+    trial; `prospect` what a plan weighed, and `restraint` why a wish was not followed.
     """
 
     state: RuleState
@@ -159,6 +211,8 @@ class Choice:
     words: str = ""
     excess: float = 0.0
     turn: Turn | None = None
+    prospect: Prospect | None = None
+    restraint: Restraint | None = None
 
     @property
     def action(self) -> int:

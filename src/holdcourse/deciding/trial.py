@@ -252,7 +252,7 @@ class Trial:
         words = "" if turn is None else self._in_words(turn, state.round - first)
         said = " ".join(part for part in (words, chosen.words) if part)
         after = RuleState(chosen.action, state.round + 1, state.seed, arrays)
-        return Choice(after, chosen.probabilities, said, chosen.excess, turn)
+        return Choice(after, chosen.probabilities, said, chosen.excess, turn, chosen.prospect, chosen.restraint)
 
     def _turn(self, state: RuleState, round_number: int) -> tuple[int | None, int]:
         """The number of the block of a round, None after the last, and the arm that has it."""

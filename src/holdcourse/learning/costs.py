@@ -35,10 +35,10 @@ Examples
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -236,6 +236,15 @@ class Judging(Protocol):
 
 
 @runtime_checkable
+class Counting(Protocol):
+    """A cost model that knows of which actions it was told."""
+
+    def tried(self) -> frozenset[int] | None:
+        """Actions that it has learned a measurement of; None where it cannot say."""
+        ...
+
+
+@runtime_checkable
 class Pricing(Protocol):
     """A model that may be told something else than what a round costs: wind is measured, energy is paid."""
 
@@ -306,33 +315,52 @@ def name_of(function: Any) -> str:
 
 def maximises(model: CostModel) -> bool:
     """Whether a model is told gains."""
-    return isinstance(model, Gains) and bool(model.maximise)
+    return has(model, Gains) and bool(model.maximise)
 
 
 def noise_variance_of(model: CostModel) -> float | None:
     """How noisy a model believes measurements to be, as a variance; None where it does not say."""
-    return model.noise_variance if isinstance(model, Noise) else None
+    return model.noise_variance if has(model, Noise) else None
 
 
 def calibration_of(model: CostModel) -> Calibration | None:
     """How a model stands to what it was told; None where it does not say, or believes all."""
-    return model.calibration() if isinstance(model, Judging) else None
+    return model.calibration() if has(model, Judging) else None
 
 
 def doubted_by(model: CostModel) -> frozenset[Told] | None:
     """Measurements that a model does not believe: action, context, measurement; None where it does not say."""
-    return model.doubted() if isinstance(model, Judging) else None
+    return model.doubted() if has(model, Judging) else None
+
+
+def tried_by(model: CostModel) -> frozenset[int] | None:
+    """Actions that a model has learned a measurement of; None where it cannot say, or learns nothing."""
+    return model.tried() if can(model, Counting) else None
 
 
 def price_of(model: CostModel) -> Callable[[float], float] | None:
     """How a cost follows from what a model is told; None where the measurement is the cost, or the gain."""
-    return model.price() if isinstance(model, Pricing) else None
+    return model.price() if has(model, Pricing) else None
 
 
 def can(value: Any, protocol: Any) -> TypeGuard[Any]:
     """Whether a value has the methods of a protocol that has nothing else: `isinstance`, once for each type."""
     kind: Any = type(value)
     return bool(_subclasses(kind, protocol) or isinstance(value, protocol))
+
+
+_HAS: dict[tuple[type, Any], bool] = {}
+
+
+def has(value: Any, protocol: Any) -> TypeGuard[Any]:
+    """Whether a value is what a protocol describes: `isinstance`, once for each type, which takes a while.
+
+    Also for protocols with attributes: all values of a type have them, or none has.
+    """
+    known = _HAS.get((type(value), protocol))
+    if known is None:
+        known = _HAS[type(value), protocol] = isinstance(value, protocol)
+    return known
 
 
 @lru_cache(maxsize=256)
@@ -494,6 +522,7 @@ class LowerBound:
         self.guaranteed = flag(guaranteed, "guaranteed")
         self.interval_map = interval_map
         self.outliers: list[Outlier] = []
+        self._tried: set[int] | None = None if posterior.observations else set()
         self._waiting: list[tuple[int, Array, float]] = []  # for the end of the episode
         self._predicted: dict[bytes, tuple[Array, Array]] = {}  # by context,
         self._tables: dict[bytes, tuple[Array, Array]] = {}  # and by several contexts that were asked for together,
@@ -503,7 +532,7 @@ class LowerBound:
     def noise_variance(self) -> float:
         """Variance of the noise of a measurement, as the posterior believes it to be now."""
         posterior = self.posterior
-        return posterior.noise_variance if isinstance(posterior, JudgingPosterior) else posterior.prior.noise_variance
+        return cast(JudgingPosterior, posterior).noise_variance if self._judging else posterior.prior.noise_variance
 
     def calibration(self) -> Calibration | None:
         """How the posterior stands to what it was told; None where it believes all."""
@@ -602,6 +631,8 @@ class LowerBound:
                 spread = math.sqrt(float(std[action]) ** 2 + self.noise_variance)
                 y, weight = self.guard.tamed(y, float(mean[action]), spread)
         require_squarable(y, "measurements")
+        if self._tried is not None:
+            self._tried.add(int(action))
         if self.every == "episode":
             self._waiting.append((int(action), vector, y))
         else:
@@ -610,6 +641,14 @@ class LowerBound:
             self.outliers.append(Outlier(int(action), tuple(vector.tolist()), float(measurement), weight))
             del self.outliers[:-REPORTED_OUTLIERS]
         return weight
+
+    def tried(self) -> frozenset[int] | None:
+        """Actions that a measurement was learned of; None where the posterior was given some and nobody said which."""
+        return None if self._tried is None else frozenset(self._tried)
+
+    def began_with(self, actions: Iterable[int]) -> None:
+        """Say of which actions the posterior's first measurements are."""
+        self._tried = {int(action) for action in actions}
 
     def price(self) -> Callable[[float], float] | None:
         """Say how a cost follows from what is measured, where the map says so."""
@@ -640,6 +679,7 @@ class LowerBound:
             interval_map=self.interval_map,
         )
         twin.outliers, twin._waiting = list(self.outliers), list(self._waiting)
+        twin._tried = None if self._tried is None else set(self._tried)
         return twin
 
     def state(self) -> Arrays:
@@ -652,6 +692,7 @@ class LowerBound:
         """Take over what `state` of an equal model gave."""
         require_arrays(arrays, (*WAITING, *OUTLIERS), "a LowerBound")
         self.posterior.restore(under("posterior.", arrays))
+        self._tried = None if self.posterior.observations else set()  # who goes on from a state knows by himself
         self._forget(-1)
         waiting, outliers = (zip(*(arrays[name] for name in names), strict=True) for names in (WAITING, OUTLIERS))
         self._waiting = [(int(a), np.array(c), float(y)) for a, c, y in waiting]

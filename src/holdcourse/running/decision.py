@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.deciding.rules import Turn
+from holdcourse.deciding.rules import Prospect, Restraint, Turn
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
-from holdcourse.units import beside
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,6 @@ def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
 
 Array: TypeAlias = NDArray[np.float64]
 Also: TypeAlias = tuple[tuple[int, float], ...]  # action, measurement
-
-SHOWN_ACTIONS = 5  # in an explanation in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +255,8 @@ class Entry:
     model expects in its place; `also` is what was measured at other actions, `reference` a signal that no decision
     touches; `retracted` is the reason where that measurement was taken back; `said` is what the rule itself had to say;
     `order` is what the machine was told to do where it was not to follow the decision, and `redirected` where it was
-    sent later in the round.
+    sent later in the round; `prospect` is what a plan weighed, `restraint` why a promise did not follow a wish; `tried`
+    are the actions that had been measured by then, None where nobody can say.
     """
 
     request: Request
@@ -277,12 +275,25 @@ class Entry:
     instead: float | None = None
     also: Also = ()
     reference: float | None = None
+    prospect: Prospect | None = None
+    restraint: Restraint | None = None
+    tried: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         for name in ("bounds", "expected", "mean", "std"):
             array = getattr(self, name)
             if array is not None:
                 object.__setattr__(self, name, _kept(array))
+
+    @property
+    def in_question(self) -> frozenset[int]:
+        """The actions that an explanation may speak of, besides those that only have a probability."""
+        known = np.isfinite(self.bounds) & np.isfinite(self.expected)
+        others = np.flatnonzero(known & (np.arange(len(known)) != self.before))
+        cheapest = np.flatnonzero(self.expected == self.expected[others].min()).tolist() if len(others) else []
+        weighed = () if self.prospect is None or self.prospect.to is None else (self.prospect.to,)
+        chosen = (self.decision.action, self.decision.wanted, self.before, int(np.argmin(self.bounds)))
+        return frozenset((*chosen, *cheapest, *weighed))
 
     @property
     def meant(self) -> int:
@@ -298,6 +309,8 @@ class Entry:
 
     def explain(self, problem: Problem, *, maximise: bool = False) -> Explanation:
         """Put it as data and in words; `maximise`: what is measured are gains, and the words speak of them."""
+        from holdcourse.running.reasons import in_words
+
         movement = np.array(problem.distances[self.before])
         decision = self.decision
         return Explanation(
@@ -309,7 +322,7 @@ class Entry:
             decision.probabilities,
             movement,
             tuple(problem.value(k) for k in range(problem.n)),
-            _in_words(self, problem, movement, maximise),
+            in_words(self, problem, movement, maximise=maximise),
         )
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -332,6 +345,9 @@ class Entry:
                 for name in ("id", "round", "episode", "action", "expected_cost", "movement", "wanted", "limited_by")
             },
             "turn": None if decision.turn is None else asdict(decision.turn),
+            "prospect": None if self.prospect is None else asdict(self.prospect),
+            "restraint": None if self.restraint is None else asdict(self.restraint),
+            "tried": None if self.tried is None else sorted(self.tried.intersection(self.in_question)),
         }
         arrays = {"probabilities": decision.probabilities, "bounds": self.bounds, "expected": self.expected}
         if self.mean is not None and self.std is not None:
@@ -365,6 +381,9 @@ class Entry:
             said=data["said"],
             order=None if data["order"] is None else Order(**data["order"]),
             redirected=None if data["redirected"] is None else Order(**data["redirected"]),
+            prospect=None if data.get("prospect") is None else Prospect(**data["prospect"]),
+            restraint=None if data.get("restraint") is None else Restraint(**data["restraint"]),
+            tried=None if data.get("tried") is None else frozenset(data["tried"]),
         )
 
     def with_tell(
@@ -405,120 +424,3 @@ def _kept(array: Array) -> Array:
         array = array.copy()
         array.setflags(write=False)
     return array
-
-
-def _in_words(entry: Entry, problem: Problem, movement: Array, maximise: bool) -> str:
-    decision, before = entry.decision, entry.before
-
-    name = problem.named
-    # Who is told gains decides on them as negative costs; people read gains.
-    what, most, sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
-
-    def amount(cost: float) -> str:
-        return problem.cost(f"{sign * cost + 0.0:.4g}")
-
-    def price(cost: float) -> str:
-        return problem.cost(f"{cost:.4g}")
-
-    there = f"Expected {what} there: {amount(decision.expected_cost)}"
-    other = _best_other(entry, movement)
-    lead, costs = _who_decides(entry, name)
-    if decision.action != before:
-        way = f"a move that {costs} {price(decision.movement)}"
-        sentences = [f"Round {decision.round}: {lead}go from {name(before)} to {name(decision.action)}, {way}."]
-        sentences.append(f"{there}, at {name(before)}: {amount(entry.expected[before])}.")
-    else:
-        sentences = [f"Round {decision.round}: {lead}stay at {name(before)}."]
-        if other is None:
-            sentences.append(f"{there}.")
-        else:
-            way = f"and going there would have cost {price(movement[other])}"
-            sentences.append(f"{there}; the best elsewhere: {amount(entry.expected[other])} at {name(other)}, {way}.")
-    if decision.limited_by is not None and decision.action == decision.wanted:
-        sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
-    elif decision.limited_by is not None:
-        sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
-    if entry.redirected is not None:
-        sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
-    if entry.taken != entry.meant:
-        sentences.append(f"What really ran was {name(entry.taken)}.")
-    likely = np.argsort(-decision.probabilities, kind="stable")[:SHOWN_ACTIONS]
-    shares = [f"{name(int(x))} {decision.probabilities[x]:.0%}" for x in likely if decision.probabilities[x] >= 0.005]
-    if len(shares) > 1:
-        sentences.append(f"The rule's probabilities: {', '.join(shares)}.")
-    cheapest = int(np.argmin(entry.bounds))
-    said = decision.action == before and cheapest == other and entry.bounds[cheapest] == entry.expected[cheapest]
-    if entry.bounds[cheapest] < entry.bounds[decision.action] and not said:
-        sentences.append(
-            f"The {most} bound, {amount(entry.bounds[cheapest])}, is at {name(cheapest)}; "
-            f"going there would have cost {price(movement[cheapest])}."
-        )
-    if entry.said:
-        sentences.append(entry.said)
-    sentences += _context_in_words(entry.request.context, problem)
-    if entry.told is not None and entry.told[0] is not None:
-        sentences += _reading_in_words(entry, entry.told[0])
-    return " ".join(sentences)
-
-
-def _context_in_words(context: Any, problem: Problem) -> list[str]:
-    """What was known, where the numbers of a context have names or units."""
-    names, units = problem.context_names, problem.context_units
-    if context is None or (names is None and units is None):
-        return []
-    numbers = context if isinstance(context, list) else [context]
-    if any(given is not None and len(given) != len(numbers) for given in (names, units)):
-        return []  # they are about other contexts
-    names, units = names or ("",) * len(numbers), units or ("",) * len(numbers)
-    said = [f"{a} {beside(f'{x:.6g}', u)}".strip() for a, x, u in zip(names, numbers, units, strict=True)]
-    return [f"It knew: {', '.join(said)}."]
-
-
-def _reading_in_words(entry: Entry, measurement: float) -> list[str]:
-    """What the model made of the measurement, where that is not to believe it."""
-    if entry.retracted is not None or entry.weight is None or entry.weight == 1:
-        return []
-    if entry.weight > 0:
-        return [f"The reading {written(measurement)} was far off and counts only in part."]
-    about = "" if entry.instead is None else f": about {written(entry.instead, 4)} was expected"
-    return [f"The reading {written(measurement)} was set aside{about}."]
-
-
-def written(value: float, digits: int = 6) -> str:
-    """A measurement as people write it: 1,000,000 and not 1e+06."""
-    return f"{value:,.0f}" if 10.0**digits <= abs(value) < 1e12 else f"{value:,.{digits}g}"
-
-
-def _who_decides(entry: Entry, name: Callable[[int], str]) -> tuple[str, str]:
-    """The words before what the policy decided, true of who is in charge; and whether moving costs or would cost."""
-    order = entry.order
-    if order is None:
-        return "", "costs"
-    if order.wanted is None:
-        return f"nobody follows the policy, and the machine is left at {name(entry.before)}. It would ", "would cost"
-    told = _ordered("the machine is told to be at", order, name)
-    return f"{told} By itself the policy would ", "would cost"
-
-
-def _ordered(begin: str, order: Order, name: Callable[[int], str]) -> str:
-    """A sentence about what somebody wanted in place of the decision, and what came of it."""
-    if order.force is not None:
-        return f"{begin} {name(order.action)} whatever the limits say, by force: {order.force}."
-    if order.limited_by is None or order.wanted is None:
-        return f"{begin} {name(order.action)}."
-    return f"{begin} {name(order.action)}; {order.limited_by} kept it from {name(order.wanted)}, which was wanted."
-
-
-def _best_other(entry: Entry, movement: Array) -> int | None:
-    """Of the actions that may be taken besides the present one: that of least expected cost, the nearest of those.
-
-    None where there is no other, or where nothing is known that would tell them apart.
-    """
-    known = np.isfinite(entry.bounds) & np.isfinite(entry.expected)
-    if not known.any() or np.ptp(entry.expected[known]) == 0:
-        return None
-    known[entry.before] = False
-    others = np.flatnonzero(known)
-    if not len(others):
-        return None
-    return int(others[np.lexsort((movement[others], entry.expected[others]))[0]])

@@ -30,7 +30,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget
 from holdcourse.errors import Conflict, HoldcourseError, InvalidInput, plain
-from holdcourse.learning.costs import Profiled, can
+from holdcourse.learning.costs import Profiled, can, has
 from holdcourse.learning.history import check_context, check_measurement
 from holdcourse.movement.problem import Problem
 from holdcourse.running.decision import Also, Decision, Entry, Order, Request
@@ -393,11 +393,11 @@ class Operation:
     def plain_question(self, context: Any, allowed: ArrayLike | None, forecast: Any) -> tuple[Any, Any, Any]:
         """Return a question in numbers: a time as the policy's context, a forecast of profiles as rows."""
         model, rule = self.session.pilot.model, self.session.pilot.rule
-        if isinstance(context, str | datetime | np.datetime64) and isinstance(model, Profiled):
+        if isinstance(context, str | datetime | np.datetime64) and has(model, Profiled):
             context = model.context_at(hours_since_1970(context))
         if isinstance(forecast, Mapping):
             interval = getattr(rule, "interval", None)
-            if not isinstance(model, Profiled) or interval is None:
+            if not has(model, Profiled) or interval is None:
                 raise InvalidInput(
                     f"{self.session.policy.name} takes no forecasts of profiles; give one row per round to come"
                 )
@@ -413,7 +413,7 @@ class Operation:
             model.readings_of(at, [check_measurement(measurement)])  # refuses what no profile can hold
         if profile is None:
             return measurement, ()
-        if not isinstance(model, Profiled):
+        if not has(model, Profiled):
             raise InvalidInput(f"{self.session.policy.name} learns from one measurement a round, not from profiles")
         heights, values = profile_parts(profile)
         found = dict(model.readings_of(heights, values))

@@ -24,7 +24,7 @@ from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget, Promised
 from holdcourse.deciding.rules import Choice
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
-from holdcourse.learning.costs import doubted_by, maximises
+from holdcourse.learning.costs import doubted_by, maximises, tried_by
 from holdcourse.learning.history import check_context
 from holdcourse.learning.posteriors.protocol import Told
 from holdcourse.movement.problem import Problem
@@ -149,6 +149,7 @@ class Session:
         self.mask[list(self.origin.allowed or ())] = True
         self.entries: dict[int, Entry] = {}  # by round: all pending ones and the newest others
         self.learned = Learned()  # of the newest measurement
+        self.tried = tried_by(self.pilot.model)  # actions that were measured; None: nobody can say
         self._aside: frozenset[Told] | None = None  # what the model does not believe, when it was last looked at
 
     @classmethod
@@ -209,6 +210,9 @@ class Session:
             estimate.std,
             said=choice.words,
             order=None if wish is None else self._order(wish, view.allowed),
+            prospect=choice.prospect,
+            restraint=choice.restraint,
+            tried=self.tried,
         )
         return choice, entry
 
@@ -304,6 +308,7 @@ class Session:
         """Take in what was measured at other actions than the one that ran."""
         for action, y in also:
             self.pilot.learn(action, context, y)
+            self._count(action)
 
     def redirect(self, order: Order) -> None:
         """Send the machine elsewhere within the round in progress; a tell of that round then means this action."""
@@ -320,11 +325,16 @@ class Session:
         self.where = corrected if corrected.action == place else Position(((newest, place),))
         self.pilot.move_to(place)
 
+    def _count(self, action: int) -> None:
+        if self.tried is not None and action not in self.tried:
+            self.tried |= {int(action)}
+
     def _measured(self, action: int, context: Any, measurement: float | None) -> Learned:
         if measurement is None:
             self.learned = Learned()
             return self.learned
         weight = self.pilot.learn(action, context, measurement)
+        self._count(action)
         if self.guard is not None and self.guard.trips(measurement, maximise=maximises(self.pilot.model)):
             self.cool_until = self.round + self.guard.cool_down
         aside = doubted_by(self.pilot.model)
@@ -407,6 +417,7 @@ class Session:
             "where": self.where.arrivals,
             "cool_until": self.cool_until,
             "allowed": None if self.mask.all() else np.flatnonzero(self.mask).tolist(),
+            "tried": None if self.tried is None else sorted(self.tried),
             "entries": [],
         }
         arrays = prefixed("pilot.", self.pilot.arrays())
@@ -425,6 +436,8 @@ class Session:
         self.cool_until = state["cool_until"]
         self.mask[:] = state["allowed"] is None
         self.mask[list(state["allowed"] or ())] = True
+        tried = state.get("tried")  # a record of before does not say
+        self.tried = None if tried is None else frozenset(tried)
         for data in state["entries"]:
             number = data["decision"]["round"]
             self.entries[number] = Entry.from_data(data, under(f"entry{number}.", arrays), self.policy.problem)

@@ -24,6 +24,7 @@ from holdcourse.running.events import NOTE_FIELD, NOTE_KIND, Ask, Episode, Learn
 from holdcourse.running.postgres import AGAIN_S, COPY_S, PAUSE_S, UNFINISHED, Database
 from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept, Row, Storage
 
+# After `postgres`, which says what to install where it is missing.
 import psycopg  # isort: skip
 from psycopg import errors as refused  # isort: skip
 

@@ -20,7 +20,7 @@ A rule does not see measurements, and a cost model no forecasts. So the rule kee
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -219,8 +219,9 @@ class Lookahead:
             arrays |= issued.taken(now, action, self.interval).arrays()
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
-        words = self._in_words(state.action, action, onward, bool(view.allowed[state.action]))
-        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, words)
+        weighed = self._steps.weighed(state.action, action, onward, view.allowed, self.horizon)
+        prospect = replace(weighed, worth=self._scale * weighed.worth, way=self._scale * weighed.way)
+        return Choice(RuleState(action, state.round + 1, state.seed, arrays), probabilities, prospect=prospect)
 
     def describe(self) -> dict[str, Any]:
         """Return what the rule is, in JSON values."""
@@ -269,16 +270,6 @@ class Lookahead:
             values = self._steps.backed_up((costs + self.discount * values)[None])[0]
             values -= values.min()
         return np.asarray(table[0] / self._scale + self.discount * values)
-
-    def _in_words(self, before: int, action: int, onward: Array, may_stay: bool) -> str:
-        """Return what the plan expects of the move."""
-        ahead = f"plan over {self.horizon} round{'s' * (self.horizon != 1)}"
-        if action == before:
-            return f"The {ahead} finds nothing that pays for a move."
-        if not may_stay:
-            return f"The {ahead} could not stay and takes the cheapest way on."
-        saved = self._scale * float(onward[before] - onward[action] - self._steps.moves.row(before)[action])
-        return f"The {ahead} expects to save {saved:.3g} by moving now, the way included."
 
     @cached_property
     def _steps(self) -> Steps:

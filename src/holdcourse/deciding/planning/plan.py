@@ -59,7 +59,7 @@ from holdcourse.deciding.planning.beliefs import (
 )
 from holdcourse.deciding.planning.trials import LIKE, Trials
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
-from holdcourse.deciding.rules import Choice, RuleState, View
+from holdcourse.deciding.rules import Choice, Prospect, RuleState, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.learning.costs import Judging, KnownCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
@@ -111,6 +111,18 @@ class Steps:
             )
         costs = np.where(reachable, total, np.inf)
         return int(minplus.cheapest_next(costs - costs.min(), row, here, offline.TIE_TOLERANCE))
+
+    def weighed(self, here: int, action: int, total: Array, allowed: Mask, rounds: int) -> Prospect:
+        """Return what `best` weighed when it took an action or, where it stayed, that nearest to paying for the way."""
+        ways = self._ways(here)
+        others = self.possible(here, allowed) & (np.arange(len(total)) != here) & np.isfinite(total)
+        if action == here:
+            if not others.any():
+                return Prospect(here, None, 0.0, 0.0, rounds)
+            action = int(np.argmin(np.where(others, total + ways, np.inf)))
+        worth = float(total[here] - total[action])
+        may_stay = bool(allowed[here] and np.isfinite(worth))
+        return Prospect(here, action, worth if may_stay else 0.0, float(ways[action]), rounds, may_stay)
 
     def possible(self, here: int, allowed: Mask) -> Mask:
         """Return which allowed actions can be reached in one move, (n,)."""
@@ -265,7 +277,10 @@ class Plan:
         probabilities[action] = 1.0
         after = RuleState(action, state.round + 1, state.seed, arrays)
         if trial is None:
-            return Choice(after, probabilities)
+            rounds = round(1 / (1 - self.discount))
+            return Choice(
+                after, probabilities, prospect=self._steps.weighed(state.action, action, total, view.allowed, rounds)
+            )
         return Choice(after, probabilities, trial.in_words(self.problem), trial.excess)
 
     def describe(self) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -134,6 +136,9 @@ ROUGHLY = 1e-5  # a climb that others follow ends when a step gains no more than
 ON_BOUND = 1e-3  # log distance
 METRIC_LENGTH = "metric length"
 
+Progress: TypeAlias = Callable[[float], None]  # share of a fit that is done
+_follower: ContextVar[Progress | None] = ContextVar("follower of fits", default=None)
+
 ADVICE = {
     ("length", "lower"): "neighbouring inputs look unrelated: measure closer together, or pass the noise_std you know",
     ("length", "upper"): "the cost does not seem to depend on it: leave it out, or fix it by its bounds",
@@ -149,6 +154,46 @@ ADVICE = {
     ("other", "lower"): "give it wider bounds, or fix it by its bounds",
     ("other", "upper"): "give it wider bounds, or fix it by its bounds",
 }
+
+
+@contextmanager
+def followed(progress: Progress) -> Iterator[None]:
+    """Within it, every fit of this thread says how much of it is done: 0 when it begins, 1 when it ends.
+
+    A fit lies deep below whoever wants to know, under policies and models that need not hear of it.
+    """
+    before = _follower.set(progress)
+    try:
+        yield
+    finally:
+        _follower.reset(before)
+
+
+class _Climbs:
+    """What a fit may spend, and how much of that is spent: evaluations, each as heavy as its points squared."""
+
+    def __init__(self, follower: Progress | None) -> None:
+        self._follower, self._total, self._spent = follower, 0.0, 0.0
+
+    def begin(self, starts: int, points: int, evaluations: int) -> None:
+        """Say that a fit begins: so many starts that race, then climbs on all points."""
+        middle = MIDDLE_EVALUATIONS * MIDDLE_POINTS**2 if points > MIDDLE_POINTS else 0
+        last = (LAST_EVALUATIONS if middle else evaluations) * points**2
+        self._total = float(starts * COARSE_EVALUATIONS * COARSE_POINTS**2 + middle + last)
+        self._say(0.0)
+
+    def made(self, evaluations: int, points: int) -> None:
+        """Count a climb that may have spent so many evaluations on so many points."""
+        self._spent += evaluations * points**2
+        self._say(min(self._spent / self._total, 1.0))
+
+    def end(self) -> None:
+        """Say that the fit is there."""
+        self._say(1.0)
+
+    def _say(self, share: float) -> None:
+        if self._follower is not None:
+            self._follower(share)
 
 
 def fit_kernel(
@@ -263,6 +308,8 @@ class Search:
             mean = prior_mean_at(self.prior_mean, self.problem, chosen)
             return chosen, (chosen.measurements - (shift if mean is None else mean)) / scale
 
+        climbs = _Climbs(_follower.get())
+        climbs.begin(self.restarts + len(guesses), len(used), self.evaluations)
         winner, theta, spent = len(guesses) // 2, None, 0
         if informative and (self.restarts or len(guesses) > 1):
             coarse, targets = some(COARSE_POINTS)
@@ -274,6 +321,7 @@ class Search:
                 starts += [model.random_start(rng) for _ in range(self.restarts if theta is None else 0)]
                 for start in starts:
                     there, value = model.maximise(start, COARSE_EVALUATIONS, ROUGHLY)
+                    climbs.made(COARSE_EVALUATIONS, COARSE_POINTS)
                     value += _log_prior(guesses, number)
                     if value > best:
                         best, theta, winner = value, there, number
@@ -284,12 +332,14 @@ class Search:
             points, targets = some(MIDDLE_POINTS)
             middle = likelihood(guesses[winner][0], points, targets)
             theta, _ = middle.maximise(theta, min(self.evaluations, MIDDLE_EVALUATIONS), ROUGHLY)
+            climbs.made(MIDDLE_EVALUATIONS, MIDDLE_POINTS)
             curvature = middle.curvature(theta) * model.points / middle.points
             theta = model.finish(theta, curvature, LAST_EVALUATIONS)
             spent += middle.evaluations
         elif informative:
             theta, _ = model.maximise(theta, self.evaluations)
         value, _, mean = model.evaluate(theta)
+        climbs.end()
 
         kernel = kernel_with(model.structure, theta, scale**2)
         named, ends = _named(model.entries, theta, scale), _ends(model.entries, theta) if informative else {}

@@ -79,7 +79,9 @@ LOG_RATIO, LOG_FEWEST = 2.0, 8  # of the largest and the smallest reading; readi
 LOG_LARGEST = 300.0  # exponents beyond have no meaning as costs
 LOWER_WIDTH = 1.25  # deviations at which the lower bound of a cost learned as logarithm is exact
 REJECTED = 12.0  # deviations
-SCALE_FLOOR = 0.25  # of the usual size of a reading: costs are expected to vary by this, until it is known better
+# Of the usual size of a reading: costs are expected to vary by this, until it is known better. Operators who left a
+# history have tried what seemed worth it; with nothing known more may be hoped for.
+SCALE_FLOOR, FIRST_SCALE_FLOOR = 0.25, 0.5
 REMEMBERED, FIRST_WEIGHT = 100.0, 10.0  # readings over which the widening looks back, and that it begins with
 
 
@@ -395,9 +397,10 @@ class FittedPosterior(DelegatingPosterior):
         log = self._may_be_logarithms(y) and (was_log or compare)
         scaled = logarithms(history) if log else history
         usual = float(np.median(np.abs(y)))
-        fit = self._one_fit(scaled, last if log == was_log else None, SCALE_FLOOR * (1.0 if log else usual))
+        floor = SCALE_FLOOR if self._given else FIRST_SCALE_FLOOR
+        fit = self._one_fit(scaled, last if log == was_log else None, floor * (1.0 if log else usual))
         if log and compare:
-            plain = self._one_fit(history, None if was_log else last, SCALE_FLOOR * usual)
+            plain = self._one_fit(history, None if was_log else last, floor * usual)
             # Per reading, as fits may look at different ones; less what the change of unit does to a density.
             gain = fit.log_marginal_likelihood / fit.points_used - float(scaled.measurements.mean())
             gain -= plain.log_marginal_likelihood / plain.points_used
@@ -409,7 +412,7 @@ class FittedPosterior(DelegatingPosterior):
                 break
             readings, kept = judged, judged.trusted()
             scaled = logarithms(kept) if log else kept
-            fit = self._one_fit(scaled, fit, SCALE_FLOOR * (1.0 if log else usual))
+            fit = self._one_fit(scaled, fit, floor * (1.0 if log else usual))
         return fit, log, readings
 
     def _may_be_logarithms(self, y: Array) -> bool:

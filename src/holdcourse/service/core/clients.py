@@ -113,6 +113,11 @@ class Lane:
                 if queue:
                     queues[other] = queue  # behind the other clients
 
+    def check_room(self, caller: Caller) -> None:
+        """Raise where too many wait already for one more to wait."""
+        if self.is_full or self._inside[caller.client] >= self._each:
+            self._check_quota(self._first if caller.first else self._others, caller)
+
     async def _wait(self, caller: Caller) -> None:
         loop = asyncio.get_running_loop()
         queues = self._first if caller.first else self._others

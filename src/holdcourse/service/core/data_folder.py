@@ -6,6 +6,7 @@
     DIR/holdcourse.lock                   held by the server that runs here
     DIR/controllers/<id>/epoch-0001.db    a record, see `running.log`; the next epoch names this one's last hash
     DIR/controllers/<id>/newest           number of the newest epoch that was begun: that one may not be missing
+    DIR/jobs/<id>.json                    a job: what was asked for, and what came of it
     DIR/journal.jsonl                     what no controller's record can hold, see `journal`
     DIR/deleted/<id>-...                  a controller on its way out
 
@@ -61,7 +62,7 @@ class DataFolder:
         self.notes: Path | None = path
         try:
             archive.make_folder(path.parent)
-            for folder in (path, path / "controllers"):
+            for folder in (path, path / "controllers", path / "jobs"):
                 archive.make_folder(folder, private=True)
                 archive.sync_folder(folder)  # a server that was killed may not have come to it
             self._lock = _locked(path / "holdcourse.lock")
@@ -77,6 +78,18 @@ class DataFolder:
         except BaseException:
             self.close()
             raise
+
+    @classmethod
+    def of_running_server(cls, path: Path) -> DataFolder:
+        """Return the folder of a server that runs, as a process that works for it sees it: neither held nor tidied."""
+        found = cls.__new__(cls)
+        found.path = path
+        return found
+
+    @property
+    def jobs(self) -> Path:
+        """Where jobs are written down."""
+        return self.path / "jobs"
 
     def close(self) -> None:
         """Let another server use it."""
@@ -116,12 +129,15 @@ class DataFolder:
                 f"to go on from {epoch_name(newest)} and lose what came later, remove {mark}"
             )
 
-    def next_epoch(self, controller: str) -> tuple[Path, Path]:
-        """Return where to write the next record, and what to call it when it is whole; see `publish`."""
+    def next_epoch(self, controller: str, writer: str = "") -> tuple[Path, Path]:
+        """Return where to write the next record, and what to call it when it is whole; see `publish`.
+
+        Another `writer` than this process has a file of its own: one that outlives its server cannot spoil the next's.
+        """
         folder = self.folder(controller)
         newest = max(map(number_of, self.epochs(controller)), default=0)
         final = folder / epoch_name(newest + 1)
-        unfinished = folder / f"{UNFINISHED}{final.name}"
+        unfinished = folder / f"{UNFINISHED}{writer}{final.name}"
         try:
             archive.make_folder(folder, private=True)
             _remove(unfinished)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -301,8 +302,12 @@ def begin(
     history: list[Measured] | None,
     author: Author | None = None,
     file: PolicyFile | None = None,
+    unfinished: Path | None = None,
 ) -> None:
-    """Write the first record of a controller; `author` is who wants it, `file` what its policy comes from."""
+    """Write the first record of a controller; `author` is who wants it, `file` what its policy comes from.
+
+    With `unfinished` it is written there and gets no name: the server gives it one, see `DataFolder.publish`.
+    """
     problem = problem_of(settings)
     for action in (settings.start, settings.fallback):
         if action is not None:
@@ -324,7 +329,7 @@ def begin(
         history_off=None if past is None else history_off(policy.costs, past),
         extra=_cause(author),
     )
-    _write(store, settings, policy, [note], Origin(), settings.start)
+    _write(store, settings, policy, [note], Origin(), settings.start, unfinished)
 
 
 def begin_next(
@@ -433,10 +438,16 @@ def _moved_suspect(watched: AlarmWindow, places: list[int]) -> AlarmWindow:
 
 
 def _write(
-    store: Store, settings: Settings, policy: Policy, notes: Sequence[Note | Retract], origin: Origin, start: int
+    store: Store,
+    settings: Settings,
+    policy: Policy,
+    notes: Sequence[Note | Retract],
+    origin: Origin,
+    start: int,
+    unnamed: Path | None = None,
 ) -> None:
     recipe.describe(policy)  # raises where the record could not be opened again
-    unfinished, final = store.next_epoch(settings.id)
+    unfinished, final = store.next_epoch(settings.id) if unnamed is None else (unnamed, None)
     controller = Operation.begin(
         policy,
         start,
@@ -452,7 +463,8 @@ def _write(
         controller.log.extend(notes)  # none of them changes the session: what they take back it never knew
     finally:
         controller.close()
-    store.publish(unfinished, final)
+    if final is not None:
+        store.publish(unfinished, final)
 
 
 def _cause(author: Author | None) -> Cause | None:

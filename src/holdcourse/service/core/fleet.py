@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -35,8 +36,11 @@ from holdcourse.running.events import Author, Settings, plain
 from holdcourse.running.witness import Witness
 from holdcourse.service.core import epochs
 from holdcourse.service.core.clients import SERVICE, Broadcast, Caller, Lane, Latency, Quota
+from holdcourse.service.core.data_folder import DataFolder
 from holdcourse.service.core.hosted import Done, Hosted
+from holdcourse.service.core.jobs import Jobs
 from holdcourse.service.core.journal import Journal
+from holdcourse.service.core.readings import with_readings
 from holdcourse.service.core.refusals import Broken, HeldElsewhere, NotOpenYet, Unknown
 from holdcourse.service.core.requests import Config
 from holdcourse.service.core.status import Clock
@@ -118,6 +122,7 @@ class Fleet:
         self, store: Store, broadcast: Broadcast, clock: Clock | None = None, witness: Witness | None = None
     ) -> None:
         self.store, self.broadcast, self.clock, self._witness = store, broadcast, clock or Clock(), witness
+        self.jobs = Jobs(store.jobs if isinstance(store, DataFolder) else None, self.clock)
         self.journal = Journal(store.notes, self.clock)
         self.slots: dict[str, Slot] = {}
         self.opening: set[str] = set()  # found in the folder and not open yet
@@ -130,8 +135,11 @@ class Fleet:
 
     async def start(self) -> None:
         """Open all that is there, in the background."""
-        self._threads, self._opening = CapacityLimiter(THREADS), CapacityLimiter(HEAVY)
-        self._operators, self._watchdogs = CapacityLimiter(OPERATOR_THREADS), CapacityLimiter(WATCHDOG_THREADS)
+        self._threads, self._operators, self._watchdogs = (  # pools: a turn is short, and limiters take longer than it
+            ThreadPoolExecutor(count, name)
+            for name, count in (("turn", THREADS), ("operator", OPERATOR_THREADS), ("watchdog", WATCHDOG_THREADS))
+        )
+        self._opening = CapacityLimiter(HEAVY)
         self._parsing = CapacityLimiter(PARSING_THREADS)
         self._readers = CapacityLimiter(LOOKING + HEAVY + 1)  # one for each place in these lanes:
         self._looking = Lane("a look at the records", LOOKING, LOOKING_EACH, MAX_WAITING, WAITING_EACH)
@@ -140,27 +148,29 @@ class Fleet:
         self._copying = Lane("a back-up", 1, 1, LONG_WAITING_EACH, LONG_WAITING_EACH)
         self.broadcast.start()
         await run_sync(self._finish_deletions, limiter=self._opening)
-        for name in self.store.ids():
-            self.take_in(name)
-        self._begin(self._watch())
+        there = self.store.ids()
+        self.jobs.start(lambda name: name in there)
+        for name in there:
+            self.open_here(name)
+        self._spawn(self._watch())
         if self.store.leases is not None:
             from holdcourse.service.core.sharing import Sharing
 
             self.sharing = Sharing(self.store.leases, self)
-            self._begin(self.sharing.keep())
+            self._spawn(self.sharing.keep())
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def take_in(self, name: str) -> None:
+    def open_here(self, name: str) -> None:
         """Open a controller that this process holds, in the background, unless that is done already."""
         if name not in self.slots:
             slot = self.slots[name] = Slot(name)
             self.opening.add(name)
             slot.turn.enter(SERVICE.client)  # whoever asks for it waits until it is open
-            self._begin(self._open(name, slot))
+            self._spawn(self._open(name, slot))
 
     def let_go(self, name: str, *, for_good: bool = True) -> None:
         """Close a controller once nobody uses it; the next who asks for it opens it again.
@@ -170,7 +180,7 @@ class Fleet:
         slot = self.slots.get(name)
         if slot is not None and not slot.is_leaving:
             slot.is_leaving = True
-            self._begin(self._let_go(name, slot, for_good=for_good))
+            self._spawn(self._let_go(name, slot, for_good=for_good))
 
     async def _let_go(self, name: str, slot: Slot, *, for_good: bool) -> None:
         async with slot.turn.place(SERVICE):
@@ -182,7 +192,11 @@ class Fleet:
             except HoldcourseError as error:  # others wait for the lease, then
                 logger.warning("%s could not be handed over: %s", name, error)
             finally:
-                del self.slots[name]
+                self._forget(name, slot)
+
+    def _forget(self, name: str, slot: Slot) -> None:
+        if self.slots.get(name) is slot:
+            del self.slots[name]
 
     def is_deleted(self, name: str) -> bool:
         """Say whether there is no such controller any more; whoever was looking at it finds its files closed."""
@@ -199,6 +213,7 @@ class Fleet:
     async def stop(self) -> None:
         """Let go of all files."""
         self.broadcast.close()
+        await self.jobs.stop()
         tasks = [*self._tasks, *(slot.watching for slot in self.slots.values() if slot.watching is not None)]
         for task in tasks:
             task.cancel()
@@ -208,6 +223,8 @@ class Fleet:
         for slot in self.slots.values():
             async with slot.turn.place(SERVICE):
                 await run_sync(slot.close)
+        for pool in (self._threads, self._operators, self._watchdogs):
+            pool.shutdown(wait=False)
         await run_sync(self.store.close)
 
     @property
@@ -242,7 +259,7 @@ class Fleet:
         async with slot.turn.place(caller):
             self._check_there(name, slot)
             try:
-                done = await run_sync(slot.use, action, caller.author, limiter=self._threads_for(caller))
+                done: Done = await self._in_thread(caller, slot.use, action, caller.author)
             except LogError as error:
                 if self.store.leases is not None:  # what is in the record by now, only the record can say
                     self.let_go(name, for_good=isinstance(error, LeaseLost))
@@ -258,7 +275,7 @@ class Fleet:
         slot = self.slot(name)
         async with slot.turn.place(caller):
             self._check_there(name, slot)
-            return await run_sync(slot.use, action, limiter=self._threads_for(caller))
+            return await self._in_thread(caller, slot.use, action)
 
     def _check_there(self, name: str, slot: Slot) -> None:
         """Raise where a slot is not that of the controller any more: it was made in vain, or another process has it."""
@@ -284,33 +301,63 @@ class Fleet:
         """Take in a long body."""
         return await run_sync(action, limiter=self._parsing)
 
-    def _threads_for(self, caller: Caller) -> CapacityLimiter:
-        if caller is SERVICE:
-            return self._watchdogs
-        return self._operators if caller.first else self._threads
+    async def _in_thread(self, caller: Caller, function: Callable[..., Result], *given: Any) -> Result:
+        """Do something in a thread of the pool that is for this caller."""
+        first = self._watchdogs if caller is SERVICE else self._operators
+        pool = first if caller.first else self._threads
+        return await asyncio.get_running_loop().run_in_executor(pool, function, *given)
 
     async def create(self, config: Config, caller: Caller) -> tuple[dict[str, Any], bool]:
         """Create a controller, or find the one created with the same settings before; say whether it is new."""
-        settings, name = await self.parse(lambda: epochs.settings_of(config)), config.id  # a history may be long
+        being_made = self.jobs.making(config.id)
+        if being_made is not None:
+            raise self.jobs.in_the_making(being_made)
+        if config.readings is not None:
+            config = await self.parse(lambda: with_readings(config))
+        settings = await self.parse(lambda: epochs.settings_of(config))
+        return await self._create(settings, lambda: self._write_first(settings, config, caller.author), caller)
+
+    async def take_over(
+        self, settings: Settings, unfinished: Path | None, caller: Caller
+    ) -> tuple[dict[str, Any], bool]:
+        """Take over the record of a new controller, which a worker wrote; or compare with the one that exists."""
+
+        def publish() -> None:
+            if unfinished is None:
+                raise Conflict(f"{settings.id} was there and is gone; send the request again")
+            assert isinstance(self.store, DataFolder)  # others have no jobs
+            self.store.publish(unfinished, self.store.next_epoch(settings.id)[1])
+
+        return await self._create(settings, publish, caller)
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a controller of this name, be it broken."""
+        return name in self.slots or bool(self.store.epochs(name))
+
+    async def _create(
+        self, settings: Settings, begin: Callable[[], None], caller: Caller
+    ) -> tuple[dict[str, Any], bool]:
+        """Open a controller, whose first record `begin` makes where there is none."""
+        name = settings.id
         while True:
             slot = self.slots.setdefault(name, Slot(name))
             async with slot.turn.place(caller):
                 if self.slots.setdefault(name, slot) is slot:  # else whoever was making it failed, and another tries
-                    return await self._created(name, slot, settings, config, caller)
+                    return await self._created(name, slot, settings, begin, caller)
 
     async def _created(
-        self, name: str, slot: Slot, settings: Settings, config: Config, caller: Caller
+        self, name: str, slot: Slot, settings: Settings, begin: Callable[[], None], caller: Caller
     ) -> tuple[dict[str, Any], bool]:
         if slot.hosted is not None or slot.broken is not None:
             return _existing(slot.open(), settings), False
         try:
             await self._claim(name)
             is_new = not await run_sync(self.store.epochs, name)  # else an earlier attempt failed after it had a name
-            slot.hosted = await run_sync(self._make, settings, config, caller.author, limiter=self._threads)
+            slot.hosted = await self._in_thread(caller, self._make, name, begin)
         except BaseException:
             del self.slots[name]
             if self.store.leases is not None:
-                self._begin(self._disclaim(name, self.store.leases))
+                self._spawn(self._disclaim(name, self.store.leases))
             raise
         finally:
             slot.tried.set()
@@ -327,24 +374,27 @@ class Fleet:
         with suppress(HoldcourseError):  # then others wait for the lease
             await run_sync(leases.release, name)
 
-    def _make(self, settings: Settings, config: Config, author: Author | None) -> Hosted:
+    def _write_first(self, settings: Settings, config: Config, author: Author | None) -> None:
+        with computing():
+            history = epochs.history_of(config, lambda: epochs.problem_of(settings))
+            epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
+
+    def _make(self, name: str, begin: Callable[[], None]) -> Hosted:
         try:
-            if not self.store.epochs(config.id):
-                with computing():
-                    history = epochs.history_of(config, lambda: epochs.problem_of(settings))
-                    epochs.begin(self.store, settings, history, author, epochs.policy_file_of(config))
+            if not self.store.epochs(name):
+                begin()
         except HoldcourseError:
             raise
         except OSError as error:
-            raise log_error(f"cannot begin a record in {self.store.place(config.id)}: {error}", error) from error
-        return Hosted(self.store, config.id, self.clock, self._witness)
+            raise log_error(f"cannot begin a record in {self.store.place(name)}: {error}", error) from error
+        return Hosted(self.store, name, self.clock, self._witness)
 
     async def delete(self, name: str, typed: str, reason: str, caller: Caller) -> dict[str, Any]:
         """Delete a controller that is archived, for good; `typed` must be its name."""
         slot = self.slot(name)
         async with slot.turn.place(caller):
             self._check_there(name, slot)
-            done = await run_sync(self._delete, name, slot, typed, reason, caller.author, limiter=self._threads)
+            done = await self._in_thread(caller, self._delete, name, slot, typed, reason, caller.author)
             del self.slots[name]
             for kind in [kind for kind in self.latencies if kind[0] == name]:
                 del self.latencies[kind]
@@ -405,7 +455,7 @@ class Fleet:
             slot.hosted = await run_sync(Hosted, self.store, name, self.clock, self._witness, limiter=self._opening)
         except (DatabaseUnreachable, LeaseLost) as error:  # it is tried again, here or by another process
             logger.warning("%s cannot be opened now: %s", name, error)
-            del self.slots[name]
+            self._forget(name, slot)
         except HoldcourseError as error:
             slot.broken = f"{name} cannot be opened: {error}"
             logger.error("%s", slot.broken)

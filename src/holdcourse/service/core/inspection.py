@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ FIELD_ROUNDS = 480  # newest rounds whose contexts the field may show
 CHECKED_READINGS = 3000  # newest ones that the check of the model looks at
 DRAWN_READINGS = 300  # of these, in its picture
 DECIDED_AGAIN = 1000  # decisions; a longer record is decided again only when that is asked for
+AT_ONCE_DECIDED = 50  # decisions that are decided again while the client waits; more are a job
+AT_ONCE_READ = 5000  # ... or only read
+HASHED = 0.1  # of the work, once every event was read
 
 
 def rows(hosted: Hosted, after: int | None, limit: int) -> dict[str, Any]:
@@ -160,11 +164,26 @@ def cost_field(model: CostModel, contexts: list[list[float]], values: list[Any])
     }
 
 
-def verified(paths: Sequence[Location], full: bool | None) -> dict[str, Any]:
-    """Check that the records are whole and continue each other; and, if wanted or short, decide again."""
+def is_long_to_verify(paths: Sequence[Location], full: bool | None) -> bool:
+    """Return whether so much would be read or decided again that it is done beside the service, as a job."""
+    decisions = 0
+    with suppress(HoldcourseError):  # a damaged record is soon found out
+        decisions = sum(map(_decisions, paths))
+    decides = full is True or (full is None and decisions <= DECIDED_AGAIN)
+    return decisions > (AT_ONCE_DECIDED if decides else AT_ONCE_READ)
+
+
+def verified(
+    paths: Sequence[Location], full: bool | None, tell: Callable[[float, str], None] = lambda share, words: None
+) -> dict[str, Any]:
+    """Check that the records are whole and continue each other; and, if wanted or short, decide again.
+
+    `tell` is called with how much is done, and what is being done.
+    """
     events, decisions, chain = 0, 0, EpochChain()
     try:
-        for path in paths:
+        for number, path in enumerate(paths):
+            tell(HASHED * number / len(paths), f"reading {path.name}")
             log = Log.read(path)
             log.close()
             chain.add(log)
@@ -175,8 +194,13 @@ def verified(paths: Sequence[Location], full: bool | None) -> dict[str, Any]:
                 f"every event is as it was written; its {decisions} decisions were not decided again (full=true does)"
             )
             return _verdict(True, events, paths, words)
-        for path in paths:
-            found = audit.verify(path)
+        for number, path in enumerate(paths):
+
+            def decided(done: int, total: int, number: int = number, name: str = path.name) -> None:
+                share = (number + done / max(total, 1)) / len(paths)
+                tell(HASHED + (1 - HASHED) * share, f"deciding {name} again, event {done:,} of {total:,}")
+
+            found = audit.verify(path, progress=decided)
             if not found.verified:
                 return _verdict(False, events, paths, f"{path.name}: {'; '.join(found.differences[:3])}")
     except HoldcourseError as error:

@@ -27,7 +27,7 @@ from holdcourse.deciding.trial import BASELINE
 from holdcourse.learning.costs import CostModel, noise_variance_of, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
-from holdcourse.running.decision import Entry, Order, written
+from holdcourse.running.decision import Entry, Order
 from holdcourse.running.events import (
     Acknowledgement,
     AlarmAcknowledged,
@@ -71,6 +71,7 @@ from holdcourse.running.events import (
     plain,
 )
 from holdcourse.running.log import Log
+from holdcourse.running.reasons import written
 from holdcourse.running.session import Learned, Session, Wish, recorded_also
 
 FOLLOWED = ("act", "advise")  # modes in which the machine does what is decided

@@ -10,6 +10,9 @@
     ├── NotOpenYet       the controller is being opened
     ├── HeldElsewhere    another process holds the controller
     ├── Broken           the controller's record could not be opened
+    ├── Interrupted      the service stopped before a job was finished
+    ├── Cancelled        somebody cancelled a job
+    ├── WorkerLost       the process that worked on a job ended
     ├── Busy             a client, or all of them together, have as much under way as they may
     └── ClientLeft       nobody waits for the answer any more
 
@@ -63,6 +66,18 @@ class HeldElsewhere(Refusal):
 
 class Broken(Refusal):
     """The controller's record could not be opened."""
+
+
+class Interrupted(Refusal):
+    """The service stopped before a job was finished; nothing was changed."""
+
+
+class Cancelled(Refusal):
+    """Somebody cancelled a job; nothing was changed."""
+
+
+class WorkerLost(Refusal):
+    """The process that worked on a job ended, or something in it went wrong; nothing was changed."""
 
 
 class Busy(Refusal):

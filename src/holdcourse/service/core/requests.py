@@ -21,6 +21,7 @@ MAX_HEIGHTS = 200  # of a profile
 MAX_HISTORY = 500_000  # measurements to start from
 MAX_FILE = 2**25  # characters of a policy's file
 MAX_TABLE = 2**23  # bytes of a table of readings
+MAX_AT_ONCE = 256  # questions, or measurements, in one request
 SAID_BY_FILE = frozenset(
     (
         "actions",
@@ -217,6 +218,37 @@ class TrialGiven(Request):
         if sum(each is not None for each in given) > 1:
             raise ValueError("give one of baseline, baseline_index, baseline_policy and operators")
         return self
+
+
+class VerifyGiven(Request):
+    """How thoroughly a record is checked."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"full": True}]})
+
+    full: bool | None = Field(
+        None, description="Decide every round again; null: where there are few. False: only read every event."
+    )
+
+
+class PlanGiven(Request):
+    """A trial to be planned: what it is to tell from none, and against what."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"gain": 3.0, "hours": 1.0}]})
+
+    gain: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
+        None, description="Gain in % of the baseline's bill to tell from none; null: what the simulation gains."
+    )
+    hours: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = Field(
+        None, description="How long a round lasts; null: as `round_length` among the limits says."
+    )
+    blocks: Annotated[list[Rounds], Field(min_length=1, max_length=20)] | None = Field(
+        None, description="Block lengths to judge, in rounds."
+    )
+    baseline: Setting | None = Field(None, description="Setting to compare with; null: the one that ran most.")
+    baseline_index: Action | None = None
+    rehearsals: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
+        1, description="How often the trial itself is run, to see what learning from each other's blocks changes."
+    )
 
 
 class SettingsGiven(Request):
@@ -474,6 +506,57 @@ class Skip(Request):
     applied: Setting | None = None
     applied_index: Action | None = None
     epoch: Epoch = None
+
+
+Key: TypeAlias = Annotated[
+    str | None,
+    Field(pattern=r"^[!-~]{1,200}$", description="As the header `Idempotency-Key` of a single request."),
+]
+
+
+class AskOf(AskGiven):
+    """A question to one controller among several."""
+
+    controller: Id
+    key: Key = None
+
+
+class TellOf(Request):
+    """What was measured on one controller among several; no measurement and no profile: nothing was."""
+
+    controller: Id
+    decision: DecisionId
+    measurement: Number | None = None
+    profile: Profile | None = None
+    applied: Setting | None = None
+    applied_index: Action | None = None
+    epoch: Epoch = None
+    reference: Number | None = None
+    key: Key = None
+
+
+class AsksGiven(Request):
+    """Questions to many controllers, each answered on its own."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"asks": [{"controller": "turbine-1", "context": 7.5, "key": "2026-03-01T07"}]}]
+        }
+    )
+
+    asks: Annotated[list[AskOf], Field(min_length=1, max_length=MAX_AT_ONCE)]
+
+
+class TellsGiven(Request):
+    """What was measured on many controllers, each taken in on its own."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"tells": [{"controller": "turbine-1", "decision": "r12", "measurement": 2.25}]}]
+        }
+    )
+
+    tells: Annotated[list[TellOf], Field(min_length=1, max_length=MAX_AT_ONCE)]
 
 
 class Retraction(Request):

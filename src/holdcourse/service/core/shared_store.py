@@ -80,18 +80,21 @@ class SharedStore:
         return unfinished, final
 
     def publish(self, unfinished: Location, final: Location) -> None:
-        """Give a whole record its name."""
-        assert isinstance(unfinished, TableRecord)
+        """Give a whole record its name; one that was written as a file is copied first."""
+        assert isinstance(final, TableRecord)
         if final.exists():
             raise LogError(f"{final} exists already and was not touched")
-        assert isinstance(final, TableRecord)
+        if isinstance(unfinished, Path):
+            unfinished = self._copied(unfinished, final)
+        assert isinstance(unfinished, TableRecord)
         publish([unfinished], [final])
 
     def take_out(self, controller: str, about: Mapping[str, Any]) -> Path:
         """Refuse: what one process deletes, another might be about to take over."""
         raise InvalidInput(
             f"{controller} is in a database that several servers share, where the service deletes nothing; it stays "
-            "archived, and whoever keeps the database can remove its rows"
+            "archived, and whoever keeps the database can remove its records (its row in holdcourse.controllers must "
+            "stay: the fence in it may never begin anew)"
         )
 
     def taken_out(self) -> list[Path]:
@@ -137,22 +140,27 @@ class SharedStore:
     def _copy_all(self, controller: str, paths: list[Path], expected: list[tuple[int, str]]) -> None:
         if not self._leases.claim(controller):
             raise lost(controller)
-        finished = [self._record(controller, path.name) for path in paths]
-        unfinished = [self._record(controller, f"{UNFINISHED}{path.name}") for path in paths]
+        finished, unfinished = [self._record(controller, path.name) for path in paths], list[TableRecord]()
         try:
-            for record, path in zip(unfinished, paths, strict=True):
+            for final, path in zip(finished, paths, strict=True):
                 self._leases.renew()
-                record.remove()
-                kept = FilePlace(path).reader(checked=False)
-                try:
-                    record.write(kept)
-                finally:
-                    kept.close()
+                unfinished.append(self._copied(path, final))
             if _ends(unfinished) != expected:
                 raise LogError(f"{controller} was not copied whole; try again")
             publish(unfinished, finished)  # at once: a server may open it from now on
         finally:
             self._leases.release(controller)
+
+    def _copied(self, path: Path, final: TableRecord) -> TableRecord:
+        """Copy a file into the tables, under the name that an unfinished record has."""
+        unfinished = self._record(final.controller, f"{UNFINISHED}{final.name}")
+        unfinished.remove()
+        kept = FilePlace(path).reader(checked=False)
+        try:
+            unfinished.write(kept)
+        finally:
+            kept.close()
+        return unfinished
 
     def _record(self, controller: str, name: str) -> TableRecord:
         return TableRecord(self.database, controller, name, self._leases.fences.get(controller))

@@ -90,7 +90,7 @@ class Sharing:
         """Hold a controller and open it; says whether this process holds it."""
         if not await run_sync(self.leases.take, name, limiter=self._threads):
             return False
-        self._fleet.take_in(name)
+        self._fleet.open_here(name)
         return True
 
     async def _spread(self) -> None:
@@ -99,7 +99,7 @@ class Sharing:
         mine = [name for name in self.leases.fences if name in self.leases.holders]  # the others are in the making
         for name, held in sorted(self.leases.holders.items()):
             if name in self.leases.fences:
-                self._fleet.take_in(name)  # one that could not be opened when it was due
+                self._fleet.open_here(name)  # one that could not be opened when it was due
             elif len(mine) < share and not self._is_elsewhere(held) and await self.take(name):
                 mine.append(name)
         if len(mine) > share:

@@ -20,14 +20,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from holdcourse.deciding import registry
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.policyfile import Evidence
 from holdcourse.deciding.promise import Promised
-from holdcourse.learning.costs import Profiled, calibration_of, price_of
+from holdcourse.learning.costs import Profiled, calibration_of, has, price_of
 from holdcourse.movement.problem import Problem
 from holdcourse.running import estimates
 from holdcourse.running.events import (
@@ -47,6 +49,7 @@ from holdcourse.running.events import (
     Settings,
     plain,
 )
+from holdcourse.running.limits import Limits
 from holdcourse.running.operation import Operation
 from holdcourse.service.core.ledger import FOLLOWED, Ledger, finite, is_by_machine, plain_value, shown_problem
 
@@ -302,6 +305,7 @@ class View:
     ) -> View:
         """Return the view of a controller as it is; `unchanging` is what `of_epoch` gave."""
         settings, sums, problem = ledger.settings, ledger.sums, controller.session.policy.problem
+        said = _said_by(settings, controller)
         priced = price_of(controller.session.pilot.model) is not None
         fixed_part = unchanging | {
             "explains_itself": _explained(ledger, unchanging["explains_itself"]),
@@ -314,27 +318,16 @@ class View:
             "pending": list(pending),
             "override": None if ledger.override is None else _override(ledger.override, problem),
             "deadline_s": settings.deadline_s,
-            "fallback": None if settings.fallback is None else plain_value(problem.value(settings.fallback)),
-            "fallback_index": settings.fallback,
-            "limits": dict(vars(settings.limits)),
-            "limits_in_words": controller.session.limits.in_words(shown_problem(problem, settings)),
-            "price_in_words": _price(settings),
-            "context_names": settings.context_names,
-            "trial": _trial(settings, problem),
-            "zone": settings.zone or "UTC",
+            **said.part,
             "archived": None if ledger.archived is None else _archived(ledger.archived),
             "alarms": [{**plain(alarm), "cleared_at": None} for alarm in ledger.alarms.values()],
             "last_at": ledger.last_at,
-            "policy": settings.policy,
-            "units": dict(vars(settings.units)),
-            "maximise": settings.maximise,
             "measurements_sum": -sums.service + 0.0 if settings.maximise or priced else sums.service,
-            "times": isinstance(controller.session.pilot.model, Profiled),
+            "times": has(controller.session.pilot.model, Profiled),
             "made": -sums.service + 0.0 if priced else None,
-            "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
             "service": sums.service,
             "movement": sums.movement,
-            "estimate": _estimate(ledger, problem),
+            "estimate": _estimate(ledger, said.name),
             "rounds_told": sums.told,
             "promise": _promise(controller, ledger),
             "calibration": _calibration(controller),
@@ -529,15 +522,50 @@ def _promise(controller: Operation, ledger: Ledger) -> dict[str, Any] | None:
     }
 
 
-def _estimate(ledger: Ledger, problem: Problem) -> dict[str, Any]:
+class _Said(NamedTuple):
+    """What settings alone say of the state, and what they call an action; made once for each of them."""
+
+    settings: Settings
+    limits: Limits
+    part: dict[str, Any]
+    name: Callable[[int], str]
+
+
+_SAID: WeakKeyDictionary[Problem, _Said] = WeakKeyDictionary()
+
+
+def _said_by(settings: Settings, controller: Operation) -> _Said:
+    problem, limits = controller.session.policy.problem, controller.session.limits
+    known = _SAID.get(problem)
+    if known is None or known.settings is not settings or known.limits is not limits:
+        shown = shown_problem(problem, settings)
+        part = {
+            "fallback": None if settings.fallback is None else plain_value(problem.value(settings.fallback)),
+            "fallback_index": settings.fallback,
+            "limits": dict(vars(settings.limits)),
+            "limits_in_words": limits.in_words(shown),
+            "price_in_words": _price(settings),
+            "zone": settings.zone or "UTC",
+            "context_names": settings.context_names,
+            "trial": _trial(settings, problem),
+            "policy": settings.policy,
+            "units": dict(vars(settings.units)),
+            "maximise": settings.maximise,
+            "file": None if settings.file is None else plain(settings.file) | {"words": _known(settings.file)},
+        }
+        known = _SAID[problem] = _Said(settings, limits, part, cache(shown.named))
+    return known
+
+
+def _estimate(ledger: Ledger, name: Callable[[int], str]) -> dict[str, Any]:
     """What the model believes that was gained, as far as it can be shown."""
-    sums, watched, shown = ledger.sums, ledger.watched, shown_problem(problem, ledger.settings)
+    sums, watched = ledger.sums, ledger.watched
     why_not = estimates.trouble(watched, ledger.alarms)
 
     def against(found: Comparison | None, action: int | None, before: int) -> dict[str, Any] | None:
         if action is None:
             return None
-        known = estimates.shown(estimates.with_readings(found, before), watched, why_not, shown.named(action))
+        known = estimates.shown(estimates.with_readings(found, before), watched, why_not, name(action))
         return None if known is None else dict(vars(known))
 
     home, fixed = ledger.history

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from holdcourse.errors import InvalidInput
 from holdcourse.movement.problem import Problem
-from holdcourse.running.decision import written
 from holdcourse.running.events import (
     AlarmAcknowledged,
     Body,
@@ -31,6 +30,7 @@ from holdcourse.running.events import (
     from_plain,
     plain,
 )
+from holdcourse.running.reasons import written
 from holdcourse.service.core import epochs
 from holdcourse.service.core.records import LocatedEvent, Records
 

@@ -6,16 +6,15 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,7 +22,7 @@ from holdcourse.errors import HoldcourseError
 from holdcourse.mistakes import all_in_words
 from holdcourse.service.core.clients import Caller, Pace, never
 from holdcourse.service.core.fleet import Fleet
-from holdcourse.service.core.readings import FIELDS, look, with_readings
+from holdcourse.service.core.readings import FIELDS, look
 from holdcourse.service.core.refusals import ClientLeft
 from holdcourse.service.core.requests import MAX_TABLE, Config
 from holdcourse.service.core.tokens import ANYBODY, Keyring, Token
@@ -34,7 +33,7 @@ from holdcourse.service.http.server import ARRIVAL, Arrival
 logger = logging.getLogger("holdcourse.service")
 
 UNDER_WAY = "holdcourse.under_way"  # in the scope of a request: what ends with it
-COMMON_HEADERS = {  # an address may set others
+_HEADERS = {  # an address may set others
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -46,6 +45,7 @@ COMMON_HEADERS = {  # an address may set others
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+COMMON_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 GO_FIRST = ("/override", "/mode")
 START_WITH_TOKENS = "start it with one (see: holdcourse token make)"
@@ -97,12 +97,12 @@ class Gateway:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                headers = MutableHeaders(scope=message)
-                for name, value in COMMON_HEADERS.items():
-                    headers.setdefault(name, value)
+                given = message["headers"] = list(message.get("headers", ()))
+                there = {name.lower() for name, _ in given}
+                given += [header for header in COMMON_HEADERS if header[0] not in there]
             await send(message)
 
-        foreign = _foreign(Headers(scope=scope)) if self._only_local else None
+        foreign = _foreign(scope["headers"]) if self._only_local else None
         if foreign is not None:
             refusal = HttpRefusal(403, "foreign", foreign)
             log_refusal(Request(scope), refusal)
@@ -136,12 +136,15 @@ def _goes_first(scope: Scope) -> bool:
     return False
 
 
-def _foreign(headers: Headers) -> str | None:
+def _foreign(raw: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return why a request does not come from a program on this machine, if so."""
+    headers: dict[str, str] = {}
+    for name, value in raw:
+        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))  # the first one counts
     host = headers.get("host", "")
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    if name and not is_local(name.strip("[]")):
-        return f"without a token file only this machine is served, not {name!r}; {START_WITH_TOKENS}"
+    here = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if here and not is_local(here.strip("[]")):
+        return f"without a token file only this machine is served, not {here!r}; {START_WITH_TOKENS}"
     if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
         return f"without a token file other web sites may not send requests; {START_WITH_TOKENS}"
     forwarded = [name for name in FORWARDED if name in headers]
@@ -153,6 +156,7 @@ def _foreign(headers: Headers) -> str | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def is_local(host: str) -> bool:
     """Return whether a name or address is this machine only."""
     try:
@@ -313,11 +317,7 @@ async def config_body(request: Request) -> Config:
     fleet: Fleet = request.app.state.fleet
     caller = replace(await caller_of(request), left=never)
     if kind == JSON:
-        config = await json_body(Config, MAX_LONG_BODY)(request)
-        if config.readings is None:
-            return config
-        async with fleet.long_bodies.place(caller):
-            return await fleet.parse(partial(with_readings, config))
+        return await json_body(Config, MAX_LONG_BODY)(request)
     limit = MAX_TABLE if kind in TABLES else MAX_LONG_BODY
     _announced(request, limit)
     make = _with_table if kind in TABLES else _with_file
@@ -354,7 +354,7 @@ def _with_table(query: dict[str, str], content: bytes) -> Config:
     about = {name: text for name, text in query.items() if name in FIELDS}
     given = _settings_in({name: text for name, text in query.items() if name not in FIELDS})
     given["readings"] = _typed(about) | {"file": base64.b64encode(content).decode()}
-    return with_readings(parsed(Config, json.dumps(given).encode()))
+    return parsed(Config, json.dumps(given).encode())
 
 
 def _with_file(query: dict[str, str], content: bytes) -> Config:

@@ -46,6 +46,9 @@ STATUSES: Mapping[type[HoldcourseError], tuple[int, str]] = {  # the nearest cla
     refusals.NotOpenYet: (503, "opening"),
     refusals.HeldElsewhere: (503, "held_elsewhere"),
     refusals.Broken: (503, "broken"),
+    refusals.Interrupted: (503, "interrupted"),
+    refusals.Cancelled: (409, "cancelled"),
+    refusals.WorkerLost: (500, "failed"),
     refusals.Busy: (429, "busy"),
     refusals.ClientLeft: (499, "gone"),
 }

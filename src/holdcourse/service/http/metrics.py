@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from holdcourse.service.core.clients import BUCKETS_S, Latency
@@ -33,7 +35,8 @@ def page(fleet: Fleet, sees: Callable[[str], bool], notifier: Notifier | None = 
                 row |= {"is_overridden": view.fixed_part["override"] is not None, "setting": _number(row["value"])}
                 row["kinds"] = [alarm["kind"] for alarm in view.fixed_part["alarms"]]
             rows.append(row)
-    return as_text(rows, fleet.latencies, [] if notifier is None else notifier.state()["targets"])
+    jobs: Counter[tuple[str, str]] = Counter((job.kind, job.state) for job in fleet.jobs.all() if sees(job.controller))
+    return as_text(rows, fleet.latencies, [] if notifier is None else notifier.state()["targets"], jobs)
 
 
 def _number(value: Any) -> float | None:
@@ -44,6 +47,7 @@ def as_text(
     rows: Iterable[Mapping[str, Any]],
     latencies: Mapping[tuple[str, str], Latency],
     targets: Iterable[Mapping[str, Any]] = (),
+    jobs: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> str:
     """Return the figures of controllers, in the format of Prometheus.
 
@@ -122,6 +126,8 @@ def as_text(
     )
     family("readings_set_aside", "gauge", "Readings that the model keeps and does not believe.", "readings_set_aside")
     family("band_widening", "gauge", "Factor by which the model's bands are widened, at least 1.", "widening")
+    counted = [({"kind": kind, "state": state}, count) for (kind, state), count in sorted(jobs.items())]
+    labelled("jobs", "gauge", "Long work that is kept in mind, by kind and state.", counted)
     told = list(targets)
     outcomes = [
         ({"target": one["name"], "outcome": outcome}, one[outcome])

@@ -640,6 +640,32 @@ class Verification(Answer):
     message: str
 
 
+class Design(Answer):
+    """A block length, and what a trial with it would be like; null: longer than a lifetime."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    block: int
+    hours: float
+    switching_percent: float
+    weeks_for_target: float | None
+    weeks_for_target_with_reference: float | None
+
+
+class PlanAnswer(Answer):
+    """How long a trial would take, as `holdcourse trial plan` says it."""
+
+    block: int = Field(description="The block length that is best, in rounds.")
+    baseline: Value = Field(description="The setting that the policy is compared with.")
+    target_percent: float = Field(description="The gain to tell from none, in % of the baseline's bill.")
+    expected_percent: float = Field(description="What the policy gains in the simulation.")
+    bill: float
+    rounds: int
+    learning_percent: float | None
+    designs: list[Design]
+    words: list[str]
+
+
 class Problem(BaseModel):
     """What was wrong, and what to do; in a conflict both values."""
 
@@ -655,3 +681,60 @@ class Refused(BaseModel):
     """Every answer that is no success."""
 
     error: Problem
+
+
+class AskResult(Answer):
+    """What one of several questions was answered with: a decision, or why there is none."""
+
+    controller: str
+    status: int = Field(description="As the question alone would have been answered with.")
+    answer: DecisionAnswer | None
+    error: dict[str, Any] | None = Field(description="What the refusal alone would have held as `error`.")
+
+
+class AskResults(Answer):
+    """The answers to several questions, in their order."""
+
+    results: list[AskResult]
+
+
+class TellResult(Answer):
+    """What came of one of several tells."""
+
+    controller: str
+    status: int = Field(description="As the tell alone would have been answered with.")
+    answer: TellAnswer | None
+    error: dict[str, Any] | None = Field(description="What the refusal alone would have held as `error`.")
+
+
+class TellResults(Answer):
+    """What came of several tells, in their order."""
+
+    results: list[TellResult]
+
+
+class JobAnswer(Answer):
+    """Long work in the background."""
+
+    id: str
+    address: str = Field(description="Where to look at it: `GET` it again until `state` is done or failed.")
+    kind: Literal["create", "verify", "plan"]
+    controller: str
+    state: Literal["waiting", "running", "done", "failed"]
+    progress: float = Field(ge=0, le=1, description="How much of it is done.")
+    words: str = Field(description="What is being done.")
+    asked_at: At
+    began_at: At | None
+    ended_at: At | None
+    by: Author | None
+    status: int | None = Field(
+        description="The status that the request would have been answered with, had it not been a job; null until then."
+    )
+    result: dict[str, Any] | None = Field(description="What it would have been answered with; null in a list of jobs.")
+    error: Problem | None = Field(description="Why it failed.")
+
+
+class JobList(Answer):
+    """The newest jobs, the newest last."""
+
+    jobs: list[JobAnswer]

@@ -14,12 +14,12 @@ from pydantic import BaseModel
 import holdcourse as hc
 from holdcourse.errors import DatabaseUnreachable
 from holdcourse.service.core import export, inspection, records, requests, trail
+from holdcourse.service.core.clients import Caller
+from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
-from holdcourse.service.core.refusals import HeldElsewhere
 from holdcourse.service.core.tokens import EVERYTHING
 from holdcourse.service.http import files, forwarding, metrics, responses
 from holdcourse.service.http.admission import (
-    FILES,
     MAX_LONG_BODY,
     MAY_ADMINISTER,
     MAY_ASK,
@@ -32,7 +32,6 @@ from holdcourse.service.http.admission import (
     TheCaller,
     TheFleet,
     TokenGiven,
-    config_body,
     json_body,
     require_scope,
     table_body,
@@ -43,11 +42,12 @@ from holdcourse.service.http.stream import stream
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
+KEY_PATTERN = r"^[!-~]{1,200}$"
 Key = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        pattern=r"^[!-~]{1,200}$",
+        pattern=KEY_PATTERN,
         description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
         "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
         "key is refused with 409.",
@@ -88,34 +88,6 @@ def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handle
 
 
 # -- addresses that change something ----------------------------------------------------------------------------------
-
-
-@router.post(
-    "/controllers",
-    status_code=201,
-    response_model=responses.State,
-    responses={200: {"model": responses.State, "description": "It exists already."}, **refusal_responses("create")},
-    dependencies=[MAY_CREATE],  # before the body is read; which controller it is for, the body says
-    openapi_extra=body_schema(requests.Config, *FILES, *TABLES),
-)
-async def create(
-    fleet: TheFleet,
-    by: TheCaller,
-    request: Request,
-    body: Annotated[requests.Config, Depends(config_body)],
-) -> Response:
-    """A new controller. The same again changes nothing and needs no key; other settings under its id are a conflict.
-
-    A policy that was saved can be sent as it is, as `application/octet-stream`, with `id` and other settings in the
-    query: `POST /controllers?id=kite-1&start=180&mode=shadow`. So can a plant's own table to start from, as `text/csv`,
-    with its columns in the query: `POST /controllers?id=mill&action=setting&cost=power&context=load&time=time`.
-    """
-    require_scope(request, "admin", body.id)
-    try:
-        state, is_new = await fleet.create(body, by)
-    except HeldElsewhere as elsewhere:
-        return await forwarding.create_at(elsewhere, request, body)
-    return reply(responses.State, state, 201 if is_new else 200)
 
 
 @router.post(
@@ -170,14 +142,19 @@ async def ask(
     key: Key = None,
 ) -> Response:
     """Which action now? The same question again gives the same answer."""
+    return reply(responses.DecisionAnswer, await asked_of(fleet, name, by, body, key))
+
+
+async def asked_of(fleet: Fleet, name: str, by: Caller, body: requests.AskGiven, key: str | None) -> dict[str, Any]:
+    """Return what a controller answers to a question."""
     try:
-        answer = await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
+        return await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
     except MustRebuild as asked:  # to be rebuilt, which may take long, so not in the controller's turn
         hosted, located = await fleet.opened(name), asked.located
         answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, located), by)
         if key is not None:
             answer = await fleet.do(name, lambda hosted: hosted.ask(body, key, answer), by)
-    return reply(responses.DecisionAnswer, answer)
+        return answer
 
 
 @write_route("tell", requests.TellGiven, responses.TellAnswer, MAY_TELL)
@@ -189,12 +166,19 @@ async def tell(
     key: Key = None,
 ) -> Response:
     """What was measured. The same again changes nothing."""
+    return reply(responses.TellAnswer, await told_to(fleet, name, by, body, key))
+
+
+async def told_to(
+    fleet: Fleet, name: str, by: Caller, body: requests.TellGiven | requests.TellOf, key: str | None
+) -> dict[str, Any]:
+    """Return what a controller answers to what was measured."""
 
     def told(hosted: Hosted) -> Done:
         ran = SettingGiven(body.applied, body.applied_index)
         return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile, body.reference)
 
-    return reply(responses.TellAnswer, await fleet.do(name, told, by, timed="tell"))
+    return await fleet.do(name, told, by, timed="tell")
 
 
 @write_route("skip", requests.Skip, responses.TellAnswer, MAY_TELL)
@@ -566,19 +550,6 @@ async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     fleet.slot(name)
     found = await fleet.read(lambda: inspection.trial(fleet.store.epochs(name)), by)
     return reply(responses.TrialAnswer, {"trial": found})
-
-
-@read_route("verify", responses.Verification)
-async def verify(name: Id, fleet: TheFleet, by: TheCaller, request: Request, full: bool | None = None) -> Response:
-    """Whether the record is whole; `full` decides every round again, which is the default for short records.
-
-    Asked for, it needs an admin's token: it may take long.
-    """
-    if full:
-        require_scope(request, "admin", name)
-    fleet.slot(name)
-    found = await fleet.read(lambda: inspection.verified(fleet.store.epochs(name), full), by)
-    return reply(responses.Verification, found)
 
 
 @router.get(

@@ -117,6 +117,35 @@ class OpenConnections:
         self._count += 1
 
 
+class Together:
+    """A transport that sends the head of an answer with the first part of its body, in one call to the system."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._waiting = b""
+        self.is_held = False
+
+    def write(self, data: bytes) -> None:
+        """Send data, or hold it for what follows."""
+        self._waiting += data
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits, unless it is held for what follows."""
+        if self._waiting and not self.is_held:
+            waiting, self._waiting = self._waiting, b""
+            self._transport.write(waiting)
+
+    def close(self) -> None:
+        """Send what waits, and close."""
+        self.is_held = False
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(H11Protocol):
     """One connection, with the times in which its requests must arrive and its answers be taken."""
 
@@ -183,7 +212,14 @@ class Connection(H11Protocol):
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         scope[ARRIVAL] = self._arrival = Arrival(self.cycle)
-        await self._app(scope, receive, send)
+        together = self.cycle.transport = Together(self.transport)  # type: ignore[assignment]
+
+        async def send_together(message: Any) -> None:
+            together.is_held = message["type"] == "http.response.start"
+            await send(message)
+            together.flush()
+
+        await self._app(scope, receive, send_together)
 
     def _expect(self) -> None:
         """Set the time by which the part that is on the way must be here; it is not put off by a single byte."""

@@ -55,26 +55,51 @@ export async function send(path, options = {}) {
   }
 }
 
-export const get = async (path) => (await send(path)).json();
+const soon = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function carrying(method, path, body) {
-  const options = { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  return (await send(path, options)).json();
+/** Look at a job until it is over; `report(job)` is called at every look. While the service is away it is looked for. */
+async function follow(job, report) {
+  for (let pause = 200; ; pause = Math.min(1.3 * pause, 2000)) {
+    report(job);
+    if (job.state === "done") return job.result;
+    if (job.state === "failed") throw new Refused(job.status, job.error.code, job.error.message);
+    await soon(pause);
+    try {
+      job = await (await send(job.address.slice(1))).json();
+    } catch (problem) {
+      if (problem.status !== 0) throw problem;
+      report({ ...job, words: problem.message });
+    }
+  }
 }
 
-export const post = (path, body) => carrying("POST", path, body);
+/** What a request is answered with; what became a job (202) is followed until it is over. */
+async function answer(response, report = () => {}) {
+  const said = await response.json();
+  return response.status === 202 ? follow(said, report) : said;
+}
+
+export const get = async (path, report) => answer(await send(path), report);
+
+async function carrying(method, path, body, report) {
+  const options = { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return answer(await send(path, options), report);
+}
+
+export const post = (path, body, report) => carrying("POST", path, body, report);
 export const patch = (path, body) => carrying("PATCH", path, body);
+export const cancelJob = (job) => send(job.address.slice(1), { method: "DELETE" });
 
 /** Delete what is at an address. */
 export const destroy = async (path) => (await send(path, { method: "DELETE" })).json();
 
 /** Send a file as it is. */
-export const postFile = async (path, file) =>
-  (await send(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file })).json();
+export const postFile = async (path, file, report) =>
+  answer(await send(path, { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file }), report);
 
 /** Send a table of readings; its first bytes say what it is, so one kind does for all. */
-export const postTable = async (path, file) =>
-  (await send(path, { method: "POST", headers: { "Content-Type": "text/csv" }, body: file })).json();
+export const postTable = async (path, file, report) =>
+  answer(await send(path, { method: "POST", headers: { "Content-Type": "text/csv" }, body: file }), report);
 
 let known = null; // what the token in use allows
 

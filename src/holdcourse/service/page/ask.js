@@ -1,9 +1,12 @@
 // A dialog that asks before something is done, does it, and stays open with the reason when it was refused.
 
+import { cancelJob } from "./api.js";
 import { fresh, h } from "./dom.js";
+import { working } from "./working.js";
 
 /**
- * Ask. `body` are elements with the form's fields; `act(form)` does what was confirmed and may be refused.
+ * Ask. `body` are elements with the form's fields; `act(form, report)` does what was confirmed and may be refused.
+ * Where that is a job, `report` shows how far it is, and Cancel ends it.
  * Resolves to what `act` gave, or to null when the reader changed their mind. Focus goes back to where it was.
  */
 export function ask({ title, body, confirm, act, wide = false }) {
@@ -11,6 +14,11 @@ export function ask({ title, body, confirm, act, wide = false }) {
     const before = document.activeElement;
     const id = fresh("dialog");
     const problem = h("p", { class: "problem", role: "alert", hidden: true });
+    const work = working();
+    const cancel = async () => {
+      if (!work.job) return dialog.close();
+      await cancelJob(work.job).catch(() => {}); // too late: it is done, or has failed, and says so itself
+    };
     const go = h("button", { class: "primary", type: "submit" }, confirm);
     const form = h(
       "form",
@@ -18,7 +26,8 @@ export function ask({ title, body, confirm, act, wide = false }) {
       h("h2", { id }, title),
       body,
       problem,
-      h("p", { class: "buttons" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), go),
+      work.node,
+      h("p", { class: "buttons" }, h("button", { type: "button", onclick: cancel }, "Cancel"), go),
     );
     const dialog = h("dialog", { "aria-labelledby": id, class: wide ? "wide" : null }, form);
     let result = null;
@@ -27,15 +36,17 @@ export function ask({ title, body, confirm, act, wide = false }) {
       go.disabled = true;
       problem.hidden = true;
       try {
-        result = await act(form);
+        result = await act(form, work.report);
         dialog.close();
       } catch (refused) {
+        work.end();
         problem.textContent = refused.message;
         problem.hidden = false;
         go.disabled = false;
         problem.scrollIntoView({ block: "nearest" });
       }
     });
+    dialog.addEventListener("cancel", (event) => work.job && event.preventDefault()); // Escape: the job would go on unseen
     dialog.addEventListener("close", () => {
       dialog.remove();
       if (before?.isConnected) before.focus();

@@ -157,13 +157,13 @@ function fileForm() {
     file.required = false;
     return take(given);
   };
-  const send = (form) => {
+  const send = (form, report) => {
     const text = (name) => form.elements[name].value.trim();
     const settings = { id: text("file_id"), mode: text("file_mode") };
     if (text("file_start")) settings.start_index = text("file_start");
     if (text("file_name")) settings.name = text("file_name");
     if (text("file_deadline")) settings.deadline_s = text("file_deadline");
-    return postFile(`controllers?${new URLSearchParams(settings)}`, chosen);
+    return postFile(`controllers?${new URLSearchParams(settings)}`, chosen, report);
   };
   return { node, give, send };
 }
@@ -212,17 +212,17 @@ export function createController(file = null) {
     body,
     confirm: "Create",
     wide: true,
-    act: (form) => {
+    act: (form, report) => {
       if (form.elements.how.value === "form") return post("controllers", short.read(form));
-      if (form.elements.how.value === "file") return saved.send(form);
-      if (form.elements.how.value === "readings") return table.send(form);
+      if (form.elements.how.value === "file") return saved.send(form, report);
+      if (form.elements.how.value === "readings") return table.send(form, report);
       let config;
       try {
         config = JSON.parse(long.text.value);
       } catch (problem) {
         throw new Error(`This is not JSON: ${problem.message}`);
       }
-      return post("controllers", config);
+      return post("controllers", config, report);
     },
   });
 }

@@ -124,7 +124,7 @@ export function readingsForm() {
     file.required = false;
     return take(given);
   };
-  const send = (form) => {
+  const send = (form, report) => {
     if (!chosen) throw new Error("Choose a file first.");
     if (!read) throw new Error(problem.hidden ? "Say which columns hold the setting, what was measured and what was known before." : problem.textContent);
     const text = (name) => form.elements[name].value.trim();
@@ -133,7 +133,7 @@ export function readingsForm() {
     const names = read.settings.some((value) => typeof value === "string");
     if (text("table_scale")) settings[names ? "fixed_cost" : "scale"] = text("table_scale");
     if (text("table_dwell")) settings.limits = JSON.stringify({ min_dwell: Number(text("table_dwell")) || text("table_dwell") });
-    return postTable(`controllers?${new URLSearchParams([...said(), ...Object.entries(settings)])}`, chosen);
+    return postTable(`controllers?${new URLSearchParams([...said(), ...Object.entries(settings)])}`, chosen, report);
   };
   return { node, give, send };
 }

@@ -3,9 +3,11 @@
 import { get, pathOf, send } from "./api.js";
 import { fill, h } from "./dom.js";
 import { plural } from "./words.js";
+import { working } from "./working.js";
 
 export function recordPanel(id) {
   const answer = h("p", { class: "small", role: "status" });
+  const work = working();
 
   const busy = (task, words) => async (event) => {
     const button = event.currentTarget;
@@ -16,12 +18,13 @@ export function recordPanel(id) {
     } catch (refused) {
       fill(answer, h("span", { class: "problem" }, refused.message));
     }
+    work.end();
     button.disabled = false;
     button.focus();
   };
 
   const verify = async () => {
-    const found = await get(pathOf(id, "verify"));
+    const found = await get(pathOf(id, "verify"), work.report);
     const size = `${plural(found.events, "event")} in ${plural(found.epochs, "epoch")}`;
     return found.ok ? `The record is whole, ${size}: ${found.message}.` : h("span", { class: "problem" }, `${found.message} (${size})`);
   };
@@ -44,6 +47,7 @@ export function recordPanel(id) {
       h("button", { type: "button", onclick: busy(verify, "Checking …") }, "Check the record"),
       h("button", { type: "button", onclick: busy(save, "Copying …") }, "Save a copy"),
     ),
+    work.node,
     answer,
   );
   return { node };

@@ -1,0 +1,253 @@
+"""Why a decision was taken, in words: one function, from what really happened.
+
+Every sentence is about a fact of the round: who was in charge, from where to where, what was expected, which setting
+nobody has measured yet, what a plan weighed, which limit acted, what the promise left. What is not known is not said.
+Numbers that differ are never written alike within a sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.movement.problem import Problem
+from holdcourse.units import beside
+
+if TYPE_CHECKING:
+    from holdcourse.deciding.rules import Prospect
+    from holdcourse.running.decision import Entry, Order
+
+Array: TypeAlias = NDArray[np.float64]
+Name: TypeAlias = Callable[[int], str]
+
+SHOWN_ACTIONS = 5  # whose probabilities are named
+LEAST_SHARE = 0.005
+DIGITS, MOST_DIGITS = 4, 15  # of a number
+
+
+def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool = False) -> str:
+    """Return the reasons for a decision; `movement` is what moving from where the machine was would have cost."""
+    decision, before, name = entry.decision, entry.before, problem.named
+    lead, costs = _who_decides(entry, name)
+    look = _Look(entry, problem, movement, maximise)
+    if decision.action != before:
+        way = f"a move that {costs} {look.price(decision.movement)}"
+        sentences = [f"Round {decision.round}: {lead}go from {name(before)} to {name(decision.action)}, {way}."]
+    else:
+        sentences = [f"Round {decision.round}: {lead}stay at {name(before)}."]
+    sentences += look.expected()
+    sentences += look.weighed()
+    if decision.limited_by is not None and decision.action == decision.wanted:
+        sentences.append(f"The guard wanted its safe setting; {decision.limited_by} kept it from being played.")
+    elif decision.limited_by is not None:
+        sentences.append(f"The rule wanted {name(decision.wanted)}; {decision.limited_by} kept it from being played.")
+    sentences += look.restrained()
+    if entry.redirected is not None:
+        sentences.append(_ordered("Later in the round it was sent to", entry.redirected, name))
+    if entry.taken != entry.meant:
+        sentences.append(f"What really ran was {name(entry.taken)}.")
+    sentences += _probabilities(entry, name)
+    sentences += look.bound()
+    sentences += look.guesses()
+    if entry.said:
+        sentences.append(entry.said)
+    sentences += _context(entry.request.context, problem)
+    if entry.told is not None and entry.told[0] is not None:
+        sentences += _reading(entry, entry.told[0])
+    return " ".join(sentences)
+
+
+class _Look:
+    """What was expected, and of which settings something is said: those that nobody has measured are guesses.
+
+    Who is told gains decides on them as negative costs; people read gains.
+    """
+
+    def __init__(self, entry: Entry, problem: Problem, movement: Array, maximise: bool) -> None:
+        self._entry, self._problem, self._movement = entry, problem, movement
+        self._what, self._most, self._sign = ("gain", "highest", -1.0) if maximise else ("service cost", "lowest", 1.0)
+        self._spoken_of: list[int] = []
+        self._other = best_other(entry, movement)
+        shown = entry.bounds[np.isfinite(entry.bounds)]
+        self._asks_nobody = entry.mean is None and not entry.expected.any() and not shown.any()  # what anything costs
+
+    def price(self, *costs: float) -> str:
+        """Return what moving costs, written so that it differs from the others."""
+        return self._problem.cost(apart(*costs)[0])
+
+    def _amounts(self, *costs: float) -> list[str]:
+        return [self._problem.cost(text) for text in apart(*(self._sign * cost + 0.0 for cost in costs))]
+
+    def _name(self, action: int) -> str:
+        self._spoken_of.append(action)
+        return self._problem.named(action)
+
+    def expected(self) -> list[str]:
+        """Say what was expected there, and where it would have been best to be instead."""
+        entry, decision, other = self._entry, self._entry.decision, self._other
+        if self._asks_nobody:
+            return []
+        self._spoken_of.append(decision.action)
+        if decision.action != entry.before:
+            there, here = self._amounts(decision.expected_cost, entry.expected[entry.before])
+            return [f"Expected {self._what} there: {there}, at {self._name(entry.before)}: {here}."]
+        if other is None:
+            return [f"Expected {self._what} there: {self._amounts(decision.expected_cost)[0]}."]
+        there, best = self._amounts(decision.expected_cost, entry.expected[other])
+        way = f"and going there would have cost {self.price(self._movement[other])}"
+        return [f"Expected {self._what} there: {there}; the best elsewhere: {best} at {self._name(other)}, {way}."]
+
+    def weighed(self) -> list[str]:
+        """Say what a plan weighed, where the machine does what it chose; limits and trials may keep them apart."""
+        entry, found = self._entry, self._entry.prospect
+        if found is None or entry.decision.action != entry.decision.wanted:
+            return []
+        if found.place != entry.before:
+            stands = f"The plan itself was at {self._problem.named(found.place)} already."
+            return [stands] if found.place == entry.decision.action else []
+        ahead = "this round" if found.rounds <= 1 else f"the next {found.rounds} rounds or so"
+        if entry.decision.action != entry.before:
+            if found.to != entry.decision.action:
+                return []
+            if not found.may_stay:
+                return ["It could not stay; by its plan this is the cheapest way on."]
+            worth, way = (self._problem.cost(text) for text in apart(found.worth, found.way))
+            counted = f"and the way costs {way}" if self._pays(found) else f"and it counts the way as {way}"
+            return [f"By its plan being there is worth {worth} over {ahead}, {counted}."]
+        if found.to is None:
+            return []
+        if found.worth <= 0:
+            return [f"By its plan no other setting would be better over {ahead}."]
+        worth, way = (self._problem.cost(text) for text in apart(found.worth, found.way))
+        to = self._name(found.to)
+        counted = f"the {way} of the way there" if self._pays(found) else f"the {way} as which it counts the way there"
+        return [f"By its plan {to} would be worth {worth} over {ahead}, no more than {counted}."]
+
+    def _pays(self, found: Prospect) -> bool:
+        """Whether a way costs what the plan counts it as."""
+        return found.to is not None and math.isclose(found.way, self._movement[found.to], rel_tol=1e-9, abs_tol=1e-300)
+
+    def restrained(self) -> list[str]:
+        """Say why a promise kept a wish from being followed."""
+        found = self._entry.restraint
+        if found is None:
+            return []
+        wish = self._problem.named(found.wish)
+        if found.why == "steps":
+            return [f"The rule's own wish, {wish}, is far from all that was tried; the way there is gone in steps."]
+        if found.why == "reach":
+            return [f"The rule's own wish, {wish}, is farther than the longest step."]
+        risk, left = (self._problem.cost(text) for text in apart(found.risk, found.left))
+        rest = "nothing is" if found.left <= 0 else f"{left} is"
+        return [
+            f"The rule's own wish, {wish}, is too dear for the promise: it might cost {risk} more than the baseline, "
+            f"the way there and back included, and {rest} left to be risked."
+        ]
+
+    def bound(self) -> list[str]:
+        """Say where the model hopes most, where that is elsewhere and was not said."""
+        entry, decision = self._entry, self._entry.decision
+        cheapest = int(np.argmin(entry.bounds))
+        stays = decision.action == entry.before
+        said = stays and cheapest == self._other and entry.bounds[cheapest] == entry.expected[cheapest]
+        if said or self._asks_nobody or not entry.bounds[cheapest] < entry.bounds[decision.action]:
+            return []
+        amount = self._amounts(entry.bounds[cheapest], entry.bounds[decision.action])[0]
+        way = f"going there would have cost {self.price(self._movement[cheapest])}"
+        return [f"The {self._most} bound, {amount}, is at {self._name(cheapest)}; {way}."]
+
+    def guesses(self) -> list[str]:
+        """Say of which settings that were spoken of nobody has measured anything."""
+        tried = self._entry.tried
+        if tried is None or not self._spoken_of:
+            return []
+        unknown = [self._problem.named(each) for each in dict.fromkeys(self._spoken_of) if each not in tried]
+        if not unknown:
+            return []
+        listed = " and ".join([", ".join(unknown[:-1]), unknown[-1]] if len(unknown) > 1 else unknown)
+        return [f"Nobody has measured at {listed} yet: what is expected there is a guess."]
+
+
+def apart(*numbers: float) -> list[str]:
+    """Numbers with few digits, and as many more as it takes to tell those apart that differ."""
+    for digits in range(DIGITS, MOST_DIGITS + 1):
+        texts = [f"{number:.{digits}g}" for number in numbers]
+        pairs = [(a, b) for k, a in enumerate(numbers) for b in numbers[:k] if not math.isclose(a, b, rel_tol=1e-12)]
+        if all(f"{a:.{digits}g}" != f"{b:.{digits}g}" for a, b in pairs):
+            break
+    return texts
+
+
+def best_other(entry: Entry, movement: Array) -> int | None:
+    """Of the actions that may be taken besides the present one: that of least expected cost, the nearest of those.
+
+    None where there is no other, or where nothing is known that would tell them apart.
+    """
+    known = np.isfinite(entry.bounds) & np.isfinite(entry.expected)
+    if not known.any() or np.ptp(entry.expected[known]) == 0:
+        return None
+    known[entry.before] = False
+    others = np.flatnonzero(known)
+    if not len(others):
+        return None
+    return int(others[np.lexsort((movement[others], entry.expected[others]))[0]])
+
+
+def written(value: float, digits: int = 6) -> str:
+    """A measurement as people write it: 1,000,000 and not 1e+06."""
+    return f"{value:,.0f}" if 10.0**digits <= abs(value) < 1e12 else f"{value:,.{digits}g}"
+
+
+def _probabilities(entry: Entry, name: Name) -> list[str]:
+    """What the rule might have chosen, where it drew."""
+    shares = entry.decision.probabilities
+    likely = np.argsort(-shares, kind="stable")[:SHOWN_ACTIONS]
+    said = [f"{name(int(x))} {shares[x]:.0%}" for x in likely if shares[x] >= LEAST_SHARE]
+    return [f"The rule's probabilities: {', '.join(said)}."] if len(said) > 1 else []
+
+
+def _context(context: Any, problem: Problem) -> list[str]:
+    """What was known, where the numbers of a context have names or units."""
+    names, units = problem.context_names, problem.context_units
+    if context is None or (names is None and units is None):
+        return []
+    numbers = context if isinstance(context, list) else [context]
+    if any(given is not None and len(given) != len(numbers) for given in (names, units)):
+        return []  # they are about other contexts
+    names, units = names or ("",) * len(numbers), units or ("",) * len(numbers)
+    said = [f"{a} {beside(f'{x:.6g}', u)}".strip() for a, x, u in zip(names, numbers, units, strict=True)]
+    return [f"It knew: {', '.join(said)}."]
+
+
+def _reading(entry: Entry, measurement: float) -> list[str]:
+    """What the model made of the measurement, where that is not to believe it."""
+    if entry.retracted is not None or entry.weight is None or entry.weight == 1:
+        return []
+    if entry.weight > 0:
+        return [f"The reading {written(measurement)} was far off and counts only in part."]
+    about = "" if entry.instead is None else f": about {written(entry.instead, 4)} was expected"
+    return [f"The reading {written(measurement)} was set aside{about}."]
+
+
+def _who_decides(entry: Entry, name: Name) -> tuple[str, str]:
+    """The words before what the policy decided, true of who is in charge; and whether moving costs or would cost."""
+    order = entry.order
+    if order is None:
+        return "", "costs"
+    if order.wanted is None:
+        return f"nobody follows the policy, and the machine is left at {name(entry.before)}. It would ", "would cost"
+    told = _ordered("the machine is told to be at", order, name)
+    return f"{told} By itself the policy would ", "would cost"
+
+
+def _ordered(begin: str, order: Order, name: Name) -> str:
+    """A sentence about what somebody wanted in place of the decision, and what came of it."""
+    if order.force is not None:
+        return f"{begin} {name(order.action)} whatever the limits say, by force: {order.force}."
+    if order.limited_by is None or order.wanted is None:
+        return f"{begin} {name(order.action)}."
+    return f"{begin} {name(order.action)}; {order.limited_by} kept it from {name(order.wanted)}, which was wanted."
