@@ -370,7 +370,7 @@ class BridgeFile(Section):
     def _check_written(self) -> None:
         """Raise where something is written to what is also something else: a counter must not drive a machine."""
         addresses = {name: point.address for name, point in self.points().items()}
-        written = [name for name in ("setpoint", "heartbeat", "control", "advice") if name in addresses]
+        written: list[str] = [name for name in ("setpoint", "heartbeat", "control", "advice") if name in addresses]
         if self.mqtt is not None:
             addresses |= {"mqtt.status": self.mqtt.status, "mqtt.state": self.mqtt.state}
             written += ["mqtt.status", "mqtt.state"]
