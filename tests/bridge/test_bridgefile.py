@@ -81,6 +81,18 @@ def test_the_file_on_the_page_is_whole(tmp_path):
         ('[heartbeat]\nnode = "ns=2;s=Heartbeat"', "", "key 'heartbeat' is missing"),
         ("[service]", '[service]\ntoken_file = "a"\ntoken_env = "B"', "give token_file or token_env, not both"),
         ("controller =", "controller ==", "mill.toml: "),
+        ('"mill"', '"../mill"', "controller must match"),
+        ("ns=2;s=Heartbeat", "ns=2;s=SetPoint", "setpoint and heartbeat are both 'ns=2;s=SetPoint'"),
+        ("ns=2;s=Control", "ns=2;s=Load", "control and context load are both 'ns=2;s=Load'"),
+        ("[control]", '[advice]\nnode = "ns=2;s=SetPoint"\n[control]', "what is written needs a place of its own"),
+        ("low = 0", "low = 200", "setpoint: low must be below high, got 200 and 100"),
+        ("low = 0", "low = nan", "low and high must be numbers, got nan"),
+        ("low = 0", "tolerance = inf", "setpoint.tolerance must be"),
+        (
+            "low = 0\nhigh = 100",
+            "[safe]\nsetpoint = nan",
+            "safe.setpoint must be a number that a machine can be set to",
+        ),
     ],
 )
 def test_mistakes_are_named_with_the_remedy(tmp_path, old, new, words):
@@ -104,6 +116,13 @@ def test_of_mqtt(tmp_path):
     assert loaded(tmp_path, spoken).setpoint.read_back.stale_after is None
     with pytest.raises(InvalidInput, match="must be one topic"):
         loaded(tmp_path, spoken.replace("plc/Load", "plc/#"))
+    with pytest.raises(InvalidInput, match=r"setpoint and setpoint.read_back are both"):  # it would hear itself
+        loaded(tmp_path, spoken.replace("plc/taken", "plc/SetPoint"))
+
+
+def test_of_opcua_the_set_point_may_be_read_back_where_it_is_written(tmp_path):
+    file = loaded(tmp_path, GOOD.replace("low = 0", 'low = 0\nread_back.node = "ns=2;s=SetPoint"'))
+    assert file.read_back.node == file.setpoint.node
 
 
 def test_where_the_token_is(tmp_path, monkeypatch):

@@ -100,6 +100,7 @@ def test_what_is_found_by_columns_is_what_a_file_finds(leases, tmp_path):
     place = held(leases)
     made = controller(place, 12)
     made.retract("r3", "the sensor was unplugged")
+    made.new_episode(1)
     hc.audit.backup(place, tmp_path / "copy")
     ours, theirs = Log.read(place), Log.read(tmp_path / "copy")
     for what, low, high in (
@@ -108,6 +109,7 @@ def test_what_is_found_by_columns_is_what_a_file_finds(leases, tmp_path):
         ("retracted", "r", "s"),
         ("note", "a", "z"),
         ("key", "!", "~"),
+        ("episode", 0, 2**62),
     ):
         for newest in (False, True):
             found = ours.find(what, low, high, limit=4, newest=newest)

@@ -101,12 +101,12 @@ class Client(httpx.Client):
 
 
 @contextmanager
-def served(data, token_file=None, bounds=Bounds(), clock=None, lease=30.0, notify=None):  # noqa: B008 - it is frozen
+def served(data, token_file=None, bounds=Bounds(), clock=None, lease=30.0, notify=None, notes=None):  # noqa: B008 - it is frozen
     """A server in a thread, over a folder or the address of a database; yields its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     if isinstance(data, str):
-        data = SharedStore(data, f"http://127.0.0.1:{listener.getsockname()[1]}", lease)
+        data = SharedStore(data, f"http://127.0.0.1:{listener.getsockname()[1]}", lease, notes)
     app = create_app(data, token_file, clock, notify=notify)
     server = Server(app, listener, bounds)
     thread = threading.Thread(target=server.run)

@@ -6,9 +6,10 @@ import csv
 import io
 import sys
 import tracemalloc
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from service.running import QUICK
 
 from holdcourse.service.core import export, inspection
 
@@ -130,3 +131,23 @@ def test_however_many_rounds_only_a_page_is_in_memory(monkeypatch):
     assert sum(lengths) > 4_000_000
     assert max(lengths) < 120_000
     assert peak < 2_000_000
+
+
+def test_heads_of_a_table_are_no_formulas(client, name):
+    client.create(id=name, context_names=["=1+1"])
+    client.round(name, 0.5, 1.0)
+    assert "'=1+1" in client.get(f"/controllers/{name}/rounds.csv").text.splitlines()[0].split(",")
+
+
+def test_contexts_that_are_called_like_other_columns_are_told_apart(client, name):
+    options = QUICK["options"] | {"context_bounds": [[0.0, 1.0]] * 3}
+    client.create(id=name, context_names=["round", "load", "load"], options=options)
+    client.round(name, [0.1, 0.2, 0.3], 1.0)
+    (row,) = table(client, name)
+    assert (row["round"], row["context.round"], row["load"], row["context.load"]) == ("0", "0.1", "0.2", "0.3")
+
+
+@pytest.mark.parametrize("hours", [1e9, -1e9, 1e30])
+def test_a_time_beyond_the_calendar_does_not_cut_the_table_off(hours):
+    assert export._moment(hours) is None
+    assert export._moment(493_000.5) == datetime(2026, 3, 29, 16, 30, tzinfo=UTC)

@@ -13,6 +13,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from aiosmtpd.controller import Controller as MailServer
@@ -20,8 +21,9 @@ from service.running import Client, served, wait_for
 
 from holdcourse.errors import InvalidInput
 from holdcourse.service.core import notifications
-from holdcourse.service.core.notices import Notice, NotifyFile, load_notify, signature
+from holdcourse.service.core.notices import KINDS, UNTOLD, Notice, NotifyFile, load_notify, signature
 from holdcourse.service.core.notifications import Notifier, OpenAlarm
+from holdcourse.service.http import responses
 
 SECRET = "a secret of sixteen characters or more"
 
@@ -146,7 +148,8 @@ def test_a_target_that_fails_is_tried_again_and_is_an_alarm(tmp_path, receiver, 
             return {alarm["kind"]: alarm for alarm in client.see("mill", "state")["alarms"]}
 
         wait_for(lambda: "notification" in kinds(), "the alarm that nobody was told")
-        assert kinds()["notification"]["message"].startswith("hook could not be told of its alarms: HTTPError")
+        assert kinds()["notification"]["message"].startswith("hook could not be told of its alarms;")
+        assert "HTTPError" in client.get("/notifications").json()["targets"][0]["error"]
         assert 'holdcourse_alarm{controller="mill",kind="notification"} 1' in client.get("/metrics").text
         found = client.get("/notifications").json()["targets"][0]
         assert found["failed"] >= 2
@@ -156,6 +159,26 @@ def test_a_target_that_fails_is_tried_again_and_is_an_alarm(tmp_path, receiver, 
         receiver.status = 200
         wait_for(lambda: "notification" not in kinds(), "all to be well again")
     assert {body["id"] for body, *_ in receiver.got if body["event"] == "raised" and body["kind"] == "silent"}
+
+
+def test_a_target_that_works_again_after_a_restart_ends_its_alarm(tmp_path, receiver, quick, monkeypatch):
+    monkeypatch.setattr(notifications, "UNTOLD_S", 0.3)
+    notify = file_of(tmp_path, receiver.url)
+
+    def kinds(client):
+        return [alarm["kind"] for alarm in client.see("mill", "state")["alarms"]]
+
+    receiver.status = 500
+    with served(tmp_path / "data", notify=notify) as url, Client(url) as client:
+        silent_controller(client)
+        wait_for(lambda: "notification" in kinds(client), "the alarm that nobody was told")
+        client.do("mill", "archive", reason="out of use")
+    receiver.status = 200
+    with served(tmp_path / "data", notify=notify) as url, Client(url) as client:
+        time.sleep(0.5)
+        assert "notification" in kinds(client)  # it is only looked at
+        client.do("mill", "restore", reason="in use again")
+        wait_for(lambda: "notification" not in kinds(client), "the alarm to be over")
 
 
 def test_a_restart_neither_forgets_an_alarm_nor_says_it_twice(tmp_path, receiver, quick):
@@ -189,6 +212,7 @@ def test_silences_over_http(tmp_path, receiver, quick):
         assert post(200, until=until, controller="mill", kind="silent", reason="maintenance") == made
         assert "in the future" in post(422, until="2020-01-01T00:00:00Z")["error"]["message"]
         assert "zone" in post(422, until="2020-01-01T00:00:00")["error"]["message"]
+        assert "must be one of stale, silent" in post(422, until=until, kind="stael")["error"]["message"]
         for wrong in ("tomorrow", "9999-12-31T23:59:59-10:00", "0001-01-01T00:00:00+10:00"):
             assert "such as 2026" in post(422, until=wrong)["error"]["message"]
         post(404, until=until, controller="none")
@@ -406,6 +430,10 @@ def test_the_file_on_the_page_is_whole(tmp_path):
         ),
         ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c"]', "must be addresses like control@example.com, got 'c'"),
         ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c@d"]\nuser = "u"\ntls = "none"', "not sent in the clear"),
+        ('[[email]]\nhost = "m"\nfrom = "a@b"\nto = ["c@d"]\nuser = "u"', "user and password_file go together"),
+        ('[[webhook]]\nurl = "http://x:99999/y"', "must look like https://example.com/alarms"),
+        ('[[webhook]]\nurl = "http://x/a b"', "must look like https://example.com/alarms"),
+        ('[[webhook]]\nurl = "http://x"\nkinds = ["stael"]', "must be some of stale, silent,"),
         ('repeat = "often"\n[[webhook]]\nurl = "http://x"', "write a time as '1 h', or 'never'"),
         ("repeat =", "notify.toml: "),
     ],
@@ -417,3 +445,8 @@ def test_mistakes_in_the_file(tmp_path, text, words):
     with pytest.raises(InvalidInput) as error:
         load_notify(path)
     assert words in str(error.value)
+
+
+def test_kinds_of_alarms_that_people_are_told_of_are_those_that_there_are():
+    there_are = get_args(responses.Alarm.model_fields["kind"].annotation)
+    assert set(KINDS) == {*there_are, "broken"} - {UNTOLD}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+import time
 
 import pytest
 from service.running import Client, served, wait_for
@@ -169,3 +171,27 @@ def test_a_deletion_that_cannot_be_done_leaves_the_controller_as_it_was(tmp_path
         client.do("old", "restore", reason="kept")
         client.round("old", 0.5, 1.0)
         assert json.loads((tmp_path / "data" / "holdcourse.json").read_text()) == {"format": 1}
+
+
+def test_whoever_looks_while_it_is_deleted_is_told_that_it_is_gone(tmp_path):
+    with served(tmp_path / "data") as url, Client(url) as client:
+        client.create(id="old", name="Old")
+        client.round("old", 0.5, 1.0)
+        client.do("old", "archive", reason="sold")
+        answers = []
+
+        def look(what):
+            with Client(url) as other:
+                for _ in range(200):
+                    answers.append(other.get(f"/controllers/old/{what}"))
+                    if answers[-1].status_code != 200:
+                        return
+
+        threads = [threading.Thread(target=look, args=(what,)) for what in ("audit", "decisions", "alarms", "changes")]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        assert client.delete("/controllers/old", params={"name": "Old", "reason": "sold"}).status_code == 200
+        for thread in threads:
+            thread.join()
+    assert {answer.status_code for answer in answers} <= {200, 404}

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -14,6 +15,7 @@ import pytest
 from helpers.postgres import Postgres
 from service.running import QUICK, Client, served, wait_for
 from service.shared_kills import Forking, Servers, killed_and_taken_over
+from service.test_notifications import Receiver
 from typer.testing import CliRunner
 
 import holdcourse as hc
@@ -21,6 +23,7 @@ from holdcourse.cli.root import app
 from holdcourse.cli.serve import share
 from holdcourse.errors import InvalidInput
 from holdcourse.service.core import tokens
+from holdcourse.service.core.notices import load_notify
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
 
@@ -99,6 +102,66 @@ def test_all_are_listed_whoever_holds_them(two, database):
         hc_round(first, name)
         hc_round(second, name)
         assert [row["round"] for row in first.see(name, "decisions")["decisions"]] == [0, 1]
+
+
+def test_what_people_do_is_the_same_at_every_server(two):
+    first, second = two
+    first.create(id="a", name="A", zone="Europe/Berlin")
+    first.round("a", 0.5, 1.0)
+    second.change("a", zone="UTC", reason="moved")
+    second.do("a", "episode", start=1.0)
+    first.do("a", "archive", reason="out of use")
+    assert first.see("a", "audit") == second.see("a", "audit")
+    found = [deed["what"] for deed in second.see("a", "audit")["deeds"]]
+    assert found == ["archive", "episode", "settings", "created"]
+    exports = [client.get("/controllers/a/rounds.csv") for client in two]
+    assert exports[0].status_code == 200
+    assert exports[0].text == exports[1].text
+    assert second.do("a", "ask", 409, context=0.5)["code"] == "put_away"
+    for client in two:
+        answer = client.delete("/controllers/a", params={"name": "A", "reason": "sold"})
+        assert answer.status_code == 422
+        assert "deletes nothing" in answer.json()["error"]["message"]
+    assert second.do("a", "restore", reason="in use again")["archived"] is None
+
+
+def test_a_silence_holds_at_every_server(database, tmp_path):
+    (tmp_path / "notify.toml").write_text('[[webhook]]\nurl = "http://127.0.0.1:9/x"\n')
+    notify, until = load_notify(tmp_path / "notify.toml"), "2100-01-01T00:00:00Z"
+    with ExitStack() as stack:
+        folders = [tmp_path / "1", tmp_path / "2"]
+        urls = [stack.enter_context(served(database, lease=3.0, notify=notify, notes=notes)) for notes in folders]
+        first, second = (stack.enter_context(Client(url)) for url in urls)
+        first.create(id="a")
+        first.create(id="b")
+
+        def silences(client):
+            return client.get("/notifications").json()["silences"]
+
+        for name in ("a", "b"):
+            assert first.post("/notifications/silences", json={"until": until, "controller": name}).status_code == 200
+        assert len(silences(second)) == 2
+        assert silences(first) == silences(second)
+        assert second.delete(f"/notifications/silences/{silences(second)[0]['id']}").status_code == 200
+        assert len(silences(first)) == len(silences(second)) == 1
+
+
+def test_an_alarm_that_is_handed_over_is_not_said_to_be_over(database, tmp_path):
+    receiver = Receiver()
+    try:
+        (tmp_path / "notify.toml").write_text(f'[[webhook]]\nurl = "{receiver.url}"\n')
+        notify = load_notify(tmp_path / "notify.toml")
+        with served(database, lease=3.0, notify=notify, notes=tmp_path / "1") as one, Client(one) as first:
+            for name in ("a", "b"):
+                first.create(id=name, deadline_s=0.2)
+                first.round(name, 0.5, 1.0)
+            wait_for(lambda: receiver.events("silent") == ["raised"] * 2, "the alarms to be told")
+            with served(database, lease=3.0):
+                wait_for(lambda: len({at for at, _ in holders(database).values()}) == 2, "one to be handed over")
+                time.sleep(1.0)
+                assert receiver.events("silent") == ["raised"] * 2
+    finally:
+        receiver.close()
 
 
 def hc_round(client, name):

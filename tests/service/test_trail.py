@@ -133,3 +133,25 @@ def test_a_torn_line_of_the_journal_costs_that_line_only(tmp_path):
     journal.add("three")
     assert [line["what"] for line in journal.newest(10)] == ["three", "one"]
     assert [line["what"] for line in journal.newest(1)] == ["three"]
+
+
+def test_a_zone_that_is_taken_back_leaves_a_record_that_can_be_read(client, name):
+    client.create(id=name, zone="Europe/Berlin")
+    assert client.change(name, zone="UTC", reason="moved")["zone"] == "UTC"
+    client.round(name, 0.5, 1.0)
+    assert client.see(name, "audit")["deeds"][0]["words"] == "Settings were changed: zone from Europe/Berlin to none."
+    client.change(name, zone="Asia/Tokyo", context_names=["load"])
+    assert client.change(name, zone="", context_names=None)["zone"] == "UTC"
+    client.round(name, 0.5, 1.0)
+    assert client.see(name, "verify")["ok"]
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "right/Europe/Berlin", "posixrules", "Factory"])
+def test_zones_that_no_page_knows_are_refused(client, name, zone):
+    client.create(id=name)
+    assert zone in client.change(name, 422, zone=zone)["message"]
+
+
+def test_an_alarm_that_is_not_open_has_a_code_without_spaces(client, name):
+    client.create(id=name)
+    assert client.do(name, "alarms/silent/acknowledge", 404)["code"] == "unknown_open_alarm"

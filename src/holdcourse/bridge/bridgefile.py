@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tomllib
@@ -27,6 +28,14 @@ def _seconds(value: Any) -> float:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]
+
+
+def _check_range(low: float | None, high: float | None) -> None:
+    given = [bound for bound in (low, high) if bound is not None]
+    if any(math.isnan(bound) for bound in given):  # nothing would be within it
+        raise ValueError("low and high must be numbers, got nan")
+    if len(given) == 2 and not given[0] < given[1]:
+        raise ValueError(f"low must be below high, got {low:g} and {high:g}")
 
 
 class Section(BaseModel):
@@ -98,8 +107,7 @@ class Source(Point):
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Source:
-        if self.low is not None and self.high is not None and not self.low < self.high:
-            raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
+        _check_range(self.low, self.high)
         return self
 
 
@@ -152,7 +160,7 @@ class SetPoint(Point):
     low: float | None = None
     high: float | None = None
     factor: float = Field(default=1.0, allow_inf_nan=False)
-    tolerance: float = Field(default=1e-6, ge=0)
+    tolerance: float = Field(default=1e-6, ge=0, allow_inf_nan=False)
     within: Seconds = 5.0
     as_json: bool = False
 
@@ -162,6 +170,11 @@ class SetPoint(Point):
         if factor == 0:
             raise ValueError("must not be 0")
         return factor
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> SetPoint:
+        _check_range(self.low, self.high)
+        return self
 
 
 class Heartbeat(Point):
@@ -174,6 +187,13 @@ class Safe(Section):
     """What is written on a loss, beside handing back; None: nothing."""
 
     setpoint: Setting | None = None
+
+    @field_validator("setpoint")
+    @classmethod
+    def _can_be_written(cls, setpoint: Setting | None) -> Setting | None:
+        if isinstance(setpoint, float) and not math.isfinite(setpoint):
+            raise ValueError(f"must be a number that a machine can be set to, got {setpoint:g}")
+        return setpoint
 
 
 class Service(Section):
@@ -291,7 +311,7 @@ class BridgeFile(Section):
         Of a round: with fewer good values of the measurement nothing is told of it.
     """
 
-    controller: str = Field(min_length=1)
+    controller: str = Field(pattern=r"^[a-z0-9_-]{1,64}$")
     period: Seconds
     time: bool = False
     service: Service
@@ -344,7 +364,23 @@ class BridgeFile(Section):
             raise ValueError(f"safe.setpoint {self.safe.setpoint!r} is beyond setpoint.low and high")
         if self.mqtt is not None and self.setpoint.read_back is None:
             raise ValueError("MQTT needs [setpoint.read_back] topic: where the plant says which setting it has taken")
+        self._check_written()
         return self
+
+    def _check_written(self) -> None:
+        """Raise where something is written to what is also something else: a counter must not drive a machine."""
+        addresses = {name: point.address for name, point in self.points().items()}
+        written: list[str] = [name for name in ("setpoint", "heartbeat", "control", "advice") if name in addresses]
+        if self.mqtt is not None:
+            addresses |= {"mqtt.status": self.mqtt.status, "mqtt.state": self.mqtt.state}
+            written += ["mqtt.status", "mqtt.state"]
+        for one in written:
+            for other, address in addresses.items():
+                is_own = self.opcua is not None and (one, other) == ("setpoint", "setpoint.read_back")
+                if address and address == addresses[one] and other != one and not is_own:
+                    raise ValueError(
+                        f"{one} and {other} are both {address!r}; what is written needs a place of its own"
+                    )
 
     def points(self) -> dict[str, Point]:
         """Every point, by what it is called in the file."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from holdcourse.errors import DamagedFile, DatabaseUnreachable, InvalidInput, LeaseLost, LogError
 from holdcourse.running import database as files
-from holdcourse.running.events import NOTE_FIELD, NOTE_KIND, Ask, Learn, Retract, Sought, Tell
+from holdcourse.running.events import NOTE_FIELD, NOTE_KIND, Ask, Episode, Learn, Retract, Sought, Tell
 from holdcourse.running.postgres import AGAIN_S, COPY_S, PAUSE_S, UNFINISHED, Database
 from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept, Row, Storage
 
@@ -30,6 +30,8 @@ from psycopg import errors as refused  # isort: skip
 
 PAGE = 2000  # rows read at once
 COLUMNS = "number, at, kind, body, chain"
+# Where an episode began has no column of its own: they are few, and only looked for by people.
+EPISODE = f"CASE WHEN kind = '{Episode.KIND}' THEN (body::json ->> 'start')::bigint END"
 # The row of the controller is locked until the commit: nobody takes it over in between.
 APPEND = """
 WITH held AS (
@@ -245,8 +247,8 @@ class TableStorage:
 
     def find(self, what: Sought, low: str | int, high: str | int, limit: int, *, newest: bool) -> list[Row]:
         """Events by what they say."""
-        order = "DESC" if newest else "ASC"
-        return self._events(COLUMNS, f"{what} BETWEEN %s AND %s", f"{what} {order}, number {order}", limit, low, high)
+        order, place = "DESC" if newest else "ASC", EPISODE if what == "episode" else what
+        return self._events(COLUMNS, f"{place} BETWEEN %s AND %s", f"{place} {order}, number {order}", limit, low, high)
 
     def keys(self) -> Iterator[str]:
         """All keys of clients."""

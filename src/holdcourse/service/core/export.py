@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Literal, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -22,8 +22,11 @@ from holdcourse.service.core.hosted import Hosted
 Kind: TypeAlias = Literal["text", "number", "whole", "time"]
 Row: TypeAlias = Mapping[str, Any]
 
+BEFORE = 6  # columns stand before those of contexts
 PAGE = 500  # rounds read at once
 GROUP = 10  # pages of a row group of Parquet
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+CALENDAR = 24 * 365 * 1900  # hours before and after that in which every zone has a date
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a text that begins so for a formula
 
 
@@ -64,7 +67,7 @@ class Export:
 
     def csv(self) -> Iterator[bytes]:
         """Yield the table as CSV, UTF-8 with commas: first the heads, then a page at a time."""
-        yield _lines([[column.name for column in self.columns]])
+        yield _lines([[_harmless(column.name) for column in self.columns]])
         for page in self.pages():
             yield _lines([[self._cell(column, row) for column in self.columns] for row in page])
 
@@ -73,10 +76,10 @@ class Export:
         if value is None:
             return ""
         if column.kind == "time":
-            return _moment(value).astimezone(self._zone).isoformat(timespec="milliseconds")
+            at = _moment(value)
+            return "" if at is None else at.astimezone(self._zone).isoformat(timespec="milliseconds")
         if column.kind == "text":
-            text = _text(value)
-            return f"'{text}" if text.startswith(FORMULA) else text
+            return _harmless(_text(value))
         return value
 
     def parquet(self) -> Iterator[bytes]:
@@ -146,14 +149,13 @@ class _Drain(io.RawIOBase):
 def _columns(hosted: Hosted, settings: Settings) -> list[Column]:
     units, values = settings.units, [value for epoch in hosted.records.paths for value in _values(hosted, epoch)]
     cost = units.cost or units.measurement
-    return [
+    columns = [
         Column("round", "whole", lambda row: row["round"]),
         Column("decision", "text", lambda row: row["decision"]),
         Column("epoch", "whole", lambda row: row["epoch"]),
         Column("episode", "whole", lambda row: row["episode"]),
         Column("asked_at", "time", lambda row: row["at"]),
         Column("told_at", "time", lambda row: row["told_at"]),
-        *_context_columns(hosted, settings),
         Column("mode", "text", lambda row: row["mode"]),
         Column("in_charge", "text", lambda row: row["in_charge"]),
         *_setting_columns("setting", values, units.action, _ran),
@@ -175,6 +177,19 @@ def _columns(hosted: Hosted, settings: Settings) -> list[Column]:
         Column("told_by", "text", lambda row: _name(row["told_by"])),
         Column("key", "text", lambda row: row["key"]),
     ]
+    return [*columns[:BEFORE], *_told_apart(_context_columns(hosted, settings), columns), *columns[BEFORE:]]
+
+
+def _told_apart(contexts: Sequence[Column], others: Sequence[Column]) -> list[Column]:
+    """Return the columns of contexts under names that no other column has: nobody can read a table with two of them."""
+    taken, found = {column.name for column in others}, []
+    for column in contexts:
+        name, k = column.name if column.name not in taken else f"context.{column.name}", 2
+        while name in taken:
+            name, k = f"context.{column.name}.{k}", k + 1
+        taken.add(name)
+        found.append(column._replace(name=name))
+    return found
 
 
 def _values(hosted: Hosted, epoch: int) -> list[Any]:
@@ -255,13 +270,19 @@ def _context_columns(hosted: Hosted, settings: Settings) -> list[Column]:
     return [*columns, Column("other_context", "text", other)]
 
 
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _moment(value: Any) -> datetime:
-    """Return a time: as the record has it, or in hours since 1970."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else datetime.fromtimestamp(3600 * value, UTC)
+def _moment(value: Any) -> datetime | None:
+    """Return a time: as the record has it, or in hours since 1970; None where that is beyond the calendar."""
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    return EPOCH + timedelta(hours=value) if abs(value) < CALENDAR else None
 
 
 def _typed(column: Column, row: Row) -> Any:

@@ -76,12 +76,13 @@ class Slot:
     """The slot of one controller: its turn, and the controller once it is open, or why it is not."""
 
     def __init__(self, name: str) -> None:
-        self.turn = Lane(name, 1, 1, MAX_WAITING, WAITING_EACH)
+        self.name, self.turn = name, Lane(name, 1, 1, MAX_WAITING, WAITING_EACH)
         self.hosted: Hosted | None = None
         self.broken: str | None = None
         self.tried = asyncio.Event()  # once there is a controller, or a reason why not
         self.watching: asyncio.Task[None] | None = None
         self.is_leaving = False  # another process takes it over, or has done so
+        self.is_deleted = False
         self._alone = Lock()  # a request that is cut off leaves its thread running
 
     def use(self, action: Callable[[Hosted], Result], author: Author | None = None) -> Result:
@@ -106,6 +107,8 @@ class Slot:
     def open(self) -> Hosted:
         """Return the controller, or the reason why there is none."""
         if self.hosted is None:
+            if self.is_deleted:
+                raise Unknown("controller", self.name, "it was deleted a moment ago")
             if self.broken is None:
                 raise NotOpenYet("the controller is being opened; try again in a moment")
             raise Broken(self.broken)
@@ -194,6 +197,10 @@ class Fleet:
     def _forget(self, name: str, slot: Slot) -> None:
         if self.slots.get(name) is slot:
             del self.slots[name]
+
+    def is_deleted(self, name: str) -> bool:
+        """Say whether there is no such controller any more; whoever was looking at it finds its files closed."""
+        return self.store.leases is None and (name not in self.slots or self.slots[name].is_deleted)
 
     def is_leaving(self, name: str) -> bool:
         """Say whether a controller is about to be closed here."""
@@ -413,10 +420,12 @@ class Fleet:
                 "events": hosted.ledger.seen,
                 "epochs": shown["epoch"],
             }
+            slot.is_deleted = True  # for those who are looking at it just now
             hosted.close()
             try:
                 gone = self.store.take_out(name, about)
             except BaseException:
+                slot.is_deleted = False
                 slot.hosted = Hosted(self.store, name, self.clock, self._witness)
                 raise
             slot.hosted = None

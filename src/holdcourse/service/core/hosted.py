@@ -247,12 +247,14 @@ class Hosted:
         return Done({}, happened)
 
     def say_untold(self, why: str | None) -> Done:
-        """Raise the alarm that nobody could be told of the others, or clear it."""
-        self.recall()
+        """Raise the alarm that nobody could be told of the others, or clear it; nothing, while it is put away."""
+        self.recall(archived=True)
         is_open = UNTOLD in self.ledger.alarms
+        if self.ledger.archived is not None:
+            return Done({}, [])
         if why is not None and not is_open:
             self.commit(AlarmRaised(UNTOLD, why))
-            return Done({}, [("alarm", {**vars(self.ledger.alarms[UNTOLD]), "cleared_at": None})])
+            return Done({}, [("alarm", {**plain(self.ledger.alarms[UNTOLD]), "cleared_at": None})])
         if why is None and is_open:
             self.commit(AlarmCleared(UNTOLD))
             return Done({}, [("state", {"cleared": UNTOLD})])
@@ -261,7 +263,8 @@ class Hosted:
     def _still_waiting(self, given: int | str) -> Conflict:
         """Return what is said where decisions must be told before something can be done; `given` was asked for."""
         waiting = list(self.ledger.pending)
-        words = f"{', '.join(waiting)} still wait for their measurement; tell or skip them first"
+        wait, them = ("waits for its", "it") if len(waiting) == 1 else ("wait for their", "them")
+        words = f"{', '.join(waiting)} still {wait} measurement; tell or skip {them} first"
         return Conflict(words, waiting, given)
 
     # -- what the machine's own program may do -------------------------------------------------------------------------
@@ -542,8 +545,10 @@ class Hosted:
 
         changes = epochs.with_indices(epochs.with_numbers(given, before, problem), problem)
         settings = epochs.merged(self.ledger.settings, changes)
-        after = dict.fromkeys(before) | plain(settings)  # what has its default is left out there
-        changed = {name: value for name, value in after.items() if value != before.get(name)}
+        after = plain(settings)
+        differing = [name for name in {**before, **after} if after.get(name) != before.get(name)]
+        # What has its default is left out above; written down it must be, as what it is.
+        changed = {name: plain(getattr(settings, name)) for name in differing}
         if any(name in epochs.EPOCH_SETTINGS for name in changed):
             self.begin_epoch(changes, requested, without_archived=without_archived, reason=reason)
         else:
@@ -563,7 +568,7 @@ class Hosted:
             there = ", ".join(self.ledger.alarms) or "none"
             raise Unknown("open alarm", kind, f"open are: {there}")
         if raised is not None and raised != alarm.at:
-            words = f"the alarm {kind} of {raised} is over, and another one was raised at {alarm.at}; look at that one"
+            words = f"the alarm {kind} that is open was raised at {alarm.at}, not at {raised}; look at that one"
             raise Conflict(words, alarm.at, raised)
         seen = alarm.acknowledged
         if key is None and seen is not None and (seen.remark, seen.by) == (remark, self._author):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
@@ -84,7 +85,7 @@ class Journal:
 
     def newest(self, limit: int) -> list[dict[str, Any]]:
         """Return the newest lines, newest first."""
-        return list(self.lines())[: -limit - 1 : -1]
+        return list(deque(self.lines(), limit))[::-1]
 
     def note_tokens(self, tokens: list[Token]) -> None:
         """Write down which tokens have come, gone or changed since the journal last knew; see `Keyring`.

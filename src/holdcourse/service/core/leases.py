@@ -132,6 +132,10 @@ class Leases:
             self.holders = _held(rows)
             return list(self.holders)
 
+    def others(self) -> list[str]:
+        """Where all other processes answer that are there now."""
+        return [address for member, address in self.database.rows(MEMBERS) if member != self.id]
+
     def take(self, controller: str) -> bool:
         """Hold a controller from now on, if nobody does or need be waited for; says whether this process holds it."""
         with self._lock:

@@ -27,6 +27,7 @@ from holdcourse.mistakes import Place, first_in_words
 TIMEOUT_S = 10.0
 SHORTEST_SECRET = 16  # characters
 UNTOLD = "notification"  # kind of the alarm that nobody could be told of the others
+KINDS = ("stale", "silent", "clock", "calibration", "sensor", "reading", "broken")  # of alarms that people are told of
 Event = Literal["raised", "repeated", "cleared", "test"]
 
 
@@ -120,6 +121,14 @@ class Chosen(Section):
     kinds: tuple[str, ...] = ()
     base: Path = Field(default=Path(), exclude=True)
 
+    @field_validator("kinds")
+    @classmethod
+    def _are_kinds(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = next((kind for kind in kinds if kind not in KINDS), None)
+        if wrong is not None:  # else nobody would ever be told, and nobody would know
+            raise ValueError(f"must be some of {', '.join(KINDS)}, got {wrong!r}")
+        return kinds
+
     def wants(self, controller: str, kind: str) -> bool:
         """Whether it is to be told of such an alarm."""
         return (not self.controllers or controller in self.controllers) and (not self.kinds or kind in self.kinds)
@@ -134,8 +143,12 @@ class Webhook(Chosen):
     @field_validator("url")
     @classmethod
     def _is_address(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # no such port
+            is_address = False
+        if not is_address or not url.isascii() or not url.isprintable() or " " in url:
             raise ValueError(f"must look like https://example.com/alarms, got {url!r}")
         return url
 
@@ -214,6 +227,8 @@ class Email(Chosen):
     def _keeps_its_password(self) -> Email:
         if self.user is not None and self.tls == "none":
             raise ValueError("a password is not sent in the clear: use tls = 'starttls' or 'tls'")
+        if (self.user is None) != (self.password_file is None):
+            raise ValueError("user and password_file go together: give both, or neither")
         return self
 
     @property

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from holdcourse import archive
 from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.service.core.clients import SERVICE
-from holdcourse.service.core.notices import UNTOLD, Event, Notice, NotifyFile, Target
+from holdcourse.service.core.notices import KINDS, UNTOLD, Event, Notice, NotifyFile, Target
 
 if TYPE_CHECKING:
     from holdcourse.service.core.fleet import Fleet
@@ -131,7 +131,7 @@ class Notifier:
         self._lock, self._wake = threading.Lock(), threading.Condition()
         self.posts = {target.called: Post(target) for target in file.targets}
         self.silences: dict[str, Silence] = {}
-        self._complained: set[str] = set()
+        self._wished: dict[tuple[str, bool], float] = {}  # what controllers were asked to record, and when
         self._stopping = False
         self._threads: list[threading.Thread] = []
         self._load()
@@ -177,7 +177,7 @@ class Notifier:
                 self._consider_cleared(post, keys | {key for key in known if key[0] in unknown}, now)
         with self._wake:
             self._wake.notify_all()
-        self._complain()
+        self._complain({alarm.controller for alarm in found if alarm.kind == UNTOLD})
 
     def _consider(self, post: Post, alarm: OpenAlarm, now: float) -> None:
         said = post.said.get(alarm.key)
@@ -272,19 +272,28 @@ class Notifier:
             logger.warning("%s cannot be told of alarms: %s", post.target.called, post.error)
             post.logged = now
 
-    def _complain(self) -> None:
-        """Say on its controllers that nobody could be told, and that somebody was again."""
+    def _complain(self, said: set[str]) -> None:
+        """Have it recorded by its controllers that nobody could be told, and that somebody was again.
+
+        `said` are those whose record says so now: it may be from before a restart, and a record may not be written to
+        just now. What is not recorded within a minute is therefore wished again.
+        """
         now, found = time.monotonic(), dict[str, str]()
         with self._lock:
             for post in self.posts.values():
                 if post.failing_since is not None and now - post.failing_since > UNTOLD_S:
-                    for controller, *_ in post.waiting:
-                        found[controller] = f"{post.target.called} could not be told of its alarms: {post.error}"
-        for controller in self._complained - set(found):
-            self._untold(controller, None)
-        for controller in set(found) - self._complained:
-            self._untold(controller, found[controller])
-        self._complained = set(found)
+                    # Not the error: it is for those who may do everything, and whoever may look sees an alarm.
+                    words = (
+                        f"{post.target.called} could not be told of its alarms; GET /notifications and the log say why"
+                    )
+                    found |= {controller: words for controller, *_ in post.waiting if controller}
+        wishes: dict[tuple[str, bool], str | None] = {(controller, False): None for controller in said - set(found)}
+        wishes |= {(controller, True): found[controller] for controller in set(found) - said}
+        self._wished = {wish: at for wish, at in self._wished.items() if wish in wishes and now - at < UNTOLD_S}
+        for wish, why in wishes.items():
+            if wish not in self._wished:
+                self._wished[wish] = now
+                self._untold(wish[0], why)
 
     # -- what people may do --------------------------------------------------------------------------------------------
 
@@ -299,6 +308,8 @@ class Notifier:
             raise
         except (ValueError, OverflowError):  # no time, or one beyond the calendar
             raise InvalidInput(f"until must be a time such as 2026-03-01T07:00:00Z, got {until!r}") from None
+        if kind is not None and kind not in KINDS:
+            raise InvalidInput(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
         if at.timestamp() <= self._wall():
             raise InvalidInput(f"until must be in the future, got {until!r}")
         name = hashlib.sha256(json.dumps([until, controller, kind, reason]).encode()).hexdigest()[:12]
@@ -398,8 +409,11 @@ def notifier_of(file: NotifyFile, fleet: Fleet) -> Notifier:
 
     def open_alarms() -> tuple[list[OpenAlarm], set[str]]:
         found, unknown = list[OpenAlarm](), set[str]()
+        if fleet.store.leases is not None:  # another process may hold them by now, and their alarms are still open
+            unknown |= set(fleet.store.leases.holders)
         for controller, slot in list(fleet.slots.items()):
             hosted = slot.hosted
+            unknown.discard(controller)
             if hosted is None:
                 unknown.add(controller)
                 if slot.broken is not None:

@@ -40,11 +40,16 @@ SAID_BY_FILE = frozenset(
 )
 
 
+NO_PLACES = ("posix", "right/", "Factory", "localtime")  # files beside the zones: no browser knows them by these names
+
+
 def _checked_zone(zone: str) -> str:
     """Return a time zone that is known, as the record holds it: empty is UTC."""
     if zone in ("", "UTC"):
         return ""
     try:
+        if zone.startswith(NO_PLACES):
+            raise ValueError
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # an odd name may be a folder, or climb out of one
         raise ValueError(f"{zone!r} is no time zone that is known here; write it as Europe/Berlin, or UTC") from None

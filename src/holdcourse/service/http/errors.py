@@ -76,7 +76,7 @@ def translated(error: HoldcourseError) -> HttpRefusal:
     if isinstance(error, errors.Conflict):
         return HttpRefusal(status, code, str(error), recorded=error.recorded, given=error.given)
     if isinstance(error, refusals.Unknown):
-        return HttpRefusal(status, f"{code}_{error.what}", str(error))
+        return HttpRefusal(status, f"{code}_{error.what.replace(' ', '_')}", str(error))
     if isinstance(error, errors.NotComputable):
         logger.warning("refused as not computable", exc_info=error.__cause__)  # in case it is our mistake after all
     elif kind is HoldcourseError:
@@ -94,6 +94,9 @@ def error_response(refusal: HttpRefusal, headers: Mapping[str, str] | None = Non
 async def refused(request: Request, error: Exception) -> Response:
     """Answer a request that was refused on purpose; an exception handler."""
     assert isinstance(error, HoldcourseError)
+    name, fleet = request.path_params.get("id"), request.app.state.fleet
+    if isinstance(error, errors.LogError) and name is not None and fleet.is_deleted(name):
+        error = refusals.Unknown("controller", name, "it was deleted a moment ago")
     refusal = translated(error)
     log_refusal(request, refusal)
     return error_response(refusal)

@@ -384,3 +384,24 @@ async def listed_elsewhere(fleet: Fleet, request: Request) -> dict[str, dict[str
     for there in await asyncio.gather(*map(listed, others)):
         found |= {each["id"]: each for each in there}
     return found
+
+
+def was_sent_on(request: Request) -> bool:
+    """Say whether another process sent this, which has looked at it already."""
+    return FORWARDED.decode() in request.headers
+
+
+async def tell_others(fleet: Fleet, request: Request, body: BaseModel | None = None) -> None:
+    """Have every other process do the same, as far as they answer; for what each of them keeps for itself."""
+    if fleet.sharing is None or was_sent_on(request):
+        return
+    leases, peers = fleet.sharing.leases, request.app.state.peers
+    content = b"" if body is None else json.dumps(requests.plain(body, exclude_unset=True)).encode()
+    headers = [*_credentials(request), (b"content-type", JSON.encode())]
+
+    async def told(address: str) -> None:
+        with suppress(NotReached, OSError, TimeoutError, h11.ProtocolError):
+            asked = peers.fetch(address, request.method, request.url.path, headers, content)
+            await asyncio.wait_for(asked, LISTED_S)
+
+    await asyncio.gather(*map(told, await run_sync(leases.others)))

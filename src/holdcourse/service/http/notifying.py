@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -10,9 +11,9 @@ from fastapi.responses import Response
 from holdcourse.errors import InvalidInput
 from holdcourse.service.core import requests
 from holdcourse.service.core.notifications import Notifier
-from holdcourse.service.core.refusals import Unknown
+from holdcourse.service.core.refusals import HeldElsewhere, Unknown
 from holdcourse.service.core.tokens import EVERYTHING
-from holdcourse.service.http import responses
+from holdcourse.service.http import forwarding, responses
 from holdcourse.service.http.admission import (
     MAY_CREATE,
     SMALL,
@@ -68,13 +69,15 @@ async def silence(
     """Say nothing of the alarms of a controller, or of a kind, until some time. The same again changes nothing."""
     require_scope(request, "admin", body.controller or EVERYTHING)
     notifier = _notifier(request)
-    if body.controller is not None:
-        fleet.slot(body.controller)
+    if body.controller is not None and not forwarding.was_sent_on(request):
+        with suppress(HeldElsewhere):  # it may be here by the time that it raises an alarm
+            fleet.slot(body.controller)
 
     def begin() -> None:
         notifier.silence(body.until, body.controller, body.kind, body.reason, token.name)
 
     await fleet.look(begin, by)
+    await forwarding.tell_others(fleet, request, body)
     return _reply(notifier, token)
 
 
@@ -98,6 +101,7 @@ async def end_silence(
         raise Unknown("silence", name, "GET /notifications lists them")
     require_scope(request, "admin", found.controller or EVERYTHING)
     await fleet.look(lambda: notifier.end_silence(name), by)
+    await forwarding.tell_others(fleet, request)
     return _reply(notifier, token)
 
 

@@ -69,7 +69,7 @@ function allowance({ allowed, left }, of) {
 /** The promise, how it stands, and how far the model's word can be taken. */
 export function promise() {
   const node = h("div", { class: "promise" });
-  const draw = drawn(node, ({ promise: stands, calibration, actions, units }) => {
+  const draw = drawn(node, ({ promise: stands, calibration, actions, units, trial }) => {
     const of = (v, decimals = decimalsFor([v])) => withUnit(number(v, decimals), costUnit({ units }));
     const lines = [];
     if (stands) {
@@ -93,11 +93,11 @@ export function promise() {
       lines.push(h("p", { class: "small" }, `The model's bands are widened by ${calibration.widening.toFixed(1)}, because readings fell outside more often than they should.`));
     }
     if (calibration?.set_aside) {
-      lines.push(h("p", { class: "small" }, `${plural(calibration.set_aside, "reading")} set aside as wrong: not learned, and in no sum.`));
+      lines.push(h("p", { class: "small" }, `${plural(calibration.set_aside, "reading")} set aside as wrong: not learned, and in no sum${trial ? "; the trial counts it until it is taken back" : ""}.`));
     }
     return lines;
   });
-  return { node, update: ({ promise: stands, calibration, actions, units }) => draw({ promise: stands, calibration, actions, units }) };
+  return { node, update: ({ promise: stands, calibration, actions, units, trial }) => draw({ promise: stands, calibration, actions, units, trial }) };
 }
 
 const LIMITS = {
