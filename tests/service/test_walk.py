@@ -9,7 +9,7 @@ from service.running import Client, served
 
 from holdcourse.service.core import tokens
 
-MOST = 11
+MOST = 10
 PREFIX = "holdcourse.service."
 
 

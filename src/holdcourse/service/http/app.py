@@ -23,9 +23,8 @@ from holdcourse.service.core.notifications import notifier_of
 from holdcourse.service.core.status import Clock
 from holdcourse.service.core.store import Store
 from holdcourse.service.core.tokens import Keyring, Token
-from holdcourse.service.http import bulk, errors, jobs, notifying, openapi, routes
+from holdcourse.service.http import errors, jobs, notifying, openapi, rounds, routes
 from holdcourse.service.http.admission import Gateway
-from holdcourse.service.http.direct import Direct
 from holdcourse.service.http.forwarding import Forwarding, Peers
 
 logger = logging.getLogger("holdcourse.service")
@@ -83,11 +82,11 @@ def create_app(
     )
     app.state.fleet, app.state.keyring, app.state.refusal_log = fleet, keyring, errors.RefusalLog(fleet.clock)
     app.state.notifier = None
-    routers = (bulk.router, routes.router, jobs.router, notifying.router)
+    routers = (rounds.router, routes.router, jobs.router, notifying.router)
     app.state.routes = [route for router in routers for route in router.routes]
     for router in routers:
         app.include_router(router)
-    app.add_middleware(Direct)
+    app.add_middleware(rounds.Direct)
     if store.leases is not None:
         app.state.peers = Peers()
         app.add_middleware(Forwarding, fleet=fleet, peers=app.state.peers)

@@ -35,7 +35,7 @@ from holdcourse.service.http.admission import (
 )
 from holdcourse.service.http.errors import translated
 from holdcourse.service.http.openapi import body_schema, refusal_responses
-from holdcourse.service.http.routes import Id, Key, reply
+from holdcourse.service.http.rounds import Id, Key, reply
 
 JobId = Annotated[str, Path(alias="job", pattern=r"^j[0-9a-f]{12}$", examples=["j0123456789ab"])]
 Prefer = Annotated[

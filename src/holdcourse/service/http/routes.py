@@ -6,23 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request
-from fastapi.params import Depends as Dependency
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
 import holdcourse as hc
 from holdcourse.errors import DatabaseUnreachable
 from holdcourse.service.core import export, inspection, records, requests, trail
-from holdcourse.service.core.clients import Caller
-from holdcourse.service.core.fleet import Fleet
-from holdcourse.service.core.hosted import Done, Hosted, MustRebuild, SettingGiven
+from holdcourse.service.core.hosted import Done, Hosted, SettingGiven
 from holdcourse.service.core.tokens import EVERYTHING
 from holdcourse.service.http import files, forwarding, metrics, responses
 from holdcourse.service.http.admission import (
     MAX_LONG_BODY,
     MAY_ADMINISTER,
-    MAY_ASK,
     MAY_CREATE,
     MAY_OPERATE,
     MAY_READ,
@@ -37,44 +33,14 @@ from holdcourse.service.http.admission import (
     table_body,
 )
 from holdcourse.service.http.openapi import body_schema, refusal_responses
+from holdcourse.service.http.rounds import Id, Key, reply, write_route
 from holdcourse.service.http.stream import stream
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-Id = Annotated[str, Path(alias="id", pattern=r"^[a-z0-9_-]{1,64}$", examples=["turbine-1"])]
 DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
-KEY_PATTERN = r"^[!-~]{1,200}$"
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        pattern=KEY_PATTERN,
-        description="Chosen by the client, new for every new request. The same again is carried out once, and answered "
-        "as before or, by addresses that answer with the state, with the state as it is now; for another request the "
-        "key is refused with 409.",
-    ),
-]
-
 router = APIRouter()
 
 LEAST_FREE = 2**20  # bytes; below, the service says that it is not ready
-
-
-def reply(kind: type[BaseModel], data: Any, status: int = 200) -> Response:
-    """Return an answer, checked against its model."""
-    return Response(kind.model_validate(data).model_dump_json(), status, media_type="application/json")
-
-
-def write_route(
-    what: str, body: type[BaseModel], answer: type[BaseModel], allowed: Dependency
-) -> Callable[[Handler], Handler]:
-    """Return an address of a controller that takes a body; who sends it is checked before it is read."""
-    return router.post(
-        f"/controllers/{{id}}/{what}",
-        response_model=answer,
-        responses=refusal_responses("write"),
-        dependencies=[allowed],
-        openapi_extra=body_schema(body),
-    )
 
 
 def read_route(what: str, answer: type[BaseModel]) -> Callable[[Handler], Handler]:
@@ -133,71 +99,7 @@ async def change(
     return reply(responses.State, await fleet.do(name, changed, by))
 
 
-@write_route("ask", requests.AskGiven, responses.DecisionAnswer, MAY_ASK)
-async def ask(
-    name: Id,
-    fleet: TheFleet,
-    by: TheCaller,
-    body: Annotated[requests.AskGiven, Depends(json_body(requests.AskGiven))],
-    key: Key = None,
-) -> Response:
-    """Which action now? The same question again gives the same answer."""
-    return reply(responses.DecisionAnswer, await asked_of(fleet, name, by, body, key))
-
-
-async def asked_of(fleet: Fleet, name: str, by: Caller, body: requests.AskGiven, key: str | None) -> dict[str, Any]:
-    """Return what a controller answers to a question."""
-    try:
-        return await fleet.do(name, lambda hosted: hosted.ask(body, key), by, timed="ask")
-    except MustRebuild as asked:  # to be rebuilt, which may take long, so not in the controller's turn
-        hosted, located = await fleet.opened(name), asked.located
-        answer = await fleet.read(lambda: records.answer(hosted.controller, hosted.records, located), by)
-        if key is not None:
-            answer = await fleet.do(name, lambda hosted: hosted.ask(body, key, answer), by)
-        return answer
-
-
-@write_route("tell", requests.TellGiven, responses.TellAnswer, MAY_TELL)
-async def tell(
-    name: Id,
-    fleet: TheFleet,
-    by: TheCaller,
-    body: Annotated[requests.TellGiven, Depends(json_body(requests.TellGiven))],
-    key: Key = None,
-) -> Response:
-    """What was measured. The same again changes nothing."""
-    return reply(responses.TellAnswer, await told_to(fleet, name, by, body, key))
-
-
-async def told_to(
-    fleet: Fleet, name: str, by: Caller, body: requests.TellGiven | requests.TellOf, key: str | None
-) -> dict[str, Any]:
-    """Return what a controller answers to what was measured."""
-
-    def told(hosted: Hosted) -> Done:
-        ran = SettingGiven(body.applied, body.applied_index)
-        return hosted.tell(body.decision, body.measurement, ran, key, body.epoch, body.profile, body.reference)
-
-    return await fleet.do(name, told, by, timed="tell")
-
-
-@write_route("skip", requests.Skip, responses.TellAnswer, MAY_TELL)
-async def skip(
-    name: Id,
-    fleet: TheFleet,
-    by: TheCaller,
-    body: Annotated[requests.Skip, Depends(json_body(requests.Skip))],
-    key: Key = None,
-) -> Response:
-    """Nothing was measured. The same again changes nothing."""
-
-    def skipped(hosted: Hosted) -> Done:
-        return hosted.tell(body.decision, None, SettingGiven(body.applied, body.applied_index), key, body.epoch)
-
-    return reply(responses.TellAnswer, await fleet.do(name, skipped, by, timed="tell"))
-
-
-@write_route("retract", requests.Retraction, responses.RetractAnswer, MAY_TELL)
+@write_route("retract", requests.Retraction, responses.RetractAnswer, MAY_TELL, router)
 async def retract(
     name: Id,
     fleet: TheFleet,
@@ -218,7 +120,7 @@ async def retract(
     return reply(responses.RetractAnswer, await fleet.do(name, taken_back, by))
 
 
-@write_route("override", requests.OverrideGiven, responses.State, MAY_OPERATE)
+@write_route("override", requests.OverrideGiven, responses.State, MAY_OPERATE, router)
 async def override(
     name: Id,
     fleet: TheFleet,
@@ -234,7 +136,7 @@ async def override(
     return reply(responses.State, await fleet.do(name, held, by))
 
 
-@write_route("mode", requests.ModeChange, responses.State, MAY_OPERATE)
+@write_route("mode", requests.ModeChange, responses.State, MAY_OPERATE, router)
 async def mode(
     name: Id,
     fleet: TheFleet,
@@ -250,7 +152,7 @@ async def mode(
     return reply(responses.State, await fleet.do(name, switched, by))
 
 
-@write_route("episode", requests.EpisodeGiven, responses.State, MAY_ADMINISTER)
+@write_route("episode", requests.EpisodeGiven, responses.State, MAY_ADMINISTER, router)
 async def episode(
     name: Id,
     fleet: TheFleet,
@@ -290,7 +192,7 @@ async def acknowledge(
     return reply(responses.State, await fleet.do(name, seen, by))
 
 
-@write_route("archive", requests.Archiving, responses.State, MAY_ADMINISTER)
+@write_route("archive", requests.Archiving, responses.State, MAY_ADMINISTER, router)
 async def archive(
     name: Id,
     fleet: TheFleet,
@@ -301,7 +203,7 @@ async def archive(
     return reply(responses.State, await fleet.do(name, lambda hosted: hosted.archive(body.reason), by))
 
 
-@write_route("restore", requests.Archiving, responses.State, MAY_ADMINISTER)
+@write_route("restore", requests.Archiving, responses.State, MAY_ADMINISTER, router)
 async def restore(
     name: Id,
     fleet: TheFleet,
