@@ -6,7 +6,6 @@ only a page of them is in memory.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from holdcourse.errors import MissingExtra
 from holdcourse.running.events import Settings
 from holdcourse.service.core import epochs, inspection
 from holdcourse.service.core.hosted import Hosted
+from holdcourse.tables.spreadsheet import write_rows
 
 Kind: TypeAlias = Literal["text", "number", "whole", "time"]
 Row: TypeAlias = Mapping[str, Any]
@@ -27,7 +27,6 @@ PAGE = 500  # rounds read at once
 GROUP = 10  # pages of a row group of Parquet
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CALENDAR = 24 * 365 * 1900  # hours before and after that in which every zone has a date
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a text that begins so for a formula
 
 
 class Column(NamedTuple):
@@ -67,7 +66,7 @@ class Export:
 
     def csv(self) -> Iterator[bytes]:
         """Yield the table as CSV, UTF-8 with commas: first the heads, then a page at a time."""
-        yield _lines([[_harmless(column.name) for column in self.columns]])
+        yield _lines([[column.name for column in self.columns]])
         for page in self.pages():
             yield _lines([[self._cell(column, row) for column in self.columns] for row in page])
 
@@ -79,7 +78,7 @@ class Export:
             at = _moment(value)
             return "" if at is None else at.astimezone(self._zone).isoformat(timespec="milliseconds")
         if column.kind == "text":
-            return _harmless(_text(value))
+            return _text(value)
         return value
 
     def parquet(self) -> Iterator[bytes]:
@@ -270,10 +269,6 @@ def _context_columns(hosted: Hosted, settings: Settings) -> list[Column]:
     return [*columns, Column("other_context", "text", other)]
 
 
-def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(FORMULA) else text
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -298,5 +293,5 @@ def _typed(column: Column, row: Row) -> Any:
 
 def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    write_rows(text, rows)
     return text.getvalue().encode()

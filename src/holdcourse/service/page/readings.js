@@ -35,6 +35,7 @@ export function readingsForm() {
   let chosen = null;
   let read = null;
   let turn = 0;
+  let looked = null; // the newest look, and what it led to
 
   /** What the form says about the table, as the service takes it; columns only once there are some. */
   const said = () => {
@@ -44,15 +45,19 @@ export function readingsForm() {
   };
 
   /** Look at the table, with what the form says of it; only the newest answer counts. */
-  async function look() {
+  function look() {
+    looked = lookOnce();
+    return looked;
+  }
+
+  async function lookOnce() {
     const mine = ++turn;
     read = null;
     try {
       const found = await postTable(`readings?${new URLSearchParams(said())}`, chosen);
       if (mine !== turn) return;
       problem.hidden = true;
-      if (rest.hidden) offer(found);
-      else show(found);
+      await (rest.hidden ? offer(found) : show(found));
     } catch (refused) {
       if (mine !== turn) return;
       problem.textContent = refused.message;
@@ -124,8 +129,9 @@ export function readingsForm() {
     file.required = false;
     return take(given);
   };
-  const send = (form, report) => {
+  const send = async (form, report) => {
     if (!chosen) throw new Error("Choose a file first.");
+    for (let last; last !== looked; ) await (last = looked); // what was changed just now is looked at first
     if (!read) throw new Error(problem.hidden ? "Say which columns hold the setting, what was measured and what was known before." : problem.textContent);
     const text = (name) => form.elements[name].value.trim();
     const settings = { id: text("table_id"), mode: text("table_mode"), start_index: text("table_start") };
