@@ -664,7 +664,7 @@ def test_rounds_are_exported_to_a_file(remote, tmp_path):
     length = remote.export(tmp_path / "rounds.csv")
     text = (tmp_path / "rounds.csv").read_bytes()
     assert len(text) == length
-    assert text.count(b"\r\n") == 4
+    assert text.count(b"\n") == 4
     assert [path.name for path in tmp_path.iterdir()] == ["rounds.csv"]
     with pytest.raises(InvalidInput, match="cannot write"):
         remote.export(tmp_path / "nowhere" / "rounds.csv")

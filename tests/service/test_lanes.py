@@ -241,7 +241,7 @@ def test_verifies_leave_room_for_back_ups_and_for_other_clients(as_, guarded, na
     admin.create(id=name)
     verifying = held(inspection, "verified")
     url, secrets, _ = guarded
-    waiting = sent(url, *[request("GET", f"/controllers/{name}/verify", secrets["looks"])] * 9)
+    waiting = sent(url, *[request("GET", f"/controllers/{name}/verify", secrets["looks"])] * 12)  # more than may wait
     try:
         wait_for(lambda: verifying.calls == 1, "a verify")
         found = []
