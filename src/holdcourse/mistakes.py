@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from holdcourse.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -161,3 +165,15 @@ def _called(kind: str, many: int) -> str:
 
 def _either(words: list[str]) -> str:
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return a file as text, and what it says as TOML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        return text, tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path}: {error}") from None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import os
 import re
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from holdcourse import units
 from holdcourse.errors import HoldcourseError, InvalidInput
-from holdcourse.mistakes import Place, first_in_words
+from holdcourse.mistakes import Place, first_in_words, read_toml
 
 Setting = bool | int | float | str
 TOKEN_LENGTH = 4096  # characters; a file that holds more holds no token
@@ -63,7 +62,35 @@ class Point(Section):
         return self.node or self.topic or ""
 
 
-class Source(Point):
+class Scaled(Point):
+    """A point with a number in the plant's unit.
+
+    Attributes
+    ----------
+    low, high
+        Bounds of the number; the kinds of points say what becomes of one beyond them.
+    factor
+        What the controller knows is the plant's number times this.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    factor: float = Field(default=1.0, allow_inf_nan=False)
+
+    @field_validator("factor")
+    @classmethod
+    def _not_zero(cls, factor: float) -> float:
+        if factor == 0:
+            raise ValueError("must not be 0")
+        return factor
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        _check_range(self.low, self.high)
+        return self
+
+
+class Source(Scaled):
     """A point that is read.
 
     Attributes
@@ -89,26 +116,11 @@ class Source(Point):
     good: tuple[str | int, ...] = ("good", "GOOD", "Good", 192)
     stale_after: Seconds | None = 60.0
     accept_uncertain: bool = False
-    low: float | None = None
-    high: float | None = None
-    factor: float = Field(default=1.0, allow_inf_nan=False)
 
     @field_validator("stale_after", mode="before")
     @classmethod
     def _never(cls, value: Any) -> Any:
         return None if value == "never" else value
-
-    @field_validator("factor")
-    @classmethod
-    def _not_zero(cls, factor: float) -> float:
-        if factor == 0:
-            raise ValueError("must not be 0")
-        return factor
-
-    @model_validator(mode="after")
-    def _is_a_range(self) -> Source:
-        _check_range(self.low, self.high)
-        return self
 
 
 class Standing(Source):
@@ -136,7 +148,7 @@ class Measurement(Source):
     settle: Seconds | None = None
 
 
-class SetPoint(Point):
+class SetPoint(Scaled):
     """Where the setting is written.
 
     Attributes
@@ -157,24 +169,9 @@ class SetPoint(Point):
     """
 
     read_back: Standing | None = None
-    low: float | None = None
-    high: float | None = None
-    factor: float = Field(default=1.0, allow_inf_nan=False)
     tolerance: float = Field(default=1e-6, ge=0, allow_inf_nan=False)
     within: Seconds = 5.0
     as_json: bool = False
-
-    @field_validator("factor")
-    @classmethod
-    def _not_zero(cls, factor: float) -> float:
-        if factor == 0:
-            raise ValueError("must not be 0")
-        return factor
-
-    @model_validator(mode="after")
-    def _is_a_range(self) -> SetPoint:
-        _check_range(self.low, self.high)
-        return self
 
 
 class Heartbeat(Point):
@@ -420,12 +417,7 @@ def read_secret(path: Path, what: str) -> str:
 
 def load_bridge(path: Path) -> BridgeFile:
     """Read a bridge file; one line names the key at fault and the remedy."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path}: {error}") from None
+    _, data = read_toml(path)
     try:
         return BridgeFile.model_validate(data)
     except ValidationError as error:

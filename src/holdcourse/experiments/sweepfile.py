@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from holdcourse.errors import HoldcourseError, InvalidInput
 from holdcourse.experiments.own import Actions, Contexts, Costs, Learner, Movement, OwnWorld, file_hash
 from holdcourse.experiments.policies import check_policy_name, runs_code
 from holdcourse.experiments.runs import CLAIRVOYANT, Frozen, PolicyConfig, Positive, RunConfig, Sweep, check_names
-from holdcourse.mistakes import first_in_words, spelled
+from holdcourse.mistakes import first_in_words, read_toml, spelled
 
 EXAMPLE = """# Policies against each other on a problem of your own. Run: holdcourse sweep this.toml --out results
 name = "pump"            # in tables
@@ -168,14 +167,7 @@ def load_sweep(path: Path, *, code: bool = True, say: Callable[[str], None] = la
     say
         Called with a line of text for each such function, before the first of them is run.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path}: {error}") from None
+    text, data = read_toml(path)
     try:
         parsed = SweepFile.model_validate(data)
     except ValidationError as error:

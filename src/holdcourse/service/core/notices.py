@@ -9,7 +9,6 @@ import re
 import smtplib
 import ssl
 import time
-import tomllib
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from holdcourse import units
 from holdcourse.errors import HoldcourseError, InvalidInput
-from holdcourse.mistakes import Place, first_in_words
+from holdcourse.mistakes import Place, first_in_words, read_toml
 
 TIMEOUT_S = 10.0
 SHORTEST_SECRET = 16  # characters
@@ -313,12 +312,7 @@ class NotifyFile(Section):
 
 def load_notify(path: Path) -> NotifyFile:
     """Read such a file, and the secrets that it names; one line says what is wrong."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path}: {error}") from None
+    _, data = read_toml(path)
     try:
         file = NotifyFile.model_validate(data)
     except ValidationError as error:
