@@ -12,7 +12,7 @@ from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.history import best_measured
 from holdcourse.movement.offline import movement, optimal_path, work_function, work_function_step
 
-METHODS = ("dense", "pruned", "sweep")
+METHODS = ("dense", "pruned", "search", "sweep")
 TWO_STATES = hc.Problem([0.0, 0.9999])
 LINE = hc.Problem([3.0, 0.0, 1.0, 7.0], scale=0.5)
 
@@ -57,7 +57,7 @@ def test_small_work_function_against_the_book():
         assert work_function(costs, LINE, start).actions.tolist() == work_function_path(costs, LINE.distances, start)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["dense", "pruned", "sweep"])
 def test_two_states_against_exhaustive_search_for_all_request_strings(method):
     """Distance 0.9999, requests that cost (1, 2) or (4, 2), every string up to length 12, both starts and none."""
     for rounds in range(1, 13):
@@ -169,10 +169,11 @@ def test_a_grid_beyond_the_matrix_is_swept():
     assert "distances" not in vars(problem)
 
 
-def test_too_large_for_any_method_says_so():
+def test_too_large_for_a_matrix_says_so():
     problem = hc.Problem(np.random.default_rng(0).random((20_001, 2)))
     with pytest.raises(TooLarge, match="20001 actions"):
-        optimal_path(np.zeros((1, 20_001)), problem)
+        optimal_path(np.zeros((1, 20_001)), problem, method="pruned")
+    assert optimal_path(np.zeros((1, 20_001)), problem, 7).actions.tolist() == [7]  # which needs no matrix
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -6,6 +6,7 @@ Notation
 --------
 p, p'       (n,)         distributions over the actions, before and after
 z, z'       (vertices,)  probability of being below each vertex
+q, q'       (vertices,)  the same, given that one is below its parent: the state of the descent
 supply_v    max(0, z_v - z'_v): what v cannot match inside itself and sends up
 demand_v    max(0, z'_v - z_v): what v misses and takes from above
 U           uniform random number on [0, 1)
@@ -162,6 +163,71 @@ def sample(p: Array, p_next: Array, x: int, U: float, parent: Ints, first: Ints,
         U = min(max(U, 0.0), 1.0)
         u = chosen
     return u
+
+
+@njit(cache=True, error_model="numpy")
+def sample_from_states(q: Array, q_next: Array, x: int, U: float, parent: Ints, first: Ints, children: Ints) -> int:
+    """`sample` from conditional probabilities (vertices,): only the children along two paths are looked at.
+
+    z is the product of q down from the root, so below a vertex of known z that of every child is one product more.
+    """
+    size = parent.size
+    n = size - (first.size - 1)
+    path = np.empty(size - n + 1, np.int64)
+    depth, v = 0, x
+    while v != size - 1:
+        path[depth] = v
+        depth += 1
+        v = parent[v]
+    # z and z' of x and of all above it
+    z, z_next = np.ones(depth + 1), np.ones(depth + 1)
+    for k in range(depth - 1, -1, -1):
+        z[k], z_next[k] = z[k + 1] * q[path[k]], z_next[k + 1] * q_next[path[k]]
+    stay = min(1.0, z_next[0] / z[0]) if z[0] > 0.0 else (1.0 if z_next[0] > 0.0 else 0.0)
+    if stay > U or size == 1:
+        return x
+    U = (U - stay) / (1.0 - stay)
+    u, here, there = x, 0.0, 0.0
+    for k in range(1, depth + 1):
+        u = path[k] if k < depth else size - 1
+        here, there = z[k], z_next[k]
+        supply, demand = _unmatched_below(q, q_next, here, there, children[first[u - n] : first[u - n + 1]])
+        match = _match_probability(supply, demand, u == size - 1)
+        if match > U:
+            U /= match
+            break
+        U = (U - match) / (1.0 - match)
+    while u >= n:
+        kin = children[first[u - n] : first[u - n + 1]]
+        _, demand = _unmatched_below(q, q_next, here, there, kin)
+        chosen = _likeliest(q_next, kin)
+        if demand > 0.0:
+            U *= demand
+            for v in kin:
+                share = there * q_next[v] - here * q[v]
+                if share > 0.0:
+                    chosen = v
+                    if share > U:
+                        U /= share
+                        break
+                    U -= share
+        U = min(max(U, 0.0), 1.0)  # as in `sample`
+        here, there = here * q[chosen], there * q_next[chosen]
+        u = chosen
+    return u
+
+
+@njit(cache=True, error_model="numpy")
+def _unmatched_below(q: Array, q_next: Array, z: float, z_next: float, kin: Ints) -> tuple[float, float]:
+    """Supply and demand, summed over the children of a vertex with z and z' of its own."""
+    supply, demand = 0.0, 0.0
+    for v in kin:
+        difference = z * q[v] - z_next * q_next[v]
+        if difference > 0.0:
+            supply += difference
+        else:
+            demand -= difference
+    return supply, demand
 
 
 @njit(cache=True, error_model="numpy")

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import float_array, is_finite, require_finite
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, TooLarge, plain
 from holdcourse.movement.problem import Problem
 
 __all__ = ["AnyKernel", "Kernel", "KernelSum", "check_kernel", "summed", "zscore"]
@@ -34,6 +34,7 @@ __all__ = ["AnyKernel", "Kernel", "KernelSum", "check_kernel", "summed", "zscore
 
 Array: TypeAlias = NDArray[np.float64]
 
+MATRIX_ACTIONS = 5_000  # with coordinates, up to which the covariance of all pairs is written down
 SYMMETRY_TOLERANCE = 1e-9  # relative; rounding in a user's own covariance matrix is not an error
 
 
@@ -273,7 +274,7 @@ class _Summable(ABC):
         rows = contexts if other_contexts is None else other_contexts
         total = np.zeros((len(actions), len(columns)))
         for part in self.parts:
-            among_actions = part.action_covariance(problem)[np.ix_(actions, columns)]
+            among_actions = part.covariance_among(problem, actions, columns)
             total += part.variance * among_actions * part.context_covariance(contexts, rows)
         return total
 
@@ -281,7 +282,7 @@ class _Summable(ABC):
         """Prior variance of every action in each of the contexts (k, d); shape (k, n)."""
         total = np.zeros((len(contexts), problem.n))
         for part in self.parts:
-            own = np.diag(part.action_covariance(problem))
+            own = part.action_variances(problem)
             total += part.variance * part.context_variances(contexts)[:, None] * own
         return total
 
@@ -376,8 +377,26 @@ class Kernel(_Summable):
                     f"the action covariance matrix is for {len(self.action)} actions, but the problem has {problem.n}"
                 )
             return self.action
+        if problem.n > MATRIX_ACTIONS:
+            raise TooLarge(
+                f"the covariance matrix of {problem.n} actions would take {problem.n**2 * 8 / 1e9:.0f} GB; it is made "
+                f"for up to {MATRIX_ACTIONS}. Use method='flat', which learns with features of the actions instead"
+            )
         matrix = np.asarray(self.action(self.action_inputs(problem.actions)), dtype=np.float64)
         return (matrix + matrix.T) / 2
+
+    def action_variances(self, problem: Problem) -> Array:
+        """The diagonal of `action_covariance`, shape (n,), also where the matrix would be too large."""
+        if isinstance(self.action, np.ndarray) or problem.n <= MATRIX_ACTIONS:
+            return np.diag(self.action_covariance(problem)).copy()
+        return np.asarray(self.action.diag(self.action_inputs(problem.actions)), dtype=np.float64)
+
+    def covariance_among(self, problem: Problem, actions: Indices, others: Indices) -> Array:
+        """Covariance between some actions (t,) and others (s,), without `variance`; shape (t, s)."""
+        if isinstance(self.action, np.ndarray) or problem.n <= MATRIX_ACTIONS:
+            return self.action_covariance(problem)[np.ix_(actions, others)]
+        rows, columns = (self.action_inputs(problem.actions[which]) for which in (actions, others))
+        return np.asarray(self.action(rows, columns), dtype=np.float64)
 
     def context_covariance(self, contexts: Array, others: Array | None = None) -> Array:
         """Covariance between contexts (k, d) and others (l, d), without `variance`; shape (k, l)."""

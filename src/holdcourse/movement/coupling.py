@@ -56,6 +56,30 @@ def sample(tree: Tree, p: ArrayLike, p_next: ArrayLike, action: int, uniform: fl
     )
 
 
+def sample_from_states(tree: Tree, q: Array, q_next: Array, action: int, uniform: float) -> int:
+    """Draw as `sample` does, between two states of the mirror descent; in no more time than two paths take.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> tree = hc.frt_tree(hc.Problem([0.0, 1.0, 5.0, 6.0]), seed=1)
+    >>> q = hc.mirror.start(tree, action=0)
+    >>> q_next = hc.mirror.descend(tree, q, costs=[1.0, 0.0, 1.0, 1.0])
+    >>> hc.coupling.sample_from_states(tree, q, q_next, action=0, uniform=0.9)
+    1
+    """
+    check_index(action, tree.n)
+    for state in (q, q_next):
+        if np.shape(state) != tree.parent.shape:
+            raise InvalidInput(f"a state must have shape {tree.parent.shape}, got {np.shape(state)}")
+    if not 0.0 <= uniform < 1.0:
+        raise InvalidInput(f"uniform must lie in [0, 1), got {uniform!r}")
+    drawn = transport.sample_from_states(
+        q, q_next, int(action), float(uniform), tree.parent, tree.first_child, tree.children
+    )
+    return int(drawn)
+
+
 def expected_movement(tree: Tree, p: ArrayLike, p_next: ArrayLike) -> float:
     """Return the expected movement of the coupling, measured in the tree: the least that any coupling can have."""
     before, after = _checked(tree, p, "p"), _checked(tree, p_next, "p_next")

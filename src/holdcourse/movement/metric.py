@@ -123,11 +123,11 @@ def with_fixed_cost(matrix: Array, fixed_cost: float) -> Array:
 def require_distinct(actions: Array, scale: Array) -> None:
     """Raise where two actions (n, d) have the same scaled coordinates."""
     points = actions * scale
-    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    repeated = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(points)))
-    if len(repeated):
-        j = int(repeated[0])
-        i = int(first[inverse.reshape(-1)[j]])
+    order = np.lexsort(points.T)  # equal ones side by side, the first of them first
+    same = (points[order[1:]] == points[order[:-1]]).all(axis=1)
+    if same.any():
+        j = int(order[1:][same].min())
+        i = int(order[np.flatnonzero(order == j)[0] - 1])
         raise InvalidMetric(
             f"actions {i} and {j} have the same coordinates {actions[j].tolist()}: "
             "distinct actions at distance 0 are one action; remove one of them",

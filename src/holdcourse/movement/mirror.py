@@ -21,12 +21,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse._numeric import descent
+from holdcourse._numeric import descent, lanes
 from holdcourse.checks import check_index
 from holdcourse.errors import InvalidInput
 from holdcourse.movement.tree import Tree
 
 Array = NDArray[np.float64]
+
+LARGE = 20_000  # actions, above which vertices are stepped side by side; below, the whole tree is in the cache
 
 
 def start(tree: Tree, action: int) -> Array:
@@ -69,7 +71,12 @@ def descend(tree: Tree, q: Array, costs: ArrayLike, kappa: float = 1.0) -> Array
         raise InvalidInput(_what_is_wrong(costs))
     if not 1.0 <= kappa < math.inf:
         raise InvalidInput(f"kappa must be at least 1, got {kappa!r}")
-    out: Array = descent.step(
+    out: Array
+    if tree.n > LARGE:
+        by = tree.lanes
+        out = lanes.step(q, costs, float(kappa), by.speed, by.delta, by.child, by.vertex, by.begin, by.top, by.wide)
+        return out
+    out = descent.step(
         q, costs, float(kappa), tree.slot_speed, tree.slot_shift, tree.first_child, tree.children, tree.blocks
     )
     return out

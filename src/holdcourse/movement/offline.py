@@ -1,7 +1,7 @@
 """What hindsight would have done: the clairvoyant optimum, the best fixed action, and the work function algorithm.
 
-All rest on one step: the cheapest way into every action after one move, by a matrix or by sweeps along the axes of a
-grid (`Moves`).
+All rest on one step: the cheapest way into every action after one move, by a matrix, by sweeps along the axes of a
+grid, or by a search among points (`Moves`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import minplus
 from holdcourse.errors import InvalidInput
+from holdcourse.movement.points import Points
 from holdcourse.movement.problem import METRIC_NAMES, Problem
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "GridMoves",
     "MatrixMoves",
     "Moves",
+    "PointMoves",
     "PricedPath",
     "best_fixed",
     "movement",
@@ -35,9 +37,10 @@ __all__ = [
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
-Method: TypeAlias = Literal["auto", "dense", "pruned", "sweep"]
+Method: TypeAlias = Literal["auto", "dense", "pruned", "search", "sweep"]
 
-METHODS = ("auto", "dense", "pruned", "sweep")
+METHODS = ("auto", "dense", "pruned", "search", "sweep")
+SEARCHED = 5_000  # actions with coordinates, above which sources are searched without a matrix
 TIE_TOLERANCE = 1e-12  # relative; costs this close are a tie. Rounding differs by less than that between methods
 
 
@@ -69,6 +72,11 @@ def movement(problem: Problem, method: Method = "auto") -> Moves:
             f"method 'sweep' needs actions on a line or a full grid with metric='cityblock', got {problem!r} with "
             f"coordinates of shape {problem.actions.shape}; use method='auto'"
         )
+    points = problem.points
+    if method == "search" and points is None:
+        raise InvalidInput(f"method 'search' needs coordinates and a named metric, got {problem!r}; use method='auto'")
+    if points is not None and (method == "search" or (method == "auto" and problem.n > SEARCHED)):
+        return PointMoves(points)
     return MatrixMoves(problem.distances, pruned=method != "dense")
 
 
@@ -104,6 +112,34 @@ class MatrixMoves:
     def best_actions(self, costs: Array, lowest: Array, start: int) -> Indices:  # noqa: D102
         to_go = minplus.cost_to_go_matrix(costs, lowest, self._transposed, self.pruned)
         return minplus.follow_matrix(to_go, self.distances, start, TIE_TOLERANCE)
+
+
+@dataclass(frozen=True, eq=False)
+class PointMoves:
+    """Movement costs of points, found by search; there is no matrix."""
+
+    points: Points
+
+    def row(self, action: int) -> Array:  # noqa: D102 - see Moves
+        return self.points.row(action)
+
+    def relax(self, values: Array) -> Array:  # noqa: D102
+        relaxed: Array = self.points.relax(values[None])[0]
+        return relaxed
+
+    def best_actions(self, costs: Array, lowest: Array, start: int) -> Indices:  # noqa: D102
+        rounds, n = costs.shape
+        to_go = np.empty((rounds, n))
+        after = np.zeros(n)
+        for t in range(rounds - 1, -1, -1):
+            to_go[t] = (costs[t] - lowest[t]) + after
+            after = self.relax(to_go[t]) if t > 0 else after
+        actions = np.empty(rounds, dtype=np.int64)
+        row, action = np.zeros(n), start
+        for t in range(rounds):
+            row = self.row(action) if action >= 0 else row
+            actions[t] = action = int(minplus.cheapest_next(to_go[t], row, action, TIE_TOLERANCE))
+        return actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +246,9 @@ def optimal_path(
     method
         How the minimum over all moves is computed; the path does not depend on it.
         "dense" takes every pair; "pruned" skips sources that the triangle inequality rules out; "sweep" runs along
-        the axes, for actions on a line and for full grids under "cityblock", and needs no distance matrix.
-        "auto" is "sweep" where it applies, else "pruned".
+        the axes, for actions on a line and for full grids under "cityblock"; "search" looks for sources in a tree of
+        boxes, for named metrics. The last two need no distance matrix. "auto" is "sweep" where it applies, else
+        "pruned", or "search" for more than 5,000 actions with coordinates.
 
     Returns
     -------
@@ -293,7 +330,7 @@ def best_fixed(costs: ArrayLike, problem: Problem, start: int | None = None, *, 
     totals = table.sum(axis=0)
     if start is not None:
         problem.check_action(start)
-        totals = totals + episodes * problem.move_costs(np.full(problem.n, start), np.arange(problem.n))
+        totals = totals + episodes * problem.costs_from(start)
     if np.isnan(totals).any():
         raise InvalidInput(f"the costs of action {int(np.isnan(totals).argmax())} are not all numbers; leave no NaN")
     return int(np.argmin(totals)) if np.isfinite(totals).any() else None

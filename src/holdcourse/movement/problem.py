@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import check_index, flag, float_array, is_finite, require_finite
-from holdcourse.errors import InvalidInput, InvalidMetric, TooLarge, plain
+from holdcourse.errors import InvalidInput, InvalidMetric, NoActionLeft, TooLarge, plain
 from holdcourse.movement.grid import Grid, grid
 from holdcourse.movement.metric import (
     check_metric,
@@ -26,6 +26,7 @@ from holdcourse.movement.metric import (
     require_distinct,
     with_fixed_cost,
 )
+from holdcourse.movement.points import NORM_CODES, Points
 from holdcourse.movement.settings import index_of, smallest_steps, text_of
 from holdcourse.units import Price, beside, known, price
 
@@ -144,14 +145,21 @@ class Problem:
             self._metric_matrix = matrix
             self.__dict__["distances"] = _frozen(with_fixed_cost(matrix, self.fixed_cost))  # fills the cached property
 
-    @property
+    @cached_property
     def coordinates(self) -> Array:
         """Action coordinates times `scale`: the space in which a named metric measures; shape (n, d)."""
-        return self.actions * self.scale
+        return _frozen(self.actions * self.scale)
+
+    @cached_property
+    def points(self) -> Points | None:
+        """The actions as points, by which moves are priced without a matrix; None where the metric is no named one."""
+        if self.metric_name not in METRIC_NAMES:
+            return None
+        return Points(self.coordinates, NORM_CODES[self.metric_name], self.fixed_cost)
 
     @cached_property
     def distances(self) -> Array:
-        """What each move costs, from row to column; shape (n, n)."""
+        """What each move costs, from row to column; shape (n, n). For up to 20,000 actions; see `costs_from`."""
         require_matrix_fits(self.n)
         from scipy.spatial.distance import cdist
 
@@ -177,17 +185,55 @@ class Problem:
         """Return what the move from action i to action j costs."""
         self.check_action(i)
         self.check_action(j)
-        return float(self.move_costs(np.array([i]), np.array([j]))[0])
+        return float(self._move_costs(np.array([i]), np.array([j]))[0])
 
     def move_costs(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> Array:
         """Return what each of several moves costs, from before[k] to after[k]; shape (k,)."""
-        if "distances" in self.__dict__ or self.n <= MATRIX_ACTIONS:
+        here, there = (self._checked_places(given, what) for given, what in ((before, "before"), (after, "after")))
+        if here.shape != there.shape:
+            raise InvalidInput(f"moves need as many actions before as after, got {len(here)} and {len(there)}")
+        return self._move_costs(here, there)
+
+    def _move_costs(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> Array:
+        if self._reads_matrix or self.points is None:
             moved: Array = self.distances[before, after]
             return moved
-        # Scaled first, as in the matrix: both ways give the same to the last bit.
-        apart = np.abs(self.actions[after] * self.scale - self.actions[before] * self.scale)
-        norm = {"euclidean": 2, "cityblock": 1, "chebyshev": np.inf}[self.metric_name]
-        return np.asarray(np.linalg.norm(apart, ord=norm, axis=1) + self.fixed_cost * (before != after))
+        return self.points.costs(before, after)
+
+    def costs_from(self, action: int) -> Array:
+        """Return what moving from an action to each action costs, shape (n,); found without the matrix."""
+        self.check_action(action)
+        return self.distances[action] if self._reads_matrix or self.points is None else self.points.row(action)
+
+    def costs_to(self, action: int) -> Array:
+        """Return what moving to an action from each action costs, shape (n,); found without the matrix."""
+        self.check_action(action)
+        return self.distances[:, action] if self._reads_matrix or self.points is None else self.points.row(action)
+
+    def nearest(self, action: int, permitted: NDArray[np.bool_]) -> int:
+        """Return the permitted action (n,) from which moving to `action` costs least, of equals the lowest index."""
+        self.check_action(action)
+        permitted = np.asarray(permitted)
+        if permitted.dtype != np.bool_ or permitted.shape != (self.n,):
+            raise InvalidInput(
+                f"permitted must be {self.n} booleans, one for each action, got {permitted.dtype} of shape "
+                f"{permitted.shape}"
+            )
+        if not permitted.any():
+            raise NoActionLeft("no action is permitted, so none is nearest; permit at least one")
+        if self._reads_matrix or self.points is None:
+            return int(np.argmin(np.where(permitted, self.distances[:, action], np.inf)))
+        return self.points.nearest(action, permitted)
+
+    @property
+    def diameter(self) -> float:
+        """The largest cost of a move; of points in many dimensions, above 20,000 of them, a bound that is not below."""
+        return float(self.distances.max()) if self._reads_matrix or self.points is None else self.points.diameter
+
+    @property
+    def _reads_matrix(self) -> bool:
+        """Whether the matrix is there, or so small that it is quicker than finding distances; both give the same."""
+        return "distances" in self.__dict__ or self.n <= MATRIX_ACTIONS
 
     def value(self, action: int) -> Any:
         """Return the action in the user's words: its label, its named grid values, or its coordinates."""
@@ -251,6 +297,11 @@ class Problem:
         """Names of the axes of a grid; None where there is none."""
         return None if self._grid is None else self._grid.names
 
+    @property
+    def grid_axes(self) -> tuple[tuple[float, ...], ...] | None:
+        """Values along the axes of a grid, whose last one is the fastest; None where there is none."""
+        return None if self._grid is None else self._grid.axes
+
     @cached_property
     def smallest_steps(self) -> Array:
         """The smallest difference between two values on each axis, 0 where there is only one; shape (d,)."""
@@ -261,11 +312,25 @@ class Problem:
         if not (type(action) is int and 0 <= action < self.n):  # else all is well, which is most often so
             check_index(action, self.n)
 
+    def _checked_places(self, actions: Any, what: str) -> NDArray[np.int64]:
+        """Indices of actions as an array (k,); raises unless each is one of 0..n-1."""
+        places = np.asarray(actions)
+        if places.ndim != 1 or not (places.dtype.kind in "iu" or places.size == 0):
+            raise InvalidInput(
+                f"{what} must be a list of whole numbers, indices of actions, got {places.dtype} of shape "
+                f"{places.shape}"
+            )
+        if places.size and not (places.min() >= 0 and places.max() < self.n):
+            wrong = int(np.flatnonzero((places < 0) | (places >= self.n))[0])
+            raise InvalidInput(f"{what}[{wrong}] is {places[wrong]}, which is not an index 0..{self.n - 1}")
+        return places.astype(np.int64, copy=False)
+
     def describe(self) -> dict[str, Any]:
         """Return the problem in JSON values, from which `from_data` makes an equal one."""
         named = self.metric_name in METRIC_NAMES
+        follows = self._grid is not None and self.n > MAX_MATRIX_ACTIONS  # from the axes; a million rows are 40 MB
         return {
-            "actions": self.actions.tolist() if self.has_coordinates else None,
+            "actions": self.actions.tolist() if self.has_coordinates and not follows else None,
             "axes": None if self._grid is None else [list(axis) for axis in zip(*self._named_axes, strict=True)],
             "metric": self.metric_name if named else self._metric_matrix.tolist(),
             "scale": self.scale.tolist() if named else 1.0,
@@ -318,12 +383,19 @@ class Problem:
         return f"Problem({', '.join(parts)})"
 
 
+def mean_way(problem: Problem) -> float:
+    """What a move costs in the mean over pairs of some actions, spread over all of them."""
+    some = np.unique(np.linspace(0, problem.n - 1, 64).astype(int))
+    return float(problem.move_costs(np.repeat(some, len(some)), np.tile(some, len(some))).mean())
+
+
 def require_matrix_fits(n: int) -> None:
     """Raise where the (n, n) matrix of movement costs would be too large."""
     if n > MAX_MATRIX_ACTIONS:
         raise TooLarge(
             f"the distance matrix of {n} actions would take {n**2 * 8 / 1e9:.0f} GB; use at most {MAX_MATRIX_ACTIONS} "
-            "actions (a coarser grid), or a named metric and single pairs with distance(i, j)"
+            "actions (a coarser grid), or a named metric, of which distance(i, j) gives single moves and costs_from(i) "
+            "all moves from an action"
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, plain
+from holdcourse.movement.points import Reach
 from holdcourse.movement.problem import METRIC_NAMES, Problem
 from holdcourse.movement.settings import TOLERANCE
 from holdcourse.units import amount, beside
@@ -57,10 +59,24 @@ class LongestStep:
         n = self.problem.n
         mask = np.full(n, True)
         if self.cost is not None:
-            mask &= self.problem.move_costs(np.full(n, here), np.arange(n)) <= self.cost
+            mask &= self.problem.costs_from(here) <= self.cost
         if self.size is not None:
             mask &= self._near(np.abs(self.problem.actions - self.problem.actions[here]))
         return mask
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The same for a search among points."""
+        cost = np.inf if self.cost is None else self.cost
+        if self.size is None:
+            return Reach(cost)
+        axes = self.problem.actions.shape[1]
+        most = self._most
+        along, altogether = (most, np.inf) if isinstance(most, np.ndarray) else (np.full(axes, np.inf), most)
+        # In units of movement cost, for whole boxes; generous by a rounding, also of coordinates far from zero.
+        rounding = 4.0 * np.finfo(np.float64).eps * np.abs(self.problem.coordinates).max(axis=0)
+        near = np.minimum(along, altogether) * self.problem.scale * (1.0 + TOLERANCE) + rounding
+        return Reach(cost, self.problem.actions, along, altogether, near)
 
     def within_all(self) -> Mask:
         """Which moves are within one step, from row to column; shape (n, n)."""
@@ -73,14 +89,20 @@ class LongestStep:
         return self.size is None or bool(self._near(np.abs(after - before)[None])[0])
 
     def _near(self, apart: Array) -> Mask:  # (k, d)
-        # Differences of settings carry rounding errors: 0.7 to 0.8 is a step of 0.1.
+        most = self._most
+        if isinstance(most, np.ndarray):
+            return np.asarray((apart <= most).all(axis=1))
+        long = np.linalg.norm(apart, ord=NORMS.get(self.problem.metric_name, 2), axis=1)
+        return np.asarray(long <= most)
+
+    @property
+    def _most(self) -> Array | float:
+        """The size, one number or (d,), with room for rounding: 0.7 to 0.8 is a step of 0.1."""
         slack = TOLERANCE * np.maximum(self.problem.smallest_steps, 0.0)
         if isinstance(self.size, tuple):
-            most = np.array(self.size)
-            return np.asarray((apart <= most * (1 + TOLERANCE) + slack).all(axis=1))
+            return np.array(self.size) * (1 + TOLERANCE) + slack
         assert self.size is not None
-        long = np.linalg.norm(apart, ord=NORMS.get(self.problem.metric_name, 2), axis=1)
-        return np.asarray(long <= self.size * (1 + TOLERANCE) + slack.max())
+        return float(self.size * (1 + TOLERANCE) + slack.max())
 
     def __str__(self) -> str:
         """The limit in words, with what such a step costs where all steps of a size cost the same."""

@@ -8,21 +8,41 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse._numeric import trees
+from holdcourse._numeric import lanes, minplus, trees
+from holdcourse._numeric import points as kernels
 from holdcourse.checks import check_index, checked_seed, float_array, is_finite
 from holdcourse.errors import InvalidInput, InvalidMetric
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.points import MOST_PAIRS
+from holdcourse.movement.problem import MAX_MATRIX_ACTIONS, Problem, require_matrix_fits
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Slots = NDArray[np.int32]
 
 BLOCK_SLOTS = 1024  # so many children at once still fit the fastest cache
+SAMPLED_PAIRS = 1_000_000
+MOST_LANES = 256  # vertices side by side
+PAIRS_PER_POINT = 64.0  # measured, at most, for the diameter of a large cluster of many actions
+NO_POINTS: Array = np.zeros((0, 1))
 JSON_FORMAT = "holdcourse-tree-1"
+
+
+class Lanes(NamedTuple):
+    """A large tree with its vertices side by side; see the table of `holdcourse._numeric.lanes`."""
+
+    speed: Array
+    delta: Array
+    child: Slots
+    vertex: Ints
+    begin: Ints
+    top: Ints
+    wide: Ints
 
 
 @dataclass(frozen=True)
@@ -83,10 +103,7 @@ class Tree:
         self.first_child = _frozen(np.concatenate([[0], np.cumsum(degree)]).astype(np.int64))
         self.children = _frozen(np.argsort(self.parent[:-1], kind="stable"))
 
-        leaf_count = np.zeros(size, np.int64)
-        leaf_count[: self.n] = 1
-        for vertex in range(size - 1):
-            leaf_count[self.parent[vertex]] += leaf_count[vertex]
+        leaf_count = trees.leaves_below(self.parent, self.n)
         self.leaf_count = _frozen(leaf_count)
         # Internal vertices in runs that do not depend on each other: the descent steps through them together.
         self.blocks = _frozen(trees.independent_blocks(self.n, self.first_child, self.children, BLOCK_SLOTS))
@@ -96,13 +113,19 @@ class Tree:
         self.slot_speed = _frozen(self.rate[self.children] / self.weight[self.children])
         self.slot_shift = _frozen(self.shift[self.children])
 
+    @cached_property
+    def lanes(self) -> Lanes:
+        """The vertices side by side, as the descent on a large tree reads them."""
+        child, *rest = lanes.arranged(self.parent, self.n, self.first_child, self.children, BLOCK_SLOTS, MOST_LANES)
+        padding = child == self.root
+        with np.errstate(divide="ignore"):  # at the root
+            speed = np.where(padding, 1.0, self.rate[child] / self.weight[child])
+        return Lanes(speed, np.where(padding, np.inf, self.shift[child]), child, *rest)
+
     @property
     def depth(self) -> int:
         """Number of edges between the root and the deepest leaf."""
-        edges = np.zeros(len(self.parent), np.int64)
-        for vertex in range(self.root - 1, -1, -1):
-            edges[vertex] = edges[self.parent[vertex]] + 1
-        return int(edges.max())
+        return int(trees.edges_above(self.parent).max())
 
     def distance(self, i: int, j: int) -> float:
         """Return the weight of the path between the leaves of actions i and j."""
@@ -111,17 +134,26 @@ class Tree:
         return float(trees.tree_distance(self.parent, self.weight, i, j))
 
     def distances(self) -> Array:
-        """Return all distances between actions in the tree, shape (n, n)."""
+        """Return all distances between actions in the tree, shape (n, n); for up to 20,000 actions."""
+        require_matrix_fits(self.n)
         out: Array = trees.tree_distances(self.parent, self.weight, self.n)
         return out
 
     def stretch(self, problem: Problem) -> Stretch:
-        """Compare the tree's distances with the problem's metric; `least` is at least 1 for a valid tree."""
+        """Compare the tree's distances with the problem's metric; `least` is at least 1 for a valid tree.
+
+        Above 20,000 actions a million pairs are drawn, always the same ones.
+        """
         if problem.n != self.n:
             raise InvalidInput(f"the tree has {self.n} actions but the problem {problem.n}")
         if self.n == 1:
             return Stretch(1.0, 1.0, 1.0)
-        return Stretch(*trees.stretch(self.parent, self.weight, problem.symmetric_distances))
+        if self.n <= MAX_MATRIX_ACTIONS:
+            return Stretch(*trees.stretch(self.parent, self.weight, problem.symmetric_distances))
+        drawn = np.random.default_rng(0).integers(0, self.n, size=(2, SAMPLED_PAIRS))
+        here, there = drawn[:, drawn[0] != drawn[1]]
+        ratios = trees.pair_distances(self.parent, self.weight, here, there) / problem.move_costs(here, there)
+        return Stretch(float(ratios.min()), float(ratios.mean()), float(ratios.max()))
 
     def draw(self, problem: Problem | None = None) -> str:
         """Return the tree as text, one vertex a line; actions by their values when the problem is given."""
@@ -172,8 +204,8 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     """Draw a random tree whose distances dominate the problem's metric and exceed it by O(log n) on average.
 
     Fakcharoenphol, Rao and Talwar's clustering, without chains and with tight weights, as in docs/theory/movement.md.
-    Needs the distance matrix: about 10,000 actions fit a usual machine. Directed problems use the mean of both
-    directions.
+    With a named metric it needs no distance matrix, so a million actions will do. Directed problems use the mean of
+    both directions.
 
     Examples
     --------
@@ -189,23 +221,75 @@ def frt_tree(problem: Problem, tau: float = 5.0, seed: int = 0) -> Tree:
     n = problem.n
     if n == 1:
         return Tree([-1], [0.0], tau)
-    metric = problem.symmetric_distances
     random = np.random.default_rng(checked_seed(seed))
     order = random.permutation(n)
     # Levels have radius diameter * beta * tau^-k; the top one, beta = tau^U >= 1, covers everything.
-    top_radius = float(metric.max()) * tau ** random.random()
-    if not np.isfinite(top_radius) or np.count_nonzero(metric) < n * (n - 1):  # no falling radius would part them
-        raise InvalidMetric(
-            f"a tree needs distances above 0 and far below {np.finfo(np.float64).max:.0g}, but the largest is "
-            f"{metric.max():g}, the smallest {metric[~np.eye(n, dtype=bool)].min():g}; measure movement in another unit"
-        )
-    leaf_parent, internal_parent = trees.frt_parents(metric, order, top_radius, tau)
+    beta = tau ** random.random()
+    points = problem.points
+    if points is None:
+        metric = problem.symmetric_distances
+        levels = Levels.of(float(metric.max()), minplus.nearest_move(metric), beta, tau)
+        rank = trees.centre_ranks(metric, order, levels.radii, levels.begin)
+        clusters = trees.frt_parents(rank, levels.begin, _inverse(order), NO_POINTS, 0, levels.radii, 0.0, 0.0)
+        leaf_parent, internal_parent, _ = clusters
+        parent, _ = trees.number_by_height(leaf_parent, internal_parent)
+        below = trees.tight_weights(trees.diameters(metric, parent), parent, tau)
+        return Tree(parent, np.append(below[parent[:-1] - n], 0.0), tau)
 
-    parent = trees.number_by_height(leaf_parent, internal_parent)
-    root = len(parent) - 1
-    plain = Tree(parent, np.append(np.ones(root), 0.0), tau)
-    below = trees.tight_weights(metric, plain.first_child, plain.children, plain.leaf_count, tau)
+    levels = Levels.of(points.diameter, points.nearest_others, beta, tau)
+    placed, (low, high), norm = points.placed, points.boxes, points.norm
+    places = points.place[order]
+    rank = kernels.centre_ranks(placed, low, high, places, levels.radii, levels.begin, norm, points.fixed_cost)
+    most = MOST_PAIRS if n <= MAX_MATRIX_ACTIONS else 0.01 * MOST_PAIRS
+    leaf_parent, internal_parent, diameters = trees.frt_parents(
+        rank, levels.begin, _inverse(places), placed, norm, levels.radii, most, PAIRS_PER_POINT
+    )
+    parent, number = trees.number_by_height(leaf_parent[points.place], internal_parent)
+    diameter = np.empty_like(diameters)
+    diameter[number - n] = diameters + points.fixed_cost
+    below = trees.tight_weights(diameter, parent, tau)
     return Tree(parent, np.append(below[parent[:-1] - n], 0.0), tau)
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The radii of the levels of a tree, and for how many of them each action may share a cluster.
+
+    Attributes
+    ----------
+    radii
+        From the coarsest level that may split something, falling by the factor tau, and -1 at the end.
+    begin
+        Where the levels of each action begin, one after the other; (n + 1,).
+    """
+
+    radii: Array
+    begin: Ints
+
+    @classmethod
+    def of(cls, diameter: float, nearest: Array, beta: float, tau: float) -> Levels:
+        """Return the levels of a metric of this diameter, in which each action has its nearest other one so far away.
+
+        An action is alone in its cluster once the radius is below that distance.
+        """
+        radius, least = diameter * beta, float(nearest.min())
+        if not np.isfinite(radius) or not least > 0:  # no falling radius would part them
+            raise InvalidMetric(
+                f"a tree needs distances above 0 and far below {np.finfo(np.float64).max:.0g}, but the largest is "
+                f"{diameter:g}, the smallest {least:g}; measure movement in another unit"
+            )
+        radii = [radius / tau]
+        while radii[-1] >= least:
+            radii.append(radii[-1] / tau)
+        falling = np.array(radii)
+        counts = np.searchsorted(-falling, -nearest, side="right")
+        return cls(np.append(falling, -1.0), np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
+
+def _inverse(order: Ints) -> Ints:
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    return position
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import ArrayLike
 
 from holdcourse.checks import flag
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.history import History
-from holdcourse.learning.kernels import AnyKernel, check_kernel
+from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel, check_kernel
 from holdcourse.learning.posteriors.adaptive import AdaptivePosterior
 from holdcourse.learning.posteriors.basis import Layout
 from holdcourse.learning.posteriors.capped import CappedPosterior
@@ -48,6 +48,7 @@ __all__ = [
 Method: TypeAlias = Literal["auto", "exact", "flat", "temporal"]
 FITTED_TOLERANCE = 1e-3  # where the kernel is fitted, it is known less well than this
 METHODS = ("auto", "exact", "flat", "temporal")
+CAPPED_ACTIONS = 100_000  # whose features a capped basis, which makes several copies of them, has room for
 
 
 def posterior(
@@ -158,18 +159,32 @@ def _chosen(
     forgetting: float,
     tolerance: float | None,
 ) -> Posterior:
+    many = prior.problem.n > MATRIX_ACTIONS
+    if many and method == "exact":
+        raise TooLarge(
+            f"the exact method needs the covariance of all actions, for up to {MATRIX_ACTIONS} of them; there are "
+            f"{prior.problem.n}: use method='flat'"
+        )
     if method == "exact":
         return ExactPosterior(prior)
     declared = contexts is not None or context_bounds is not None or not prior.kernel.uses_context
-    if method == "auto" and not declared and forgetting == 1.0:
+    if method == "auto" and not declared and forgetting == 1.0 and not many:
         return AdaptivePosterior(prior, tolerance=tolerance)
     layout = Layout(prior, contexts, context_bounds, tolerance)
     if layout.complete or (layout.box is None and not layout.listed):
-        reason = f"{layout.size} weights cover the declared contexts" if method == "auto" else "asked for"
+        covering = f"{layout.size} weights cover the declared contexts" if declared else "there are many actions"
+        reason = covering if method == "auto" else "asked for"
         reason = "asked for" if forgetting != 1.0 else reason
         return FlatPosterior(prior, layout, forgetting=forgetting, reason=reason)
+    if prior.problem.n > CAPPED_ACTIONS:
+        raise TooLarge(
+            f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance of "
+            f"{prior.problem.n} actions; give a longer length scale, fewer or narrower contexts, or a tolerance that "
+            "allows it"
+        )
     discarded = f"{layout.size} weights would still discard {layout.discarded:.1e} of the prior variance"
-    if method == "flat" or forgetting != 1.0:
-        reason = f"asked for; {discarded}, so the basis is capped and what it leaves out counts as unknown"
+    if method == "flat" or forgetting != 1.0 or many:
+        why = "asked for" if method == "flat" or forgetting != 1.0 else "there are many actions"
+        reason = f"{why}; {discarded}, so the basis is capped and what it leaves out counts as unknown"
         return CappedPosterior(prior, layout.candidates, forgetting=forgetting, reason=reason)
     return AdaptivePosterior(prior, tolerance=tolerance, dimension=layout.dimension, beginning=discarded)

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -42,7 +43,8 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import float_array
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import check_contexts
-from holdcourse.learning.kernels import Kernel
+from holdcourse.learning.kernels import MATRIX_ACTIONS, Kernel
+from holdcourse.learning.posteriors.features import many_features
 from holdcourse.learning.posteriors.protocol import Prior, check_tolerance, logger
 
 Array: TypeAlias = NDArray[np.float64]
@@ -118,14 +120,16 @@ class PartBasis:
         """
         if tolerance > COARSEST:
             return None
-        peaks = (self.phi**2).max(axis=0)
+        peaks = squared_peaks(self.phi)
         return int(1.25 * limit / np.count_nonzero(peaks > LARGER * peaks.max()))
 
     def _kept_pairs(self, features: Array, allowed: float, limit: int) -> Indices:
         """I_j for each feature: drop the smallest pairs while no more variance than `allowed` is dropped anywhere."""
         J, r = features.shape[1], self.phi.shape[1]
-        features2, phi2 = features**2, self.phi**2
-        peaks = np.outer(features2.max(axis=0), phi2.max(axis=0)).reshape(-1)
+        features2, highest = features**2, squared_peaks(self.phi)
+        # Of many actions what each would lose is not looked at: all are taken at their highest, which is safe.
+        phi2 = self.phi**2 if len(self.phi) <= MATRIX_ACTIONS else highest[None]
+        peaks = np.outer(features2.max(axis=0), highest).reshape(-1)
         order = J * r - 1 - np.argsort(peaks[::-1], kind="stable")  # smallest first; of equals the last
 
         def dropped(count: int) -> float:
@@ -146,9 +150,14 @@ class PartBasis:
     def _discarded(self, candidates: Array, own: Array) -> float:
         """Largest prior variance, relative, that the kept pairs miss on the candidates."""
         features2 = self.features(candidates) ** 2
-        explained = np.concatenate([np.zeros((len(self.phi), 1)), np.cumsum(self.phi**2, axis=1)], axis=1)
-        missing = np.outer(own, self.variance) - features2 @ explained[:, self.counts].T
-        return float(max(missing.max(), 0.0) / (own.max() * self.variance.max()))
+        most = 0.0
+        for begin in range(0, len(self.phi), MATRIX_ACTIONS):
+            block = slice(begin, begin + MATRIX_ACTIONS)
+            phi2 = self.phi[block] ** 2
+            explained = np.concatenate([np.zeros((len(phi2), 1)), np.cumsum(phi2, axis=1)], axis=1)
+            missing = np.outer(own, self.variance[block]) - features2 @ explained[:, self.counts].T
+            most = max(most, float(missing.max()))
+        return float(most / (own.max() * self.variance.max()))
 
 
 def principal_features(covariance: Array, tolerance: float) -> tuple[Array, float]:
@@ -162,12 +171,27 @@ def principal_features(covariance: Array, tolerance: float) -> tuple[Array, floa
     return phi[:, :r], max(float(missing[r - 1]), 0.0)
 
 
-def part_basis(kernel: Kernel, covariance: Array) -> PartBasis:
-    """Action features of one part (`covariance` is (n, n), with the variance in it); no context is covered yet."""
-    phi, _ = principal_features(covariance, FINEST / SLACK)
-    variance = np.diag(covariance).copy()
-    phi = np.ascontiguousarray(phi[:, np.argsort(-(phi**2).max(axis=0), kind="stable")])
-    return PartBasis(kernel, variance, phi)
+def part_bases(prior: Prior) -> list[PartBasis]:
+    """Action features of the parts of a kernel, the variance in them; no context is covered yet."""
+    bases = []
+    for k, (part, variance) in enumerate(zip(prior.kernel.parts, prior.action_variances, strict=True)):
+        if prior.problem.n <= MATRIX_ACTIONS or isinstance(part.action, np.ndarray):
+            phi, _ = principal_features(prior.action_covariances[k], FINEST / SLACK)
+        else:
+            phi = many_features(prior.problem, part)
+            phi *= math.sqrt(part.variance)
+        order = np.argsort(-squared_peaks(phi), kind="stable")
+        phi = np.ascontiguousarray(phi)
+        for begin in range(0, len(phi), MATRIX_ACTIONS):  # in place, as it may be large
+            phi[begin : begin + MATRIX_ACTIONS] = phi[begin : begin + MATRIX_ACTIONS, order]
+        bases.append(PartBasis(part, variance, phi))
+    return bases
+
+
+def squared_peaks(phi: Array) -> Array:
+    """The largest square in each column; no array of squares is made."""
+    peaks: Array = np.maximum(phi.max(axis=0), -phi.min(axis=0)) ** 2
+    return peaks
 
 
 def pivoted_cholesky(
@@ -263,10 +287,7 @@ class Layout:
         self.listed = contexts is not None
         self._uses_context = prior.kernel.uses_context
         self._tolerance = FINEST if tolerance is None else float(tolerance)
-        self._parts = [
-            part_basis(part, covariance)
-            for part, covariance in zip(prior.kernel.parts, prior.action_covariances, strict=True)
-        ]
+        self._parts = part_bases(prior)
         self._shares = [float(part.variance.max()) / prior.scale for part in self._parts]
         self.candidates = np.zeros((0, self.dimension or 0))
         if contexts is not None:
@@ -297,7 +318,8 @@ class Layout:
     def action_features(self) -> Array:
         """Phi of all parts side by side, shape (n, r)."""
         widths = self._widths()
-        return np.concatenate([part.phi[:, :width] for part, width in zip(self._parts, widths, strict=True)], axis=1)
+        parts = [part.phi[:, :width] for part, width in zip(self._parts, widths, strict=True)]
+        return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def features(self, e: Array) -> tuple[Array, Array | None]:
         """Features psi (J,) of one context, and the prior variance (n,) that they miss; None where it is covered."""
@@ -387,11 +409,18 @@ class Layout:
             "growth": np.array([self.listed, self._tolerance], dtype=np.float64),  # how it will be made anew
         }
         for k, part in enumerate(self._parts):
-            arrays |= {f"phi{k}": part.phi, f"Z{k}": part.Z, f"Q{k}": part.Q, f"counts{k}": part.counts}
+            arrays |= {f"Z{k}": part.Z, f"Q{k}": part.Q, f"counts{k}": part.counts}
+            if len(part.phi) <= MATRIX_ACTIONS:  # those of many actions are large, and made again from the kernel
+                arrays[f"phi{k}"] = part.phi
         return {name: array.copy() for name, array in arrays.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a basis written by `state`."""
+        given = dict(arrays)
+        for k, part in enumerate(self._parts):
+            if len(part.phi) > MATRIX_ACTIONS:
+                given.setdefault(f"phi{k}", part.phi)
+        arrays = given
         names = [f"{name}{k}" for k in range(len(self._parts)) for name in ("phi", "Z", "Q", "counts")]
         missing = [name for name in ("candidates", "discarded", "box", "growth", *names) if name not in arrays]
         if missing or len(arrays["phi0"]) != len(self._parts[0].phi):
@@ -399,7 +428,9 @@ class Layout:
         if arrays["candidates"].ndim != 2 or (arrays["box"].size and arrays["box"].shape[:1] != (2,)):
             raise InvalidInput("this state is damaged: the contexts of its basis are no table")
         for k, part in enumerate(self._parts):
-            self._parts[k] = restored(part, *(np.array(arrays[f"{name}{k}"]) for name in ("phi", "Z", "Q", "counts")))
+            self._parts[k] = restored(
+                part, np.asarray(arrays[f"phi{k}"]), *(np.array(arrays[f"{name}{k}"]) for name in ("Z", "Q", "counts"))
+            )
         self.candidates, self.discarded = np.array(arrays["candidates"]), float(arrays["discarded"])
         self.box = np.array(arrays["box"]) if arrays["box"].size else None
         self.listed, self._tolerance = bool(arrays["growth"][0]), float(arrays["growth"][1])
@@ -439,7 +470,11 @@ class Layout:
         return self.start[begin : begin + len(self._parts[part].counts)]
 
     def _widths(self) -> list[int]:
-        return [int(part.counts.max(initial=0)) for part in self._parts]
+        # Of many actions all features are used as they are: a narrower copy would take more memory than it saves time.
+        return [
+            int(part.counts.max(initial=0)) if len(part.phi) <= MATRIX_ACTIONS else part.phi.shape[1]
+            for part in self._parts
+        ]
 
     def _arrange(self) -> None:
         """Index arrays that follow from the parts."""

@@ -50,7 +50,7 @@ from holdcourse.learning.posteriors.basis import (
     FINEST,
     MAX_WEIGHTS,
     PartBasis,
-    part_basis,
+    part_bases,
     pivoted_cholesky,
     require_sound,
     restored,
@@ -82,10 +82,7 @@ class CappedBasis:
     """
 
     def __init__(self, prior: Prior) -> None:
-        self._parts = [
-            part_basis(part, covariance)
-            for part, covariance in zip(prior.kernel.parts, prior.action_covariances, strict=True)
-        ]
+        self._parts = part_bases(prior)
         self._n = prior.problem.n
         self._arrange()
 

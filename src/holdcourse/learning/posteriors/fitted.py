@@ -56,7 +56,7 @@ from holdcourse.learning.posteriors.readings import (
     logarithms,
     most,
 )
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, mean_way
 from holdcourse.threads import one_thread
 
 Array: TypeAlias = NDArray[np.float64]
@@ -79,7 +79,10 @@ LOG_RATIO, LOG_FEWEST = 2.0, 8  # of the largest and the smallest reading; readi
 LOG_LARGEST = 300.0  # exponents beyond have no meaning as costs
 LOWER_WIDTH = 1.25  # deviations at which the lower bound of a cost learned as logarithm is exact
 REJECTED = 12.0  # deviations
-SCALE_FLOOR = 0.25  # of the usual size of a reading: costs are expected to vary by this, until it is known better
+# Costs are expected to vary by this share of their usual size, until it is known better; or by half of what a move
+# costs, as there would be little to control otherwise, but by no more than their size.
+SCALE_FLOOR, FLOOR_OF_A_WAY, SCALE_FLOOR_MOST = 0.25, 0.5, 1.0
+REACH = 0.4  # of usual length scales: what was read is expected to tell of near settings and contexts only
 REMEMBERED, FIRST_WEIGHT = 100.0, 10.0  # readings over which the widening looks back, and that it begins with
 
 
@@ -124,6 +127,7 @@ class FittedPosterior(DelegatingPosterior):
     ) -> None:
         require_squarable(problem.actions, "actions")
         self._problem, self._choose = problem, choose
+        self._way = mean_way(problem)
         self._noise_std, self._prior_mean = noise_std, prior_mean
         self._fit: Fit | None = None
         self._log = False
@@ -395,9 +399,9 @@ class FittedPosterior(DelegatingPosterior):
         log = self._may_be_logarithms(y) and (was_log or compare)
         scaled = logarithms(history) if log else history
         usual = float(np.median(np.abs(y)))
-        fit = self._one_fit(scaled, last if log == was_log else None, SCALE_FLOOR * (1.0 if log else usual))
+        fit = self._one_fit(scaled, last if log == was_log else None, self._floor(usual, log))
         if log and compare:
-            plain = self._one_fit(history, None if was_log else last, SCALE_FLOOR * usual)
+            plain = self._one_fit(history, None if was_log else last, self._floor(usual, False))
             # Per reading, as fits may look at different ones; less what the change of unit does to a density.
             gain = fit.log_marginal_likelihood / fit.points_used - float(scaled.measurements.mean())
             gain -= plain.log_marginal_likelihood / plain.points_used
@@ -409,8 +413,14 @@ class FittedPosterior(DelegatingPosterior):
                 break
             readings, kept = judged, judged.trusted()
             scaled = logarithms(kept) if log else kept
-            fit = self._one_fit(scaled, fit, SCALE_FLOOR * (1.0 if log else usual))
+            fit = self._one_fit(scaled, fit, self._floor(usual, log))
         return fit, log, readings
+
+    def _floor(self, usual: float, log: bool) -> float:
+        """By how much readings are expected to vary at least, in the unit in which they are learned."""
+        if log:
+            return SCALE_FLOOR
+        return max(SCALE_FLOOR * usual, min(FLOOR_OF_A_WAY * self._way, SCALE_FLOOR_MOST * usual))
 
     def _may_be_logarithms(self, y: Array) -> bool:
         if self._noise_std is not None or self._prior_mean is not None or len(y) < LOG_FEWEST:
@@ -430,6 +440,7 @@ class FittedPosterior(DelegatingPosterior):
             EVALUATIONS,
             common=True,
             floor=floor,
+            reach=REACH,
         )
         return search.run(history, last)[0]
 

@@ -43,10 +43,11 @@ from holdcourse.archive import require_arrays
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.learning.posteriors.basis import Layout, require_sound
-from holdcourse.learning.posteriors.protocol import Prior, logger
+from holdcourse.learning.posteriors.protocol import Prior, logger, predict_each
 
 Array: TypeAlias = NDArray[np.float64]
 
+TOGETHER_ACTIONS = 8_192  # whose variances are made at once
 JITTERS = (0.0, 1e-11, 1e-9)  # of the largest entry on the diagonal, beyond what `sweep` has added
 
 
@@ -63,8 +64,12 @@ def variances(X: Array, columns: Array) -> Array:
             shifted.reshape(-1, order="F")[:: len(X) + 1] += jitter * X.diagonal().max()
         U, failed = dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
         if not failed:
-            half = dtrmm(1.0, U, columns, lower=0)
-            return np.asarray(np.einsum("ix,ix->x", half, half))
+            found = np.empty(columns.shape[1])
+            for begin in range(0, columns.shape[1], TOGETHER_ACTIONS):
+                block = slice(begin, begin + TOGETHER_ACTIONS)
+                half = dtrmm(1.0, U, columns[:, block], lower=0)
+                found[block] = np.einsum("ix,ix->x", half, half)
+            return found
         logger.debug("covariance is singular with jitter %g of its largest entry", jitter)
     logger.warning("covariance is far from positive; its negative part is set to 0")
     values, vectors = np.linalg.eigh(np.tril(X) + np.tril(X, -1).T)
@@ -254,6 +259,8 @@ class FlatPosterior:
     def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
         """Mean and standard deviation of every action in each of k contexts, (k, n) and (k, n)."""
         rows = check_contexts(contexts, self.layout.dimension)
+        if self.prior.problem.n > TOGETHER_ACTIONS:
+            return predict_each(self._predict, rows, self.prior.problem.n)
         mean, std = np.empty((len(rows), self.prior.problem.n)), np.empty((len(rows), self.prior.problem.n))
         n, r = self._Phi.shape
         many = max(1, min(BATCH, TOGETHER // max(r * (r + n), 1)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import float_array, is_finite
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import History
-from holdcourse.learning.kernels import AnyKernel
+from holdcourse.learning.kernels import MATRIX_ACTIONS, AnyKernel
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -53,12 +54,16 @@ class Prior:
             raise InvalidInput(f"noise_std must be 0 or more, got {plain(noise_std)!r}")
         if regularisation is not None and not (is_finite(regularisation) and regularisation >= 0):
             raise InvalidInput(f"regularisation must be 0 or more (it is a variance), got {plain(regularisation)!r}")
-        among_actions = [part.action_covariance(problem) for part in kernel.parts]
-        self.action_covariances = [
-            part.variance * matrix for part, matrix in zip(kernel.parts, among_actions, strict=True)
-        ]
-        self._own = [np.diag(matrix).copy() for matrix in among_actions]
-        self.scale = float(sum(np.diag(matrix).max() for matrix in self.action_covariances))
+        if problem.n <= MATRIX_ACTIONS:
+            among_actions = [part.action_covariance(problem) for part in kernel.parts]
+            self.action_covariances = [
+                part.variance * matrix for part, matrix in zip(kernel.parts, among_actions, strict=True)
+            ]
+            self._own = [np.diag(matrix).copy() for matrix in among_actions]
+        else:
+            self._own = [part.action_variances(problem) for part in kernel.parts]
+        self.action_variances = [part.variance * own for part, own in zip(kernel.parts, self._own, strict=True)]
+        self.scale = float(sum(own.max() for own in self.action_variances))
         if not np.isfinite(self.scale):
             raise InvalidInput(f"the kernel gives a prior variance of {self.scale}; lower its variance")
         self.noise_std = float(noise_std)
@@ -69,6 +74,14 @@ class Prior:
                 "noise variance raised from %g to %g so that the posterior can be computed", wanted, self.noise_variance
             )
         self._mean = prior_mean if callable(prior_mean) else _checked_mean(prior_mean, problem.n)
+
+    @cached_property
+    def action_covariances(self) -> list[Array]:
+        """Covariance between the actions in each part of the kernel, its variance included; (n, n) each.
+
+        Where there are many actions, and not a matrix of the user's, this is an error: learn with features instead.
+        """
+        return [part.variance * part.action_covariance(self.problem) for part in self.kernel.parts]
 
     def mean(self, context: Array) -> Array:
         """Prior mean of every action in one context, shape (n,)."""

@@ -162,7 +162,7 @@ class TemporalPosterior:
         self._w, self._mu = np.zeros(len(self._P)), np.zeros(self._M.shape[1:])
         self._totals = np.zeros(3)
         self._time = -math.inf  # of the last measurement
-        self._floor = VARIANCE_FLOOR * sum(np.diag(covariance) for covariance in prior.action_covariances)
+        self._floor = VARIANCE_FLOOR * sum(prior.action_variances)
 
     @property
     def observations(self) -> int:
