@@ -587,3 +587,25 @@ def test_errors_change_nothing_in_any_phase():
         after = post.state()
         assert all(np.array_equal(array, after[name]) for name, array in before.items())
         post.condition(*measured(t))
+
+
+def test_costs_are_expected_to_vary_by_what_moves_cost_but_by_no_more_than_their_size():
+    """Three readings of one setting say nothing of the others; what a move costs says what may be worth one."""
+
+    def doubt(price):
+        post = posterior(hc.Problem(np.linspace(0.0, price, 12)), "auto")
+        told([(0, 0.1, 1.0), (0, 0.2, 1.02), (0, 0.3, 0.98)], post)
+        return float(post.predict(0.2)[1][11])
+
+    cheap, usual, dear, dearest = (doubt(price) for price in (0.01, 0.1, 10.0, 500.0))
+    assert cheap == pytest.approx(usual, rel=1e-6)  # a quarter of their size is more than half of such a way
+    assert usual < 0.7 * dear
+    assert dear == pytest.approx(dearest, rel=1e-6)
+
+
+def test_length_scales_are_expected_to_be_shorter_than_those_of_a_fit_by_hand():
+    readings = History([0] * 6 + [1], np.linspace(0.0, 1.0, 7)[:, None], [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.0])
+    post = posterior(PROBLEM, "auto", history=readings)
+    name = "action RBF length scale"
+    alone = hc.fit_kernel(PROBLEM, readings.actions, readings.contexts, readings.measurements, restarts=0)
+    assert post.fit.parameters[name] < 0.6 * alone.parameters["action length scale"]

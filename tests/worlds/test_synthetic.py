@@ -52,10 +52,11 @@ def test_greedy_learning_does_the_same_at_every_rho():
         assert_allclose(runs[-1].total, runs[0].movement + rho / 0.25 * runs[0].service)
 
 
-def test_draws_have_the_covariance_of_the_kernel():
+@pytest.mark.parametrize("draws", [4_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_draws_have_the_covariance_of_the_kernel(draws):
     problem, contexts = Problem([[0.0, 0.0], [0.3, 0.1], [0.9, 0.4]]), np.array([[0.1], [0.25], [0.8]])
     kernel = Kernel(RBF(0.2), RBF(0.2), 2.0) + Kernel(Matern(0.5), None, 0.5)
-    random, draws = np.random.default_rng(0), 20_000
+    random = np.random.default_rng(0)
     drawn = np.array([draw_function(problem, contexts, kernel, random).ravel() for _ in range(draws)])
     which, actions = np.repeat(np.arange(3), 3), np.tile(np.arange(3), 3)
     expected = kernel.covariance(problem, actions, contexts[which])

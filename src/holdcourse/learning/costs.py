@@ -12,6 +12,7 @@ protocol            method                               who asks
 `Costs`             ``costs_at(contexts)``               rules that plan, of every model
 `OptimisticCosts`   ``costs_at_optimism(contexts, x)``   rules that plan with bounds and with expected costs
 `ForecastCosts`     ``costs_at_outlook(contexts, o)``    `Lookahead` with forecasts of what will be measured
+`SettledCosts`      ``settled_costs()``                  `Lookahead` with an anchor: where to be after a plan
 `ExpertCosts`       ``of_expert(j)``                     `Hedged`, whose experts have models of their own
 `Gains`             ``maximise``                         whoever must know whether measurements are gains
 `Noise`             ``noise_variance``                   whoever judges how far off a measurement is
@@ -81,6 +82,7 @@ __all__ = [
     "Outlook",
     "Pricing",
     "Profiled",
+    "SettledCosts",
     "TheoryWidth",
     "calibration_of",
     "costs_with_optimism",
@@ -169,6 +171,15 @@ class ForecastCosts(Costs, Protocol):
 
     def costs_at_outlook(self, contexts: ArrayLike, outlook: Outlook) -> Array:
         """Costs given what forecasts say of each of the k contexts, (k, n)."""
+        ...
+
+
+@runtime_checkable
+class SettledCosts(Costs, Protocol):
+    """Costs of which the model knows what they are in the long run."""
+
+    def settled_costs(self) -> Array:
+        """What settling at each action after a plan costs more than at the best one, all together; (n,)."""
         ...
 
 
@@ -452,6 +463,17 @@ class KnownCosts:
         """What the model is, in JSON values."""
         source = None if self.costs_of is None else name_of(self.costs_of)
         return {"model": "KnownCosts", "costs_of": source, "maximise": self.maximise}
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The costs of policies that look at none."""
+
+    n: int
+
+    def __call__(self, context: Any) -> Array:
+        """Give the same cost for every action."""
+        return np.zeros(self.n)
 
 
 Every: TypeAlias = Literal["round", "episode"]

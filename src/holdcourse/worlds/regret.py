@@ -143,7 +143,7 @@ def theorem_quantities(run: Run, norm_bound: float | None = None, delta: float =
             slack = rounds * math.log(rounds / delta) if rounds else 0.0
             error = width * math.sqrt(episodes * rounds**2 * gain + slack)
     return TheoremQuantities(
-        diameter=float(problem.distances.max()),
+        diameter=problem.diameter,
         actions=problem.n,
         rounds=rounds,
         episodes=episodes,

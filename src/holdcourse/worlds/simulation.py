@@ -267,7 +267,7 @@ def run_rounds(pilot: Pilot, world: World, questions: Iterable[Question], seed: 
         choice = pilot.decide(view)
         pilot.accept(choice)
         measurement = float(world.measure(t, context, choice.action, measurement_noise(seed, t)))
-        pilot.learn(choice.action, context, measurement)
+        pilot.learn(choice.action, context, measurement, choice.turn)
         yield Round(costs, choice, measurement)
 
 

@@ -107,8 +107,13 @@ class Ranges:
         return Ranges(*(np.array([value]) for value in (spacing, spread, extent, self.size.max())))
 
 
-def parameters(problem: Problem, contexts: Array, kernel: AnyKernel, *, noise: bool) -> list[Parameter]:
-    """The entries of theta for measurements in these contexts (t, d); `noise`: whether the noise is fitted too."""
+def parameters(
+    problem: Problem, contexts: Array, kernel: AnyKernel, *, noise: bool, reach: float = 1.0
+) -> list[Parameter]:
+    """The entries of theta for measurements in these contexts (t, d).
+
+    `noise`: whether the noise is fitted too; `reach`: how long length scales are expected to be, 1 being usual.
+    """
     shares = np.array([part.variance * _level(part, problem, contexts) for part in kernel.parts])
     result = []
     for number, (part, share) in enumerate(zip(kernel.parts, shares / shares.sum(), strict=True), start=1):
@@ -121,9 +126,10 @@ def parameters(problem: Problem, contexts: Array, kernel: AnyKernel, *, noise: b
             sides["action"] = part.action, Ranges.of(part.action_inputs(problem.actions))
         if part.context is not None:
             sides["context"] = part.context, Ranges.of(part.context_inputs(contexts))
+        # Distances grow with the number of axes, and so do the length scales that leave anything alike.
         axes = sum(ranges.varying for _, ranges in sides.values())
         for side, (factor, ranges) in sides.items():
-            result += _factor_parameters(f"{prefix}{side}", factor, ranges, axes)
+            result += _factor_parameters(f"{prefix}{side}", factor, ranges, reach * math.sqrt(axes))
     if noise:
         centre = math.log(NOISE_CENTRE)
         result.append(Parameter("noise_std", "noise", centre, centre, *map(math.log, NOISE_RANGE)))
@@ -166,7 +172,7 @@ def _level(part: Kernel, problem: Problem, contexts: Array) -> float:
     return float(np.mean(action) * np.mean(part.context_variances(contexts)))
 
 
-def _factor_parameters(side: str, factor: Any, ranges: Ranges, axes: int) -> list[Parameter]:
+def _factor_parameters(side: str, factor: Any, ranges: Ranges, reach: float) -> list[Parameter]:
     """Parameters of one scikit-learn kernel, in the order of its theta."""
     result: list[Parameter] = []
     for entry in factor.hyperparameters:
@@ -181,7 +187,7 @@ def _factor_parameters(side: str, factor: Any, ranges: Ranges, axes: int) -> lis
         own_bounds = not np.all(entry.bounds == SKLEARN_BOUNDS)
         along = ranges.merged() if entry.n_elements == 1 else ranges
         for k, start in enumerate(starts.tolist()):
-            kind, centre, low, high = _usual(type(owner).__name__, name, start, along, k, axes)
+            kind, centre, low, high = _usual(type(owner).__name__, name, start, along, k, reach)
             if own_bounds:
                 low, high = (float(bound) for bound in np.log(entry.bounds[k]))
                 kind, centre = "other", start
@@ -191,7 +197,9 @@ def _factor_parameters(side: str, factor: Any, ranges: Ranges, axes: int) -> lis
     return result
 
 
-def _usual(owner: str, name: str, start: float, along: Ranges, k: int, axes: int) -> tuple[Kind, float, float, float]:
+def _usual(
+    owner: str, name: str, start: float, along: Ranges, k: int, reach: float
+) -> tuple[Kind, float, float, float]:
     """Kind, prior centre and bounds of a parameter for which nobody has chosen bounds."""
     if name == "periodicity":  # a day is a day; and the likelihood has a peak at every multiple of it
         return "other", start, start, start
@@ -202,8 +210,7 @@ def _usual(owner: str, name: str, start: float, along: Ranges, k: int, axes: int
     if along.extent[k] == 0:  # nothing to learn from; inputs as different as the value itself are taken as unlike
         centre = math.log(along.size[k]) if along.size[k] > SMALLEST else 0.0
         return "length", centre, centre, centre
-    # Distances grow with the number of axes, and so do the length scales that leave anything alike.
-    centre = math.log(along.spread[k] * math.sqrt(axes))
+    centre = math.log(along.spread[k] * reach)
     return (
         "length",
         centre,

@@ -274,7 +274,7 @@ class Search:
     """How to fit: the arguments of `fit_kernel`, and how many evaluations of the likelihood on all points to spend.
 
     `common`: where no kernel is given, with a part that all actions share. `floor`: by how much the measurements are
-    expected to vary at least.
+    expected to vary at least. `reach`: how long length scales are expected to be, 1 being what `fit_kernel` expects.
     """
 
     problem: Problem
@@ -287,6 +287,7 @@ class Search:
     evaluations: int
     common: bool = False
     floor: float = 0.0
+    reach: float = 1.0
 
     @one_thread()  # the same on every machine, and quicker where others compute beside it
     def run(self, history: History, last: Fit | None = None) -> tuple[Fit, list[str]]:
@@ -299,7 +300,7 @@ class Search:
         guesses = first_guesses(self.problem, history, self.kernel, self.common)
 
         def likelihood(guess: AnyKernel, points: History, targets: Array) -> Likelihood:
-            entries = parameters(self.problem, history.contexts, guess, noise=noise is None)
+            entries = parameters(self.problem, history.contexts, guess, noise=noise is None, reach=self.reach)
             fixed = None if noise is None else noise / scale
             return Likelihood(self.problem, points, targets, guess, entries, fixed, free_mean=self.prior_mean is None)
 

@@ -170,7 +170,7 @@ class Plant:
         found: dict[int, int] = {}
         if self.overrides == 0:
             return found
-        near = np.argsort(self.problem.distances[start], kind="stable")[:4]
+        near = np.argsort(self.problem.costs_from(start), kind="stable")[:4]
         begins = self.overrides / OVERRIDE_HOURS / (1.0 - self.overrides)
         action: int | None = None
         for t in range(ROUNDS):

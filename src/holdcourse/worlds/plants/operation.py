@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import checked_seed
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
+from holdcourse.deciding.rules import Turn
 from holdcourse.errors import InvalidInput
 from holdcourse.threads import one_thread
 from holdcourse.worlds.plants.case import PlantCase
@@ -82,7 +83,7 @@ def operate(policy: Policy, case: PlantCase, seed: int = 0) -> PlantRun:
         raise InvalidInput(f"the policy has {policy.problem.n} actions but the plant {problem.n}")
     pilot = Pilot(policy, case.start, checked_seed(seed))
     actions = np.empty(case.rounds, dtype=np.int64)
-    waiting: deque[tuple[int, int]] = deque()  # rounds whose readings have not come yet, and what was applied
+    waiting: deque[tuple[int, int, Turn | None]] = deque()  # rounds without a reading yet, what was applied, whose turn
     for t, context in enumerate(case.contexts):
         _, view = pilot.look(context, shown=shown_costs(pilot.model, case.costs[t]))
         choice = pilot.decide(view)
@@ -91,12 +92,12 @@ def operate(policy: Policy, case: PlantCase, seed: int = 0) -> PlantRun:
         if applied != choice.action:
             pilot.move_to(applied)
         actions[t] = applied
-        waiting.append((t, applied))
+        waiting.append((t, applied, choice.turn))
         if waiting[0][0] == t - case.delay:
-            told, action = waiting.popleft()
+            told, action, turn = waiting.popleft()
             y = case.reading(told, action)
             if y is not None:
-                pilot.learn(action, case.contexts[told], y)
+                pilot.learn(action, case.contexts[told], y, turn)
     before = np.concatenate([[case.start], actions[:-1]])
     return PlantRun(
         policy.name, case, actions, case.costs[np.arange(case.rounds), actions], problem.move_costs(before, actions)

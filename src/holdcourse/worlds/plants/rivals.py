@@ -20,10 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.archive import Arrays, require_arrays
 from holdcourse.checks import is_finite
-from holdcourse.deciding.policy import Nothing, Policy, fixed, fixed_at
+from holdcourse.deciding.policy import Policy, fixed, fixed_at
 from holdcourse.deciding.rules import Choice, Proximal, RuleState, View, uniform
 from holdcourse.errors import InvalidInput
-from holdcourse.learning.costs import Estimate, KnownCosts
+from holdcourse.learning.costs import Estimate, KnownCosts, Nothing
 from holdcourse.learning.history import History, check_context, check_contexts, check_measurement
 from holdcourse.movement.problem import Problem
 
@@ -60,9 +60,9 @@ class Excursions:
         if action != self.home:
             action = self.home if chance < COMES_BACK else action
         elif chance < LEAVES:
-            near = np.argsort(self.problem.distances[self.home], kind="stable")[1 : NEARBY + 1]
+            near = np.argsort(self.problem.costs_from(self.home), kind="stable")[1 : NEARBY + 1]
             action = int(near[int(uniform(state.seed, state.round, WHERE) * len(near))])
-        away = np.where(view.allowed, self.problem.distances[action], np.inf)
+        away = np.where(view.allowed, self.problem.costs_from(action), np.inf)
         action = int(np.argmin(away))
         probabilities = np.zeros(self.problem.n)
         probabilities[action] = 1.0
@@ -93,7 +93,7 @@ class TableCosts:
     def __init__(self, problem: Problem, edges: Sequence[Sequence[float]], history: History | None = None) -> None:
         self.problem = problem
         self.edges = tuple(tuple(float(edge) for edge in own) for own in edges)
-        self._farthest = 1.0 + float(problem.distances.max())
+        self._farthest = 1.0 + problem.diameter
         self._told: list[tuple[int, int, float]] = []  # bin, action, measurement
         if history is not None:
             history.check(problem, len(self.edges) if len(history) else None)
