@@ -21,6 +21,8 @@ from holdcourse import archive
 from holdcourse.deciding import registry
 from holdcourse.deciding.policyfile import FORMAT, Evidence, PolicyFile
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.wakes.learning import wake_learner
+from holdcourse.wakes.planning import wake_planner
 from holdcourse.wind.physics import table_curve, wind_world
 from holdcourse.wind.policy.policies import Past, Setting, policy_of
 
@@ -58,6 +60,15 @@ def setting(past_hours=400, **world):
 
 
 TABLE = {"curve": table_curve([3.0, 8.0, 12.0, 25.0], [0.0, 40.0, 100.0, 90.0]), "movement": (0.02, 0.005), "rho": 2.0}
+
+
+def farm(make):
+    """A policy of the bundled wind farm, from a few days of its wind."""
+    table = hc.wakes.bundled_table()
+    rounds = hc.wakes.bundled_record().between("2014-01-03", "2014-01-09").rounds()
+    return make(table, hc.wakes.learn_drift(rounds, table.directions, table.speeds), 0.1)
+
+
 POLICIES = {
     "gp-md": lambda: hc.gp_md(LINE, kernel=KERNEL, history=PAST, tree_seed=3),
     "gp-md fitted": lambda: hc.gp_md(LINE, history=PAST),
@@ -88,6 +99,8 @@ POLICIES = {
     "wind wind-planner, no history": lambda: policy_of("wind-planner")(setting(0)),
     "wind wind-planner, short history": lambda: policy_of("wind-planner")(setting(48)),
     "wind gp-md fitted": lambda: policy_of("gp-md")(setting().fitted()),
+    "wake-planner": lambda: farm(wake_planner),
+    "wake-learner": lambda: farm(wake_learner),
     "trial": lambda: hc.trial(hc.gp_md(LINE, history=PAST), hc.planner(LINE, history=PAST), block=3),
     "trial of wind": lambda: hc.trial(policy_of("wind-planner")(setting()), block=2, blocks=4),
     "hedged wind": lambda: hc.hedged([policy_of("wind-planner")(setting()), policy_of("stationary")(setting())]),
@@ -101,6 +114,8 @@ def decisions(policy, rounds=40, seed=3):
     controller = hc.Controller(policy, start_index=1, seed=7)
     for t in range(rounds):
         context = 440500.0 + t if in_time else float(random.random())
+        if policy.name.startswith("Wake"):  # direction in degrees, speed in m/s, day of the year
+            context = [360.0 * context, 8.0, 20.0]
         given = {"costs": random.normal(size=policy.problem.n)} if policy.costs.needs_costs else {}
         decision = controller.ask(context, **given)
         found.append((decision.action, decision.probabilities.tobytes().hex(), repr(decision.expected_cost)))

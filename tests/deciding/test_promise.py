@@ -17,6 +17,7 @@ from holdcourse.deciding.hedge import Hedged
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.promise import Account, Budget, Promised
 from holdcourse.errors import InvalidInput
+from holdcourse.movement.problem import mean_way
 from holdcourse.worlds import plants
 
 LINE = hc.Problem(np.linspace(0.0, 1.0, 5))
@@ -423,7 +424,7 @@ def test_a_far_wish_is_gone_to_in_steps():
     actions = steps_of(eager(LONG, budget=15.0))
     seen = [actions[0]]
     for action in actions[1:]:
-        assert min(abs(LONG.distance(action, other)) for other in seen) <= 0.4 * promise.mean_way(LONG) + 1e-9
+        assert min(abs(LONG.distance(action, other)) for other in seen) <= 0.4 * mean_way(LONG) + 1e-9
         seen.append(action)
     assert actions[-1] == LONG.n - 1
     assert len(set(actions)) >= 6  # the line is 7.5 such steps long; some of it is known from nearby
@@ -447,7 +448,7 @@ def test_an_action_that_somebody_else_chose_is_in_reach_from_then_on():
 def test_trials_are_paid_for_where_moves_are_dear(scale, dear):
     problem = hc.Problem(np.linspace(0.0, 10.0, 21), scale=scale)
     ways = [problem.distance(i, j) for i in range(21) for j in range(21)]
-    assert promise.mean_way(problem) == pytest.approx(np.mean(ways))
+    assert mean_way(problem) == pytest.approx(np.mean(ways))
     without, paid = (eager(problem, trials=trials).rule_for(0) for trials in (0.0, 30.0))
     account = Account(np.zeros((0, 0)), np.zeros((0, 4)), np.zeros((0, 2)), np.array([0, 0, 0, 100.0, 100.0, 0]))
     share, more = account.stands(without).allowed, account.stands(paid).allowed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdcourse as hc
@@ -98,6 +98,37 @@ def test_a_policy_that_learns_is_told_of_both_arms():
     assert [model.posterior.observations for model in pilot.model.models] == [12, 12]
 
 
+@settings(max_examples=12)
+@given(heard=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 2**64 - 1))
+def test_an_arm_learns_from_its_own_rounds_and_from_a_share_of_the_others(heard, seed):
+    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), hc.planner(LINE, noise_std=0.1), block=2, heard=heard)
+    pilot, turns = Pilot(policy, 0, seed), []
+    for context in contexts(24):
+        choice = pilot.decide(pilot.look([context])[1])
+        pilot.accept(choice)
+        weight = pilot.learn(choice.action, [context], 1.0, choice.turn)
+        assert (weight is None) == (choice.turn.arm == trial.BASELINE and not choice.turn.heard)
+        turns.append(choice.turn)
+    for model, arm in zip(pilot.model.models, (trial.POLICY, trial.BASELINE), strict=True):
+        assert model.posterior.observations == sum(turn.heard or turn.arm == arm for turn in turns)
+    if heard in (0.0, 1.0):
+        assert {turn.heard for turn in turns} == {heard == 1.0}
+
+
+def test_the_share_is_drawn_for_every_round():
+    turns = [turn for turn, _ in turns_of(hc.trial(follower(), block=2, heard=0.3), 2000)]
+    heard = np.array([float(turn.heard) for turn in turns])
+    assert abs(heard.mean() - 0.3) < 4 * np.sqrt(0.3 * 0.7 / len(heard))
+    assert abs(heard[:-1] @ heard[1:] / 1999 - 0.09) < 0.03  # whether the round before was heard says nothing
+    alone = hc.trial(hc.gp_md(LINE, noise_std=0.1), 0.5, block=2, heard=0.0)
+    controller = hc.Controller(alone, start=0.5, seed=2)
+    for context in contexts(20):
+        decision = controller.ask(context=[context])
+        controller.tell(decision.id, 1.0)
+        assert (controller.entry(decision.id).weight is None) == (decision.turn.whose == "baseline")
+    assert controller.model.posterior.observations == 10
+
+
 def test_after_the_last_block_the_policy_runs_alone():
     found = turns_of(hc.trial(follower(), block=2, blocks=4), 20)
     assert all(turn is not None for turn, _ in found[:8])
@@ -139,7 +170,7 @@ def test_people_as_the_baseline_say_where_they_put_the_machine(tmp_path):
 )
 def test_a_trial_can_be_saved_and_its_record_checked_alone(tmp_path, baseline):
     other = hc.planner(LINE, noise_std=0.1) if baseline == "policy" else baseline
-    made = hc.trial(hc.gp_md(LINE, noise_std=0.1), other, block=3, blocks=6)
+    made = hc.trial(hc.gp_md(LINE, noise_std=0.1), other, block=3, blocks=6, heard=0.4)
     made.save(tmp_path / "trial.policy")
     again = hc.load_policy(tmp_path / "trial.policy")
     assert again.fingerprint == made.fingerprint
@@ -176,6 +207,8 @@ def test_an_assignment_that_was_not_the_coins_is_found(tmp_path, monkeypatch):
     [
         ({"block": 0}, "block must be a whole number, 1 or more, got 0"),
         ({"block": 2, "blocks": 3}, "blocks come in pairs, one for each arm: blocks must be even, got 3"),
+        ({"block": 2, "heard": 1.1}, "heard is a share of the other arm's rounds, from 0 to 1, got 1.1"),
+        ({"block": 2, "heard": None}, "heard is a share"),
         ({"block": 2, "baseline": 0.6}, "0.6"),
         ({"block": 2, "baseline": hc.md_known(LINE)}, "MD-Known must be shown the true costs"),
         ({"block": 2, "baseline": hc.stationary(LINE), "baseline_index": 1}, "give baseline or baseline_index"),

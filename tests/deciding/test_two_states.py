@@ -14,8 +14,7 @@ import holdcourse as hc
 from holdcourse.archive import under
 from holdcourse.deciding.hedge import Hedged
 from holdcourse.deciding.planning.beliefs import Chain, Closeness, Played, Table
-from holdcourse.deciding.planning.plan import Plan, planner
-from holdcourse.deciding.planning.trials import Trials
+from holdcourse.deciding.planning.plan import Plan, Trials, planner
 from holdcourse.deciding.policy import fixed_at
 from holdcourse.deciding.rules import View
 from holdcourse.errors import InvalidInput

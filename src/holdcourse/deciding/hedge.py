@@ -116,7 +116,7 @@ class HedgedMaker:
         """Return the rule of the run with this seed."""
         problem, m = self.policies[0].problem, len(self.policies)
         rules = tuple(policy.rule_for(_seed_of(seed, j)) for j, policy in enumerate(self.policies))
-        weight = self.patience * float(problem.distances.max()) or 1.0
+        weight = self.patience * problem.diameter or 1.0
         star = Tree([-1], [0.0]) if m == 1 else Tree([m] * m + [-1], [weight] * m + [0.0])
         return Hedged(problem, rules, star, tuple(policy.name for policy in self.policies))
 

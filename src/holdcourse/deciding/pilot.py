@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.archive import Arrays, prefixed, under
 from holdcourse.checks import checked_seed
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.rules import Choice, RuleState, View, resumed
+from holdcourse.deciding.rules import Choice, RuleState, TakingTurns, Turn, View, resumed
 from holdcourse.errors import NoActionLeft
 from holdcourse.learning.costs import Estimate
 
@@ -56,8 +56,14 @@ class Pilot:
         """Go on from the choice."""
         self.state = choice.state
 
-    def learn(self, action: int, context: Any, measurement: float) -> float:
-        """Take in what was measured; returns its weight."""
+    def learn(self, action: int, context: Any, measurement: float, turn: Turn | None = None) -> float | None:
+        """Take in what was measured; returns its weight, None where a trial keeps it from the policy.
+
+        `turn` is whose turn it was in the round that was measured.
+        """
+        if turn is not None and not turn.heard:
+            assert isinstance(self.rule, TakingTurns)  # it gave the turn
+            return self.rule.learn_alone(self.model, turn.arm, action, context, measurement)
         return self.model.learn(action, context, measurement)
 
     def move_to(self, action: int) -> None:

@@ -33,7 +33,7 @@ from holdcourse.deciding import registry
 from holdcourse.deciding.rules import DemandingRule, Greedy, MirrorDescent, Proximal, Rule, RuleMaker, Stay, tree_digest
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.confidence import OutlierGuard, TheoryWidth
-from holdcourse.learning.costs import CostModel, Every, IntervalMap, KnownCosts, LowerBound
+from holdcourse.learning.costs import CostModel, Every, IntervalMap, KnownCosts, LowerBound, Nothing
 from holdcourse.learning.history import History, best_measured
 from holdcourse.learning.kernels import AnyKernel
 from holdcourse.learning.posteriors import Method, posterior
@@ -69,6 +69,8 @@ class OnTree:
     kappa: float = 1.0
     tree: Tree | None = None
     tree_seed: int | None = None
+    # The tree drawn last, by its seed: a controller makes its rule several times, which takes seconds for many actions.
+    _drawn: dict[int, Tree] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.tree is not None and not isinstance(self.tree, Tree):
@@ -88,7 +90,12 @@ class OnTree:
         """Return the rule of the run with this seed."""
         tree = self.tree
         if tree is None:
-            tree = frt_tree(self.problem, self.tau, seed if self.tree_seed is None else self.tree_seed)
+            drawn_by = seed if self.tree_seed is None else self.tree_seed
+            tree = self._drawn.get(drawn_by)
+            if tree is None:
+                tree = frt_tree(self.problem, self.tau, drawn_by)
+                self._drawn.clear()
+                self._drawn[drawn_by] = tree
         return MirrorDescent(self.problem, tree, self.kappa)
 
     def describe(self) -> dict[str, Any]:
@@ -403,14 +410,3 @@ def fixed_at(
     name, nothing = f"fixed at {problem.text(action)}", KnownCosts(problem, Nothing(problem.n), maximise=maximise)
     made_by = ("fixed-at", {"setting_index": action, "maximise": maximise})
     return Policy(name, Stay(problem, action), nothing, problem, made_by)
-
-
-@dataclass(frozen=True)
-class Nothing:
-    """The costs of policies that look at none."""
-
-    n: int
-
-    def __call__(self, context: Any) -> Array:
-        """Give the same cost for every action."""
-        return np.zeros(self.n)

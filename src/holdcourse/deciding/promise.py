@@ -51,7 +51,7 @@ from holdcourse.deciding.rules import Choice, Restraint, Rule, RuleState, View, 
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.costs import ExpertCosts, OptimisticCosts, can
 from holdcourse.learning.history import check_context
-from holdcourse.movement.problem import Problem
+from holdcourse.movement.problem import Problem, mean_way
 from holdcourse.movement.steps import LongestStep
 
 Array: TypeAlias = NDArray[np.float64]
@@ -440,12 +440,6 @@ class Account:
             square += float(self.costs[:, 1] @ alike @ self.costs[:, 1])
             spent += float(self.costs[:, 0].sum())
         return Budget(0.0 - spent - movement, float(np.sqrt(square)), allowed, bill)
-
-
-def mean_way(problem: Problem) -> float:
-    """What a move costs in the mean over pairs of some actions, spread over all of them."""
-    some = np.unique(np.linspace(0, problem.n - 1, 64).astype(int))
-    return float(problem.move_costs(np.repeat(some, len(some)), np.tile(some, len(some))).mean())
 
 
 def _row(model: OptimisticCosts, context: Array) -> tuple[Array, Array]:

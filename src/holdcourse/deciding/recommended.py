@@ -343,7 +343,7 @@ def _explanation(experts: Sequence[Expert], notes: list[str], time: bool, longes
             "that pay; forecasts given to ask are used as far as past ones were right."
         ]
     if beside:
-        edge = PATIENCE * float(problem.distances.max())
+        edge = PATIENCE * problem.diameter
         body.append(
             f"The plan is followed until another expert is ahead by about {edge:.3g}, by the model's estimates. By "
             "these the expected bill of the experts followed is at most that of the plan, and at most "

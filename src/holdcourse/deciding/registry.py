@@ -275,7 +275,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "minc-known",
         "MinC-Known",
-        "The cheapest setting of every round, whatever the way costs.",
+        "The cheapest setting of every round, whatever the move costs.",
         "costs",
         {"problem": f"{named}:minc_known", "wind": f"{wind}:minc_known"},
         "#8a6cc0",
@@ -307,6 +307,24 @@ def _ours() -> Iterable[Entry]:
         {"plants": f"{rivals}:operators", "recipe": f"{rivals}:operators"},
         "#a8684f",
         (1.0, 1.0, 4.0, 1.0),
+    )
+    yield Entry(
+        "wake-planner",
+        "Wake planner",
+        "Yaw offsets planned on the energy expected over what the wind does next, and on what turning costs.",
+        "nothing",
+        {"recipe": "holdcourse.wakes.planning:planned"},
+        "#c8475f",
+        (8.0, 1.0),
+    )
+    yield Entry(
+        "wake-learner",
+        "Wake learner",
+        "The wake planner with a wake model that the farm's own power corrects, and a promise against not steering.",
+        "measurements",
+        {"recipe": "holdcourse.wakes.learning:learning"},
+        "#b3640a",
+        (6.0, 1.5),
     )
     yield Entry(
         "fixed-at",

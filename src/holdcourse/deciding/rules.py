@@ -5,7 +5,8 @@ decision can be taken again, saved, and undone. Rules know nothing of where the 
 ask the view's `model` about other contexts, as the protocols in `holdcourse.learning.costs` declare.
 
 A `Rule` is what a policy holds, or a `RuleMaker` where it depends on the run's seed. A rule that keeps what it knows
-when it is moved is a `ResumableRule`; one that cannot work with every cost model says so as a `DemandingRule`.
+when it is moved is a `ResumableRule`; one that cannot work with every cost model says so as a `DemandingRule`; one
+whose arms need not all learn from a round is `TakingTurns`.
 
 Random numbers belong to a round: each is the first one of Philox(key=seed, counter=[0, round, lane, 0]), the same as
 numpy's generator of that name gives, without the 40 microseconds that making one takes. Nothing has to be remembered
@@ -132,12 +133,15 @@ class Turn:
     predicted
         What the baseline's action was expected to cost a round in the first and the second block of the pair, when the
         pair began; in its first round only, and where a forecast of contexts reached its end.
+    heard
+        Whether the other arm learns from the round too; the one whose turn it is always does.
     """
 
     block: int
     arm: int
     place: int
     predicted: tuple[float, float] | None = None
+    heard: bool = True
 
     @property
     def whose(self) -> str:
@@ -274,6 +278,15 @@ class DemandingRule(Protocol):
         ...
 
 
+@runtime_checkable
+class TakingTurns(Rule, Protocol):
+    """A rule of two arms that take turns, and of which only one may learn from a round."""
+
+    def learn_alone(self, model: Any, arm: int, action: int, context: Any, measurement: float) -> float | None:
+        """Let one arm alone learn; returns the weight that the first one gave to it, None where it learned none."""
+        ...
+
+
 def resumed(rule: Rule, state: RuleState, action: int) -> RuleState:
     """Return the state of a rule that somebody moved: with what it knows where it can resume, begun again where not."""
     if isinstance(rule, ResumableRule):
@@ -295,10 +308,13 @@ class MirrorDescent:
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Let the probabilities follow the costs and move as little as they allow."""
-        before = mirror.leaf_probabilities(self.tree, state.arrays["q"])
         q = mirror.descend(self.tree, state.arrays["q"], view.costs, self.kappa)
         after = mirror.leaf_probabilities(self.tree, q)
-        action = coupling.sample(self.tree, before, after, state.action, state.uniform())
+        if self.tree.n > mirror.LARGE:
+            action = coupling.sample_from_states(self.tree, state.arrays["q"], q, state.action, state.uniform())
+        else:
+            before = mirror.leaf_probabilities(self.tree, state.arrays["q"])
+            action = coupling.sample(self.tree, before, after, state.action, state.uniform())
         return Choice(RuleState(action, state.round + 1, state.seed, {"q": q}), after)
 
     def describe(self) -> dict[str, Any]:
@@ -345,7 +361,7 @@ class Stay:
 
     def step(self, state: RuleState, view: View) -> Choice:
         """Hold the place, or the nearest one that is allowed."""
-        away = self.problem.distances[int(state.arrays["home"][0])]
+        away = self.problem.costs_from(int(state.arrays["home"][0]))
         return _certain(self.problem.n, state, _least(np.where(view.allowed, away, np.inf), state.action))
 
     def describe(self) -> dict[str, Any]:
@@ -372,7 +388,9 @@ class Proximal:
     def step(self, state: RuleState, view: View) -> Choice:
         """Choose the least sum of cost and weighted way."""
         return _certain(
-            self.problem.n, state, _least(view.costs + self.weight * self.problem.distances[state.action], state.action)
+            self.problem.n,
+            state,
+            _least(view.costs + self.weight * self.problem.costs_from(state.action), state.action),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -407,6 +425,11 @@ class WorkFunction:
 
 def tree_digest(tree: Tree) -> str:
     """Return a short fingerprint of a tree."""
+    if tree.n > mirror.LARGE:  # as text it would be some 100 MB
+        digest = hashlib.sha256(f"{tree.tau!r}".encode())
+        for array in (tree.parent, tree.weight):
+            digest.update(array.tobytes())
+        return digest.hexdigest()[:16]
     return hashlib.sha256(tree.to_json().encode()).hexdigest()[:16]
 
 

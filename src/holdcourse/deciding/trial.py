@@ -7,7 +7,13 @@ the run's seed for each pair, so the assignment can be proved from the record an
 **Both go their own way.** Each arm's rule decides in every round, as if it ran throughout, and has a place of its own;
 the machine goes where the rule says whose turn it is. So an arm's movement in its own blocks, counted from its own
 place, is what it would be if it ran throughout. The jump between the two places at a border is a cost of the trial and
-belongs to neither. Whatever is measured, both learn from.
+belongs to neither.
+
+**Each hears of the other.** An arm learns from all that is measured in its own blocks, and from a share of what is
+measured in the other's, drawn round by round. Alone it would have measured in these rounds too, but elsewhere: hearing
+nothing of them makes it worse in its own blocks than if it ran throughout, and hearing everything may make it better,
+because the machine is in two places by turns. The share with which it comes out even is found by rehearsal, see
+`holdcourse.trials.plan`.
 
 **Operators as the baseline.** In their blocks people run the machine, and say where it was by ``applied``.
 """
@@ -22,19 +28,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse.archive import prefixed, under
-from holdcourse.checks import whole_number
+from holdcourse.checks import is_finite, whole_number
 from holdcourse.deciding.hedge import Panel, expert_view
-from holdcourse.deciding.policy import Nothing, Policy, fixed_at, stationary
+from holdcourse.deciding.policy import Policy, fixed_at, stationary
 from holdcourse.deciding.rules import Choice, DemandingRule, Rule, RuleState, Stay, Turn, View, resumed, uniform
 from holdcourse.errors import InvalidInput
-from holdcourse.learning.costs import ExpertCosts, KnownCosts, OptimisticCosts, can, maximises
+from holdcourse.learning.costs import CostModel, ExpertCosts, KnownCosts, Nothing, OptimisticCosts, can, maximises
 from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
 
 BASELINE, POLICY = 0, 1  # arms
 OPERATORS = "operators"
-COIN = 17  # lane of a round's random numbers
+COIN, HEARD = 17, 18  # lanes of a round's random numbers
 SEED_STEP = 0x2545F4914F6CDD1D  # the baseline draws from a stream of its own
 
 
@@ -44,6 +50,7 @@ def trial(
     *,
     block: int,
     blocks: int | None = None,
+    heard: float = 1.0,
     baseline_index: int | None = None,
 ) -> Policy:
     """Let a policy and a baseline take turns, so that what the policy brings can be measured.
@@ -59,6 +66,9 @@ def trial(
         Length of a block in rounds; `holdcourse.plan_trial` says which is best.
     blocks
         How many, an even number; then the policy runs alone. None: until somebody ends it.
+    heard
+        From what share of the other arm's rounds an arm learns, 0 to 1; `holdcourse.plan_trial` says with which one the
+        arms are in their own blocks as good as if they ran throughout.
     baseline_index
         The baseline as the index of a setting.
 
@@ -79,6 +89,9 @@ def trial(
     block = whole_number(block, "block", 1)
     if blocks is not None and whole_number(blocks, "blocks", 2) % 2:
         raise InvalidInput(f"blocks come in pairs, one for each arm: blocks must be even, got {blocks}")
+    if not (is_finite(heard) and 0 <= heard <= 1):
+        raise InvalidInput(f"heard is a share of the other arm's rounds, from 0 to 1, got {heard!r}")
+    heard = float(heard)
     if policy.costs.needs_costs:
         raise InvalidInput(f"{policy.name} must be shown the true costs; a trial is for a policy that needs none")
     other = _baseline(policy, baseline, baseline_index)
@@ -94,28 +107,44 @@ def trial(
         )
     costs = Panel([policy.costs, other.costs]) if looks and other is not None else policy.costs
     against = "operators" if other is None else other.name
-    made_by = ("trial", {"policy": policy, "baseline": OPERATORS if other is None else other, "block": block})
+    options: dict[str, Any] = {"policy": policy, "baseline": OPERATORS if other is None else other}
+    options |= {"block": block, "heard": heard}
     if blocks is not None:
-        made_by[1]["blocks"] = int(blocks)
+        options["blocks"] = int(blocks)
     words = (
         f"A trial: {policy.name} and {against} take turns in blocks of {block} rounds; in each pair of blocks a coin "
-        f"says who begins. {policy.explanation}"
+        f"says who begins. {heard_in_words(heard)} {policy.explanation}"
     )
     return replace(
         policy,
         name=f"trial of {policy.name} against {against}",
-        rule=TrialMaker(policy, other, looks, block, None if blocks is None else int(blocks)),
+        rule=TrialMaker(policy, other, looks, block, None if blocks is None else int(blocks), heard),
         costs=costs,
-        made_by=made_by,
+        made_by=("trial", options),
         explanation=words.strip(),
     )
 
 
 def trial_of(
-    problem: Problem, *, policy: Policy, baseline: Policy | str, block: int, blocks: int | None = None
+    problem: Problem,
+    *,
+    policy: Policy,
+    baseline: Policy | str,
+    block: int,
+    blocks: int | None = None,
+    heard: float = 1.0,
 ) -> Policy:
     """Return the trial of a recipe."""
-    return trial(policy, baseline, block=block, blocks=blocks)
+    return trial(policy, baseline, block=block, blocks=blocks, heard=heard)
+
+
+def heard_in_words(heard: float) -> str:
+    """Say from which rounds an arm learns."""
+    if heard == 1:
+        return "Both learn from all that is measured."
+    if heard == 0:
+        return "Each learns from its own blocks only."
+    return f"Each learns from all of its own rounds, and from {100 * heard:.3g} % of the other's, drawn by chance."
 
 
 def without_trial(policy: Policy) -> Policy:
@@ -170,6 +199,7 @@ class TrialMaker:
     own_costs: bool
     block: int
     blocks: int | None = None
+    heard: float = 1.0
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -183,12 +213,13 @@ class TrialMaker:
         people = Stay(self.policy.problem)
         other = people if self.baseline is None else self.baseline.rule_for(_other_seed(seed))
         rules = (other, self.policy.rule_for(seed))
-        return Trial(self.policy.problem, rules, self.baseline is None, self.own_costs, self.block, self.blocks)
+        terms = self.block, self.blocks, self.heard
+        return Trial(self.policy.problem, rules, self.baseline is None, self.own_costs, *terms)
 
     def describe(self) -> dict[str, Any]:
         """Say what it makes, in JSON values."""
         other = OPERATORS if self.baseline is None else self.baseline.rule.describe()
-        described = {"rule": "Trial", "block": self.block, "blocks": self.blocks}
+        described = {"rule": "Trial", "block": self.block, "blocks": self.blocks, "heard": self.heard}
         return described | {"policy": self.policy.rule.describe(), "baseline": other}
 
 
@@ -204,7 +235,7 @@ class Trial:
         The baseline are people.
     own_costs
         The baseline has costs of its own; then the cost model is `ExpertCosts`, the policy's first.
-    block, blocks
+    block, blocks, heard
         As in `trial`.
     """
 
@@ -214,6 +245,7 @@ class Trial:
     own_costs: bool
     block: int
     blocks: int | None = None
+    heard: float = 1.0
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Start both rules at the action, with a new pair of blocks."""
@@ -247,12 +279,24 @@ class Trial:
         predicted = None
         if (state.round - first) % (2 * self.block) == 0:
             predicted = self._predicted(view, choices[BASELINE].action)
-        turn = None if number is None else Turn(number, arm, states[arm].action, predicted)
+        heard = self.heard == 1 or uniform(state.seed, state.round, HEARD) < self.heard
+        turn = None if number is None else Turn(number, arm, states[arm].action, predicted, heard)
         arrays = self._arrays([choice.state for choice in choices], first)
         words = "" if turn is None else self._in_words(turn, state.round - first)
         said = " ".join(part for part in (words, chosen.words) if part)
         after = RuleState(chosen.action, state.round + 1, state.seed, arrays)
         return Choice(after, chosen.probabilities, said, chosen.excess, turn, chosen.prospect, chosen.restraint)
+
+    def learn_alone(self, model: CostModel, arm: int, action: int, context: Any, measurement: float) -> float | None:
+        """Let one arm alone learn a measurement; returns what weight the policy gave to it, None where it learned none.
+
+        `model` is that of the trial.
+        """
+        if self.own_costs:
+            assert isinstance(model, Panel)  # as `trial` made it
+            weight = model.models[POLICY - arm].learn(action, context, measurement)  # the policy's stands first
+            return weight if arm == POLICY else None
+        return model.learn(action, context, measurement) if arm == POLICY else None
 
     def _turn(self, state: RuleState, round_number: int) -> tuple[int | None, int]:
         """The number of the block of a round, None after the last, and the arm that has it."""
@@ -289,7 +333,7 @@ class Trial:
     def describe(self) -> dict[str, Any]:
         """Say what the rule is, in JSON values."""
         other = OPERATORS if self.people else self.rules[BASELINE].describe()
-        described = {"rule": "Trial", "block": self.block, "blocks": self.blocks}
+        described = {"rule": "Trial", "block": self.block, "blocks": self.blocks, "heard": self.heard}
         return described | {"policy": self.rules[POLICY].describe(), "baseline": other}
 
     def _states(self, state: RuleState) -> list[RuleState]:

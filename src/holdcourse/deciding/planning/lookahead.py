@@ -16,6 +16,9 @@ on the older ones. Each is kept until its time has come, so that its errors can 
 
 A rule does not see measurements, and a cost model no forecasts. So the rule keeps what was said, and hands it as an
 `Outlook` to a model that is a `ForecastCosts` whenever it asks; the model compares it with what it has measured.
+
+**With an anchor**, a plan ends where it pays to settle: ending(x) = min over y of anchor c d(x, y) + settled(y), with
+what the model, a `SettledCosts`, has learned of the long run by then.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from holdcourse.deciding.planning.beliefs import available_after, out_of_plan
 from holdcourse.deciding.planning.plan import Steps
 from holdcourse.deciding.rules import Choice, RuleState, View
 from holdcourse.errors import InvalidInput, plain
-from holdcourse.learning.costs import ForecastCosts, OptimisticCosts, Outlook
+from holdcourse.learning.costs import ForecastCosts, OptimisticCosts, Outlook, SettledCosts
 from holdcourse.learning.history import check_context, check_contexts
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.steps import LongestStep, longest_step
@@ -135,7 +138,7 @@ class Lookahead:
     max_step, max_step_cost
         Longest single move, in the units of the settings, and its largest movement cost.
     caution
-        The plan pays this many times the true movement cost. Above 1, it moves only for more than the way costs: a
+        The plan pays this many times the true movement cost. Above 1, it moves only for more than the move costs: a
         move for a prediction that turns out wrong has to be paid for twice.
     discount
         Weight of each further round.
@@ -147,6 +150,9 @@ class Lookahead:
         It keeps a plan from ending where it would have to come back from.
     takes_forecasts
         Forecasts are taken and handed to the cost model, which must be `ForecastCosts`; not together with `optimism`.
+    anchor
+        In place of `ending`: what ending a plan there costs is this many times the way to where it pays to settle, and
+        what settling there costs by the cost model, which must be `SettledCosts`. Above 1, a plan comes back by itself.
 
     Examples
     --------
@@ -168,6 +174,7 @@ class Lookahead:
     ending: ArrayLike | None = None
     takes_forecasts: bool = False
     max_step_cost: float | None = None
+    anchor: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "horizon", whole_number(self.horizon, "horizon", 1))
@@ -179,11 +186,14 @@ class Lookahead:
             ("caution", 0 <= self.caution < np.inf, "0 or more"),
             ("discount", 0 <= self.discount <= 1, "between 0 and 1"),
             ("optimism", self.optimism is None or np.isfinite(self.optimism), "a number"),
+            ("anchor", self.anchor is None or 0 <= self.anchor < np.inf, "0 or more"),
         ):
             if not sound:
                 raise InvalidInput(f"{name} must be {said}, got {plain(getattr(self, name))!r}")
         if self.optimism is not None and self.takes_forecasts:
             raise InvalidInput("a cost model is asked with an optimism or with forecasts, not with both; leave one out")
+        if self.anchor is not None and self.ending is not None:
+            raise InvalidInput("a plan ends as ending= says, or with an anchor= where it pays to settle; leave one out")
         ending = np.zeros(self.problem.n) if self.ending is None else np.array(self.ending, dtype=np.float64)
         if ending.shape != (self.problem.n,) or not np.isfinite(ending).all():
             raise InvalidInput(f"ending must be {self.problem.n} numbers, one per action, got {plain(self.ending)!r}")
@@ -192,7 +202,8 @@ class Lookahead:
     @property
     def asks(self) -> tuple[type, ...]:
         """What the cost model must be able to answer."""
-        return (OptimisticCosts,) * (self.optimism is not None) + (ForecastCosts,) * self.takes_forecasts
+        asked = (OptimisticCosts,) * (self.optimism is not None) + (ForecastCosts,) * self.takes_forecasts
+        return (*asked, SettledCosts) if self.anchor is not None else asked
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
         """Start with every action taken to be allowed."""
@@ -211,7 +222,7 @@ class Lookahead:
         out = out_of_plan(available)
         if out is not None:
             table[1:, out] += 10.0 * (self._steps.reach + float(np.ptp(table)))
-        onward = self._onward(table)
+        onward = self._onward(table, self._ending(view))
         action = self._steps.best(state.action, onward, view.allowed)
 
         arrays = {"available": available}
@@ -235,7 +246,7 @@ class Lookahead:
             "optimism": None if self.optimism is None else float(self.optimism),
             "ending": np.asarray(self.ending).tolist(),
             "takes_forecasts": bool(self.takes_forecasts),
-        }
+        } | ({} if self.anchor is None else {"anchor": float(self.anchor)})
 
     def _issued(self, state: RuleState, view: View, now: float) -> IssuedForecasts | None:
         issued = IssuedForecasts.of(state.arrays)
@@ -263,9 +274,27 @@ class Lookahead:
         worst = float(table[usable].max(initial=0.0)) + 10.0 * self._steps.reach
         return np.where(usable, table, worst)
 
-    def _onward(self, table: Array) -> Array:
+    def _ending(self, view: View) -> Array:
+        """Return what ending the plan at each action costs, up to a constant, (n,)."""
+        if self.anchor is None or view.model is None:  # costs that are shown say nothing of the long run
+            return np.asarray(self.ending)
+        assert hasattr(view.model, "settled_costs")  # as `asks` says; isinstance takes long with protocols
+        return np.asarray(self.settling(view.model.settled_costs()).min(axis=1))
+
+    def settling(self, settled: Array) -> Array:
+        """Return what ending a plan at the action of a row and settling at that of a column costs, (n, n).
+
+        Parameters
+        ----------
+        settled
+            What a model's `settled_costs` says, (n,).
+        """
+        assert self.anchor is not None
+        return np.asarray(self.anchor * self.caution * self.problem.distances + settled)
+
+    def _onward(self, table: Array, ending: Array) -> Array:
         """Return the cost of this round and the rest of the plan for each action chosen now, up to a constant, (n,)."""
-        values = np.asarray(self.ending) / self._scale
+        values = ending / self._scale
         for costs in table[:0:-1] / self._scale:
             values = self._steps.backed_up((costs + self.discount * values)[None])[0]
             values -= values.min()

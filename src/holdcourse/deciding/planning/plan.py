@@ -24,9 +24,9 @@ docs/theory/planning.md.
 the present context, those nearest to the one measured last, where most has changed, and those asked longest ago.
 Everything is in the state, so a run can be resumed to the last bit.
 
-**Trials.** A fitted model may be sure of an action that was never played in a context, and wrong. Where a context
-returns often, such an action is tried there, if it could pay and trying all of them is cheap; see `trials.py` beside
-this. A model whose kernel was given is believed.
+**Trials.** A model fitted to few readings can be sure of a pair of action and context that nobody has measured,
+and wrong. Where a context returns often, such an action is tried there, if it could pay and trying all of them is
+cheap; `Trials`, further down, says when. A model whose kernel was given is believed.
 
 **Policies.** `planner` sees the lower bounds of the Gaussian process, `planner_known` the true costs, as shown so far;
 both plan on the learned chain of contexts.
@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdcourse._numeric import minplus
-from holdcourse.checks import whole_number
+from holdcourse.checks import is_finite, whole_number
 from holdcourse.deciding.planning.beliefs import (
     LEADS,
     Chain,
@@ -57,7 +57,6 @@ from holdcourse.deciding.planning.beliefs import (
     out_of_plan,
     read_forecast,
 )
-from holdcourse.deciding.planning.trials import LIKE, Trials
 from holdcourse.deciding.policy import Learning, Policy, lower_bound, named
 from holdcourse.deciding.rules import Choice, Prospect, RuleState, View
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
@@ -75,7 +74,11 @@ Forecasts: TypeAlias = Literal["robust", "trust", "ignore"]
 FORECASTS = ("robust", "trust", "ignore")
 FEWEST_ASKED = 5  # rows of the table asked anew each round, at least; fewer begin to cost
 ENTRIES_ASKED = 160  # and about this many entries where there are few actions
+CONTEXTS, FEWEST_CONTEXTS = 64, 8  # told apart unless somebody says otherwise
+ENTRIES = 20_000_000  # numbers in each of the plan's tables, a row of n for each context
 CLOSE_ENOUGH = 0.2  # correlation lengths; a forecast context this near a representative is served by its row
+LIKE = 0.5  # correlation lengths; an action played in a context this near was played here as well
+WAIT = 25  # rounds until a trial is wished for again after somebody prevented one
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +99,8 @@ class Steps:
         moves = self.moves
         if isinstance(moves, offline.GridMoves):
             minplus.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
+        elif isinstance(moves, offline.PointMoves):
+            return moves.points.relax(onward_costs, None if self.longest is None else self.longest.reach)
         else:
             minplus.backup_matrix(onward_costs, *self._into, self.longest is None, out)
         return out
@@ -129,18 +134,21 @@ class Steps:
         return allowed if self.longest is None else allowed & self.longest.within(here)
 
     def _ways(self, here: int) -> Array:
-        return self.problem.move_costs(np.full(self.problem.n, here), np.arange(self.problem.n))
+        return self.problem.costs_from(here)
 
     @cached_property
     def moves(self) -> offline.Moves:
         """What moving costs, in the form that the kernels read."""
-        return offline.movement(self.problem, "auto" if self.longest is None else "pruned")
+        if self.longest is None:
+            return offline.movement(self.problem)
+        searched = self.problem.points is not None and self.problem.n > offline.SEARCHED
+        return offline.movement(self.problem, "search" if searched else "pruned")
 
     @cached_property
     def reach(self) -> float:
         """A cost that no move exceeds."""
         if self.problem.directed:
-            return float(self.problem.distances.max())
+            return self.problem.diameter
         return 2.0 * float(self.moves.row(0).max())
 
     @cached_property
@@ -446,6 +454,141 @@ class Plan:
 WIDTH = 1.75  # of the bounds, in deviations; see docs/beyond.md
 
 
+@dataclass(frozen=True)
+class Trial:
+    """An action to try in the present context.
+
+    Attributes
+    ----------
+    before
+        How often it was played in such contexts.
+    excess
+        What it is expected to cost more than the plan, the way back included.
+    charge
+        The same at the upper bound of its cost; that is what counts against the budget.
+    """
+
+    action: int
+    before: int
+    excess: float
+    charge: float
+
+    def in_words(self, problem: Problem) -> str:
+        """Say what is tried, and why."""
+        measured = "was never measured" if self.before == 0 else "was hardly measured"
+        return (
+            f"Tries {problem.value(self.action)} in this context, where it {measured}: it could pay, and costs at most "
+            f"about {self.charge:.3g} more than the plan."
+        )
+
+
+@dataclass(frozen=True)
+class Trials:
+    """When to try an action in a context where it was never played.
+
+    A cost model that was fitted to few readings can be sure of a pair of action and context that nobody has measured,
+    and wrong: from 4, 2 and 2 in three of four pairs it may follow that the context makes no difference, and that the
+    fourth is 4 as well. Hope does not help where there is no doubt. What helps is a small budget for finding out.
+
+    =========  ==================================================================================  ========
+    symbol     meaning                                                                             shape
+    =========  ==================================================================================  ========
+    m, b       expected cost in the present context, and how far below it the bound lies           (n,)
+    a          what the plan would play
+    low        how cheap a pair may be at best: as far below the cheapest cost of all pairs that
+               were played as the dearest one is above it; not below 0 where all are above
+    D          discounted rounds for which the context is expected to last
+    =========  ==================================================================================  ========
+
+    An action y is a candidate if it was never played in the present context, or one like it, and if it could pay: D
+    (m(a) - min(low, m(y) - b(y))) > d(a, y) + d(y, a). Its trial is charged with the way there and back and the upper
+    bound of its cost, less what the plan would pay. The cheapest candidate is tried, if trying *all* that were never
+    played in this context, and what earlier trials were charged with, stays within a share of what service has cost so
+    far. So trials are made where they are cheap, and hardly ever where there are many actions.
+
+    A model that guards against wrong readings does not believe the first surprise. Where a reading made the cost no
+    surer than it was, or lowered it by more than b, and where none of those in such contexts is believed by now, the
+    action is tried again, up to `plays` times in all.
+
+    Parameters
+    ----------
+    share
+        Share of the bill that trials may cost.
+    rounds
+        Rounds whose share may be spent at once, before so many have passed.
+    visits
+        Rounds that a context must have taken up.
+    plays
+        How often an action is tried in a context at most, where its readings are not believed.
+    """
+
+    share: float = 0.01
+    rounds: int = 500
+    visits: int = 12
+    plays: int = 3
+
+    def __post_init__(self) -> None:
+        if not (is_finite(self.share) and self.share >= 0):
+            raise InvalidInput(f"share must be 0 or more, got {plain(self.share)!r}; 0.01 is one hundredth of the bill")
+        for name in ("rounds", "visits", "plays"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, 1))
+
+    def budget(self, played: Played, expected: Array) -> float:
+        """Return what trials may cost in all, given what was played and the expected costs, (k, n)."""
+        rounds = played.rounds
+        bill = float((played.counts * np.abs(expected)).sum())
+        return self.share * bill * max(1.0, self.rounds / rounds) if rounds else 0.0
+
+    def choose(
+        self,
+        problem: Problem,
+        played: Played,
+        chain: Chain,
+        table: Table,
+        apart: Array,  # (k, k), correlation lengths
+        onward: Array,  # (k,), discounted chances of what follows the present context
+        here: int,
+        planned: int,
+        possible: Mask,  # (n,)
+        doubted: Array,  # (n,), readings in contexts like the present one that the model does not believe
+    ) -> Trial | None:
+        """Return what to try from the action `here` instead of the planned one; None: nothing."""
+        row = chain.here
+        if chain.visits[row] < self.visits or played.rounds < played.prevented + WAIT:
+            return None
+        like = apart[row] < LIKE
+        before = played.counts[like].sum(axis=0)
+        doubtful = played.doubtful[like].any(axis=0) | (doubted >= before)
+        untried = possible & (before < np.where(doubtful, self.plays, 1))
+        untried[planned] = False
+        if not untried.any():
+            return None
+        expected, spread = table.row(row)
+        everywhere = np.arange(problem.n)
+        known = table.expected[played.counts > 0]
+        low = 2.0 * known.min() - known.max()
+        if known.min() > 0:
+            low = max(low, 0.0)
+        lasts = 1.0 / (1.0 - float(onward[like].sum()))
+        there = problem.move_costs(np.full(problem.n, planned), everywhere)
+        back = problem.move_costs(everywhere, np.full(problem.n, planned))
+        saving = lasts * (expected[planned] - np.minimum(low, expected - spread))
+        candidates = untried & (saving > there + back)
+        if not candidates.any():
+            return None
+        ways = problem.move_costs(np.full(problem.n, here), everywhere)
+        excess = np.maximum(ways + expected + back - ways[planned] - expected[planned], 0.0)
+        charges = excess + spread
+        if played.spent + charges[untried].sum() > self.budget(played, table.expected):
+            return None
+        action = int(np.argmin(np.where(candidates, charges, np.inf)))
+        return Trial(action, int(before[action]), float(excess[action]), float(charges[action]))
+
+    def describe(self) -> dict[str, Any]:
+        """Describe it in JSON values."""
+        return {"share": float(self.share), "rounds": self.rounds, "visits": self.visits, "plays": self.plays}
+
+
 def planner(
     problem: Problem,
     *,
@@ -453,7 +596,7 @@ def planner(
     period: Any = None,
     forecasts: Forecasts = "robust",
     max_step: Any = None,
-    capacity: int = 64,
+    capacity: int | None = None,
     discount: float = 0.97,
     max_step_cost: float | None = None,
     **learning: Unpack[Learning],
@@ -473,7 +616,8 @@ def planner(
         Longest single move, in the units of the settings, and its largest movement cost; known to the plan. See
         `Limits`.
     capacity
-        Most contexts that are told apart; beyond, they are merged.
+        Most contexts that are told apart; beyond, they are merged. By default 64, and fewer where there are more than
+        300,000 actions, so that the plan keeps some 20 million numbers at most.
     discount
         Weight of each further round in the plan.
     learning
@@ -500,7 +644,7 @@ def planner(
     rule = Plan(
         problem,
         Closeness.of(scale, period),
-        capacity=capacity,
+        capacity=_capacity(problem, capacity),
         discount=discount,
         forecasts=forecasts,
         max_step=max_step,
@@ -519,7 +663,7 @@ def planner_known(
     period: Any = None,
     forecasts: Forecasts = "robust",
     max_step: Any = None,
-    capacity: int = 64,
+    capacity: int | None = None,
     discount: float = 0.97,
     max_step_cost: float | None = None,
     maximise: bool = False,
@@ -536,7 +680,7 @@ def planner_known(
     rule = Plan(
         problem,
         Closeness.of(context_scale, period),
-        capacity=capacity,
+        capacity=_capacity(problem, capacity),
         discount=discount,
         shared=False,
         shown=True,
@@ -546,6 +690,11 @@ def planner_known(
     )
     options = {"context_scale": context_scale, "period": period, **_options_of(rule), "maximise": maximise}
     return named("planner-known", rule, KnownCosts(problem, maximise=maximise), problem, options)
+
+
+def _capacity(problem: Problem, given: int | None) -> int:
+    """Return how many contexts are told apart: as many as are said, or as fit."""
+    return min(CONTEXTS, max(ENTRIES // problem.n, FEWEST_CONTEXTS)) if given is None else given
 
 
 def _options_of(rule: Plan) -> dict[str, Any]:
