@@ -1,24 +1,26 @@
 """How right the answers of trials are: the tables of docs/trials.md.
 
-    python tools/trial_table.py [synthetic] [plants] [wind] [rule]
+    python tools/trial_table.py [synthetic] [plants] [wind] [rule] [prices]
 
 Paths of both arms, each run throughout, are cut into blocks and dealt out by many coins; so the true gain is known to
-the last digit, and every deal is a trial. `rule` runs the very rule of `holdcourse.trial` over the half year of wind
-instead, in which the arms learn from each other's blocks.
+the last digit, and every deal is a trial. `rule` runs the very rule of `holdcourse.trial` over half years of wind
+instead, in which the arms learn from each other's blocks, each with the plan that the time before it makes; `prices`
+does so at other prices of moving.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 import holdcourse as hc
 from holdcourse.trials.answer import answer, looks_of
 from holdcourse.trials.intervals import running_means
-from holdcourse.trials.plan import Paths, dealt, plan_of
-from holdcourse.wind.backtest.paths import trial_paths
+from holdcourse.trials.plan import Paths, TrialPlan, dealt, plan_of
+from holdcourse.wind.backtest.handover import site_policy
+from holdcourse.wind.backtest.paths import rehearsal, trial_paths
 from holdcourse.wind.backtest.run import Plan, SiteResult, run_backtest
 from holdcourse.worlds import plants
 
@@ -27,6 +29,7 @@ PLANTS = ("heating", "database", "servers", "ventilation")
 PUBLISHED = range(2)  # seeds of the plants' cases
 WEEKS = 8
 OURS = "wind-planner"
+PRICES: tuple[str | float, ...] = (0.02, 0.1, "paper")  # of moving, kWh per metre, besides the physical one of 0.006
 
 
 class Counts:
@@ -153,8 +156,7 @@ def plant_paths(name: str, seed: int) -> Paths:
 
 def half_year() -> SiteResult:
     """The half year of wind at the physical price of moving."""
-    plan = Plan(movement="physical", policies=("fixed", OURS), what_if=())
-    return run_backtest(hc.wind.bundled("test"), hc.wind.bundled("history"), plan)
+    return flown("2010-07-01", None)
 
 
 def wind_rows(site: SiteResult, draws: int = 500) -> Iterator[tuple[str, int, dict[str, float]]]:
@@ -178,52 +180,99 @@ def wind_rows(site: SiteResult, draws: int = 500) -> Iterator[tuple[str, int, di
         yield name, best, counts.summary
 
 
-def rule_rows(site: SiteResult, seeds: int = 12) -> Iterator[str]:
-    """The half year with the rule of a trial itself: every arm learns from all that is measured."""
-    world, flown = site.backtest.world, site.backtest
-    ours, theirs = flown.flights[OURS], flown.flights["fixed"]
+def flown(begin: str, end: str | None, movement: str | float = "physical") -> SiteResult:
+    """A stretch of the wind, flown by a policy that knows what was before it."""
+    plan = Plan(movement=movement, policies=("fixed", OURS), what_if=(), begin=begin, end=end)
+    if begin >= "2010-07":
+        return run_backtest(hc.wind.bundled("test"), hc.wind.bundled("history"), plan)
+    return run_backtest(hc.wind.bundled("history"), None, plan)
+
+
+def planned(begin: str, end: str, movement: str | float = "physical") -> TrialPlan:
+    """The plan of a trial from a stretch of the wind, as `holdcourse trial plan` makes it."""
+    site = flown(begin, end, movement)
+    held = int(site.backtest.flights["fixed"].actions[-1])
+    runs = rehearsal(site_policy(site, OURS, as_judged=True), held, site.backtest.world, site.backtest.start)
+    return plan_of(trial_paths(site.backtest, OURS), rehearse=runs)
+
+
+def by_the_rule(site: SiteResult, block: int, heard: float, seeds: int) -> np.ndarray:
+    """Trials over a stretch of the wind with the rule of a trial itself, in which the arms hear of each other.
+
+    Of each: the answer without and with a mast as reference, by how much the policy's blocks were better than the same
+    hours alone, and whether the two ordinary intervals hold the gain alone; (seeds, 5).
+    """
+    world, lines = site.backtest.world, site.backtest
+    ours, theirs = lines.flights[OURS], lines.flights["fixed"]
     mast = int(np.argmin(np.abs(world.altitudes - 100)))
-    bill = theirs.net.mean()
-    yield "| block | alone | measured | with a mast | policy's blocks against the same hours alone |"
-    yield "|---|---|---|---|---|"
-    for block in (2, 4, 6):
-        found = []
-        for seed in range(seeds):
-            on_trial = hc.trial(site.policy(OURS), site.policy("fixed"), block=block)
-            table = hc.trials.simulate_trial(
-                on_trial,
-                world,
-                world.moments,
-                start=flown.start,
-                seed=seed,
-                measured=world.energy,
-                reference=world.energy[:, mast],
-                maximise=True,
-            )
-            mine = table.arm == 1
-            learned = 100 * ((table.cost - table.movement) - ours.net)[mine].mean() / bill
-            plain = hc.trials.Blocks(table.block, table.arm, table.cost, table.movement, maximise=True)
-            found.append((answer(plain, cycle=24).percent.value, answer(table, cycle=24).percent.value, learned))
-        mean, deviation = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
-        numbers = " | ".join(f"{m:+.2f} ± {d:.2f}" for m, d in zip(mean, deviation, strict=True))
-        yield f"| {block} h | {flown.line(OURS).gain:+.2f} | {numbers} |"
+    bill, truth, found = theirs.net.mean(), lines.line(OURS).gain, []
+    for seed in range(seeds):
+        on_trial = hc.trial(site.policy(OURS), site.policy("fixed"), block=block, heard=heard)
+        table = hc.trials.simulate_trial(
+            on_trial,
+            world,
+            world.moments,
+            start=lines.start,
+            seed=seed,
+            measured=world.energy,
+            reference=world.energy[:, mast],
+            maximise=True,
+        )
+        mine = table.arm == 1
+        learned = 100 * ((table.cost - table.movement) - ours.net)[mine].mean() / bill
+        plain = hc.trials.Blocks(table.block, table.arm, table.cost, table.movement, maximise=True)
+        said = [answer(each, cycle=24).percent for each in (plain, table)]
+        found.append((*(each.value for each in said), learned, *(each.low <= truth <= each.high for each in said)))
+    return np.array(found)
+
+
+def rule_row(site: SiteResult, block: int, heard: float, seeds: int) -> str:
+    """A line of the table of `by_the_rule`."""
+    found = by_the_rule(site, block, heard, seeds)
+    mean, deviation = found[:, :3].mean(axis=0), found[:, :3].std(axis=0, ddof=1)
+    numbers = " | ".join(f"{m:+.2f} ± {d:.2f}" for m, d in zip(mean, deviation, strict=True))
+    held = " and ".join(f"{int(count)}" for count in found[:, 3:].sum(axis=0))
+    return f"{block} h | {100 * heard:.0f} % | {site.backtest.line(OURS).gain:+.2f} | {numbers} | {held} of {seeds} |"
+
+
+# Trials over a half year, planned from up to a year before it: of the plan begin and end, of the trial begin and end.
+ROLLING = {
+    "2009, first half": ("2008-07-01", "2009-01-01", "2009-01-01", "2009-07-01"),
+    "2009, second half": ("2008-07-01", "2009-07-01", "2009-07-01", "2010-01-01"),
+    "2010, first half": ("2009-01-01", "2010-01-01", "2010-01-01", "2010-07-01"),
+    "2010, second half": ("2009-07-01", "2010-07-01", "2010-07-01", None),
+}
+
+
+def rule_rows(
+    seeds: int = 12, movement: str | float = "physical", halves: Sequence[str] = tuple(ROLLING)
+) -> Iterator[str]:
+    """Half years with the block length and the share that the plan from the time before chooses, and with all heard."""
+    yield "| half year | block | heard | alone | measured | with a mast | policy's blocks less alone | held |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name in halves:
+        before, until, begin, end = ROLLING[name]
+        plan = planned(before, until, movement)
+        site = flown(begin, end, movement)
+        for heard in dict.fromkeys((plan.heard, 1.0)):
+            yield f"| {name} | {rule_row(site, plan.best.block, heard, seeds)}"
 
 
 def main(wanted: list[str]) -> None:
     """Print the tables that are wanted, all by default."""
-    kinds = wanted or ["synthetic", "plants", "wind", "rule"]
+    kinds = wanted or ["synthetic", "plants", "wind", "rule", "prices"]
     print(HEAD)
     print("|" + "---|" * 9)
     total = 0
-    site = half_year() if {"wind", "rule"} & set(kinds) else None
-    sources = {"synthetic": synthetic_rows, "plants": plant_rows, "wind": lambda: wind_rows(site)}  # type: ignore[arg-type]
+    sources = {"synthetic": synthetic_rows, "plants": plant_rows, "wind": lambda: wind_rows(half_year())}
     for kind, rows in sources.items():
         for name, block, found in rows() if kind in kinds else ():
             total += int(found["trials"])
             print(row(name, block, found), flush=True)
     print(f"\n{total:,} trials")
-    if site is not None and "rule" in kinds:
-        for line in rule_rows(site):
+    for price in (("physical",) if "rule" in kinds else ()) + (PRICES if "prices" in kinds else ()):
+        print(f"\nmoving: {price}")
+        for line in rule_rows(movement=price):
             print(line, flush=True)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
+from holdcourse.trials.blocks import Blocks
 from holdcourse.trials.intervals import bounds_of_mean
 from holdcourse.trials.plan import LENGTHS, Paths, dealt, plan_of, plan_trial, run_both
 from holdcourse.worlds.logged import LoggedWorld
@@ -122,10 +124,40 @@ def test_a_rehearsal_shows_what_learning_changes():
     arms = hc.fixed_at(world.problem, setting_index=4), hc.fixed_at(world.problem, setting_index=2)
     still = plan_trial(*arms, world, contexts, start=2, gain=5, blocks=[2], rehearsals=2)
     assert still.learning == pytest.approx(0, abs=1e-9)
+    assert (still.heard, still.rehearsed) == (1.0, ())
     learner = hc.gp_md(world.problem, kernel=world.kernel, noise_std=world.noise_std)
     learned = plan_trial(learner, arms[1], world, contexts, start=2, gain=5, blocks=[2])
-    assert abs(learned.learning) > 1
-    assert "than alone" in " ".join(learned.words)
+    assert learned.learning < -1  # it has the machine for half of the time: no share of what it hears makes up for that
+    assert learned.heard == 1
+    assert "less than alone" in " ".join(learned.words)
+    unsure = replace(learned, learning=0.2, learning_error=0.6)
+    assert "by +0.2 ± 0.6 points, as far as the rehearsal can tell" in unsure.words[-1]
+    assert "points" not in " ".join(replace(unsure, learning_error=0.4).words)
+
+
+def test_the_share_is_where_the_answer_comes_out_even():
+    """A made-up machine whose answer is off by what was heard: the plan finds where it is not, and what is left."""
+    paths, told = weather(1), []
+
+    def rehearse(block, heard, coin, tell):
+        told.append((heard, coin))
+        arm = np.arange(paths.rounds) // block % 2
+        off = 4 * heard - 2 * heard**2 - 1.2  # zero at 0.37
+        net = np.where(arm == 1, paths.policy - 0.01 * paths.bill * off, paths.baseline)
+        return Blocks(np.arange(paths.rounds) // block, arm, net, np.where(arm == 1, 0.1, 0.0))
+
+    plan = plan_of(paths, gain=3, blocks=[2], rehearse=rehearse, rehearsals=2, seed=7)
+    assert plan.heard == 0.35
+    assert plan.learning == pytest.approx(4 * 0.35 - 2 * 0.35**2 - 1.2)
+    assert [effect for _, effect in plan.rehearsed] == pytest.approx([-1.2, 0.3, 0.8])
+    assert told == [(share, coin) for share in (1.0, 0.0, 0.5) for coin in (7, 8)] + [(0.35, 9), (0.35, 10)]
+    assert "Let each arm learn from 35 % of the other's rounds (heard=0.35)" in " ".join(plan.words)
+    assert "as good as alone" in " ".join(plan.words)
+    never = replace(plan, heard=0.0, rehearsed=((0.0, 0.2), (0.5, 0.5), (1.0, 0.9)))  # no share comes out even
+    assert "as good as alone" not in " ".join(never.words)
+    assert "it comes nearest to what it is alone" in " ".join(never.words)
+    assert plan.to_data()["heard"] == 0.35
+    assert plan_of(paths, gain=3, blocks=[2], rehearse=rehearse, rehearsals=0).heard == 1
 
 
 def test_the_rule_of_a_trial_books_what_each_arm_would_pay_alone():

@@ -12,6 +12,8 @@ from helpers import durability
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
+from holdcourse.running.events import Ask
+from holdcourse.running.log import Log
 from holdcourse.trials.answer import answer
 from holdcourse.trials.record import read_trial
 from holdcourse.trials.report import page, summary, to_data, write_report
@@ -19,9 +21,9 @@ from holdcourse.trials.report import page, summary, to_data, write_report
 LINE = hc.Problem(np.linspace(0.0, 1.0, 5), scale=0.1, cost_unit="kWh")
 
 
-def played(path, rounds=24, *, seed=2, baseline=0.5, block=2, limits=None, act=None):
+def played(path, rounds=24, *, seed=2, baseline=0.5, block=2, heard=1.0, limits=None, act=None):
     """A trial on record; by hand, of each round: arm, cost, reference, the arm's way, if it was obeyed, what ran."""
-    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), baseline, block=block)
+    policy = hc.trial(hc.gp_md(LINE, noise_std=0.1), baseline, block=block, heard=heard)
     random, hand = np.random.default_rng(seed), []
     with hc.Controller(policy, start=0.0, seed=seed, log=path, limits=limits) as controller:
         places = {"baseline": 0, "policy": 0}
@@ -121,6 +123,27 @@ def test_the_report_says_what_the_answer_says(tmp_path):
     assert len(paths[2].read_text().splitlines()) == 1 + found.blocks.pairs == 21
     assert len(paths[3].read_text().splitlines()) == 81
     assert len(to_data(found, measured)["net"]) == 20
+    assert not any("learns" in sentence for sentence in summary(found, measured))
+
+
+def test_what_an_arm_heard_stands_in_the_record(tmp_path):
+    """Also where a reading that was not heard is taken back."""
+    played(tmp_path / "a.log", rounds=40, heard=0.3)
+    found = read_trial(tmp_path / "a.log")
+    assert found.heard == 0.3
+    said = summary(found, answer(found.blocks))
+    assert "Each learns from all of its own rounds, and from 30 % of the other's, drawn by chance." in said
+    log = Log.read(tmp_path / "a.log")
+    turns = [event.body.turn for event in log.events() if isinstance(event.body, Ask)]
+    log.close()
+    unheard = next(t for t, turn in enumerate(turns) if turn.arm == 0 and not turn.heard)
+    assert hc.audit.verify(tmp_path / "a.log").verified
+    with hc.Controller.resume(tmp_path / "a.log") as controller:
+        learned = controller.model.posterior.observations
+        assert learned == sum(turn.heard or turn.arm == 1 for turn in turns)
+        controller.retract(f"r{unheard}", "the sensor was wet")
+        assert controller.model.posterior.observations == learned
+    assert hc.audit.verify(tmp_path / "a.log").verified
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills are those of POSIX")

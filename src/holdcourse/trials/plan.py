@@ -2,8 +2,10 @@
 
 Both arms are run throughout in a world of ours. Their paths, cut into blocks and dealt out by many coins, are as many
 trials; what differs between these is what a real one will not know. This leaves out that the arms learn from each
-other's blocks. So the trial with the best length is rehearsed: the very rule is run, and the policy's blocks are held
-against the same rounds of the policy alone.
+other's blocks. So the trial with the best length is rehearsed: the very rule is run, and each arm's blocks are held
+against the same rounds of the arm alone. Where hearing everything makes the answer too large by more than the
+rehearsal's own error, three shares are rehearsed, a parabola through them says where the answer comes out even, and
+that share is rehearsed with other coins.
 
 | symbol | meaning |
 |---|---|
@@ -26,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import checked_seed, float_array, require_finite, whole_number
 from holdcourse.deciding.policy import Policy
-from holdcourse.deciding.trial import POLICY, trial
+from holdcourse.deciding.trial import BASELINE, POLICY, trial
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import check_contexts
 from holdcourse.trials.adjustment import Known, cycle_features
@@ -39,7 +41,7 @@ from holdcourse.worlds.simulation import Run, World, measurement_noise, simulate
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
-Rehearse: TypeAlias = Callable[[int, int, Callable[[int, int], None]], Blocks]
+Rehearse: TypeAlias = Callable[[int, float, int, Callable[[int, int], None]], Blocks]
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 LENGTHS = (2, 3, 4, 6, 8, 12, 24, 48, 84, 168)  # rounds of a block; one round alone could not be checked for carry-over
@@ -49,6 +51,9 @@ DEALT_PAIRS = (
 FEWEST_PAIRS = 20  # a length that leaves fewer in the world's rounds is not judged
 LUCK = 0.5  # deviations; found by simulation: the sequence has then excluded zero in four of five trials
 NOTABLE = 0.1  # of the gain to be seen: what learning from each other's blocks may change without a word
+SHARES = (0.0, 0.5, 1.0)  # of the other arm's rounds: rehearsed to find the one with which the answer is right
+STEP = 0.05  # of a share: finer ones could not be told apart by a rehearsal
+STRETCHES = 20  # of a rehearsal, whose scatter says how sure its mean is
 GAINS = (1.0, 2.0, 3.0, 5.0, 10.0)  # % shown in tables
 HOURS_PER_WEEK = 168.0
 
@@ -207,9 +212,16 @@ class TrialPlan:
         The baseline's net cost (or reward) per round there.
     rounds
         How many rounds were simulated.
+    heard
+        The share of the other arm's rounds from which an arm should learn, as `holdcourse.trial` takes it.
     learning
-        By how many % of the bill the policy is better in the trial's own blocks than alone in the same rounds, because
-        it learns from the baseline's blocks too; a trial measures that with it. NaN where none was rehearsed.
+        By how many % of the bill the answer is then too large, because the arms learn from each other's blocks: how
+        much better each is in its own blocks than alone in the same rounds, the policy's less the baseline's. NaN where
+        none was rehearsed.
+    learning_error
+        Standard error of that, from the scatter over the rehearsal.
+    rehearsed
+        What else was rehearsed: shares, and by how much the answer was too large with each.
 
     Examples
     --------
@@ -227,7 +239,10 @@ class TrialPlan:
     expected: float
     bill: float
     rounds: int
+    heard: float = 1.0
     learning: float = math.nan
+    learning_error: float = math.nan
+    rehearsed: tuple[tuple[float, float], ...] = ()
 
     @property
     def best(self) -> Design:
@@ -252,11 +267,32 @@ class TrialPlan:
             f"In the simulation the policy gained {self.expected:+.1f} %. That is the estimate that the trial is to "
             "replace."
         )
-        if abs(self.learning) > NOTABLE * self.target:
+        return said + self._words_of_learning()
+
+    def _words_of_learning(self) -> list[str]:
+        """What the rehearsals showed."""
+        said, effect = [], f"{self.learning:+.1f} ± {self.learning_error:.1f} points"
+        if self.heard < 1:
+            everything = dict(self.rehearsed)[1.0]
+            even = min(off for _, off in self.rehearsed) <= 0  # with everything it is above
+            then = "it is in its own blocks as good as alone" if even else "it comes nearest to what it is alone"
+            said.append(
+                f"Let each arm learn from {100 * self.heard:.0f} % of the other's rounds (heard={self.heard:g}): then "
+                f"{then}. A rehearsal's answer was off by {effect}, and by "
+                f"{everything:+.1f} with all of them, because the machine, which is in two places by turns, tells more "
+                "than an arm would see alone."
+            )
+        if abs(self.learning) > max(NOTABLE * self.target, self.learning_error):
             less = "more" if self.learning > 0 else "less"
             said.append(
-                f"In the trial it would gain {abs(self.learning):.1f} points {less} than alone, because it also learns "
-                "from the baseline's blocks: the trial's answer is off by that. Longer blocks make it smaller."
+                f"In the trial the policy would gain {abs(self.learning):.1f} points {less} than alone, by what the "
+                "arms learn or miss in each other's blocks: the trial's answer is off by that. Longer blocks make it "
+                "smaller, and so does a policy that has learned what it can before the trial begins."
+            )
+        elif self.learning_error > NOTABLE * self.target:
+            said.append(
+                f"What the arms learn from each other's blocks changes the answer by {effect}, as far as the rehearsal "
+                "can tell; more data, or more rehearsals, would say it better."
             )
         return said
 
@@ -288,6 +324,7 @@ class TrialPlan:
             "expected_percent": self.expected,
             "bill": self.bill,
             "rounds": self.rounds,
+            "heard": self.heard,
             "learning_percent": self.learning if math.isfinite(self.learning) else None,
             "designs": rows,
             "words": self.words,
@@ -333,7 +370,8 @@ def plan_trial(
         model leaves unexplained of them, in their order; for others their own deviation, where they have one.
     rehearsals
         How often the trial itself is run in the world, with other coins, to see what learning from each other's blocks
-        does. Each takes as long as running the policy.
+        does, and with which share of them it does nothing to the answer. Each takes as long as running the policy, and
+        up to four shares are rehearsed so often. 0: none, and both arms learn from everything.
     seed
         Of the simulation.
     progress
@@ -378,8 +416,8 @@ def plan_of(
 ) -> TrialPlan:
     """Plan a trial from both arms' paths; parameters as in `plan_trial`.
 
-    `rehearse` runs the trial itself, from a block length, a seed of its coin and what to tell progress to, and returns
-    its table.
+    `rehearse` runs the trial itself, from a block length, the share of the other arm's rounds from which an arm learns,
+    a seed of its coin and what to tell progress to, and returns its table.
     """
     if not (hours > 0 and math.isfinite(hours)):
         raise InvalidInput(f"hours must be above 0, got {hours!r}")
@@ -412,15 +450,52 @@ def plan_of(
     plan = TrialPlan(tuple(designs), float(target), paths.gain, paths.bill, paths.rounds)
     if rehearse is None or whole_number(rehearsals, "rehearsals", 0) == 0:
         return plan
-    found = []
-    for coin in range(rehearsals):
+    return _rehearsed(plan, paths, rehearse, rehearsals, seed, progress)
 
-        def tell(done: int, total: int, coin: int = coin) -> None:
-            if progress is not None:
-                progress("rehearsing the trial", coin * total + done, rehearsals * total)
 
-        found.append(_learning(paths, rehearse(plan.best.block, seed + coin, tell)))
-    return replace(plan, learning=float(np.mean(found)))
+def _rehearsed(
+    plan: TrialPlan, paths: Paths, rehearse: Rehearse, rehearsals: int, seed: int, progress: Progress | None
+) -> TrialPlan:
+    """The plan with the share of the other arm's rounds that makes the answer right, as far as rehearsals can tell."""
+    runs = len(SHARES) + 1  # at most
+
+    def effect(heard: float, run: int, seed: int) -> tuple[float, float]:
+        """By how much the answer is too large with a share, and its standard error."""
+        found = []
+        for coin in range(rehearsals):
+
+            def tell(done: int, total: int, before: int = run * rehearsals + coin) -> None:
+                if progress is not None:
+                    progress("rehearsing the trial", before * total + done, runs * rehearsals * total)
+
+            found.append(_learning(paths, rehearse(plan.best.block, heard, seed + coin, tell)))
+        mean = np.mean(found, axis=0)
+        return float(mean.mean()), float(mean.std(ddof=1) / math.sqrt(len(mean)))
+
+    everything, error = effect(1.0, 0, seed)
+    plan = replace(plan, learning=everything, learning_error=error)
+    if everything <= error:  # nothing to be seen, or the arms miss more than they hear: then nothing is kept from them
+        return plan
+    effects = [effect(share, run, seed)[0] for run, share in enumerate(SHARES[:-1], 1)] + [everything]
+    heard = even_share(effects)
+    left, error = effect(heard, runs - 1, seed + rehearsals)
+    rehearsed = tuple(zip(SHARES, effects, strict=True))
+    return replace(plan, heard=heard, learning=left, learning_error=error, rehearsed=rehearsed)
+
+
+def even_share(effects: Sequence[float]) -> float:
+    """The share at which the parabola through the effects of `SHARES` crosses zero; to the next `STEP`.
+
+    Where it does not cross it within the shares, the one with the smallest effect.
+
+    Examples
+    --------
+    >>> even_share([-1.8, 0.1, 0.9]), even_share([0.2, 0.5, 0.9]), even_share([-3.0, -2.0, 0.5])
+    (0.45, 0.0, 0.9)
+    """
+    fine = np.linspace(0.0, 1.0, round(1 / STEP) + 1)
+    there = np.polyval(np.polyfit(SHARES, effects, 2), fine)
+    return float(fine[np.argmin(np.abs(there))].round(2))
 
 
 def rehearsal_of(
@@ -435,21 +510,25 @@ def rehearsal_of(
 ) -> Rehearse:
     """What runs the trial itself in a world, for `plan_of`; parameters as in `plan_trial`."""
 
-    def run(block: int, coin: int, tell: Callable[[int, int], None]) -> Blocks:
+    def run(block: int, heard: float, coin: int, tell: Callable[[int, int], None]) -> Blocks:
         costs = np.array([true_costs(world, t, context) for t, context in enumerate(contexts)])
         measured = costs + _noise(world, len(contexts), noise, seed)[:, None]
-        on_trial = trial(policy, baseline, block=block)
+        on_trial = trial(policy, baseline, block=block, heard=heard)
         return simulate_trial(on_trial, world, contexts, start=start, seed=coin, measured=measured, progress=tell)
 
     return run
 
 
-def _learning(paths: Paths, table: Blocks) -> float:
-    """How much better the policy was in its blocks than alone in the same rounds, in % of the baseline's bill."""
+def _learning(paths: Paths, table: Blocks) -> Array:
+    """How much better each arm was in its blocks than alone in the same rounds, the policy's less the baseline's.
+
+    In % of the baseline's bill, in each of `STRETCHES` of the rehearsal.
+    """
     sign = -1.0 if table.maximise else 1.0
-    there = (table.arm == POLICY) & np.isfinite(table.cost)
-    net = sign * table.cost + table.movement
-    return 100 * float((paths.nets[1] - net)[there].mean()) / abs(paths.bill)
+    alone = np.where(table.arm == POLICY, paths.nets[POLICY], paths.nets[BASELINE])
+    better = alone - (sign * table.cost + table.movement)
+    pairs = _cut(np.where(table.arm == POLICY, better, -better), table.length).sum(axis=1)
+    return np.array([100 * part.mean() / abs(paths.bill) for part in np.array_split(pairs, STRETCHES)])
 
 
 def day_of(hours: float) -> int | None:

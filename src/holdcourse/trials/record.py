@@ -40,6 +40,8 @@ class RecordedTrial:
         Of a cost.
     round_hours
         How long a round lasts, where the limits say so.
+    heard
+        From what share of the other arm's rounds an arm learns.
     """
 
     blocks: Blocks
@@ -48,6 +50,7 @@ class RecordedTrial:
     against: str
     unit: str = ""
     round_hours: float | None = None
+    heard: float = 1.0
 
     @property
     def day(self) -> int | None:
@@ -118,6 +121,7 @@ def read_trial(*paths: str | Location, trust: str | Iterable[str] = (), checked:
         "the operators" if maker.baseline is None else maker.baseline.name,
         problem.cost_unit,
         None if seconds is None else float(seconds) / 3600.0,
+        maker.heard,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import holdcourse as hc
 from holdcourse import archive
 from holdcourse.backtest.verdict import style
+from holdcourse.deciding.trial import heard_in_words
 from holdcourse.tables.spreadsheet import write_rows
 from holdcourse.trials.answer import Answer
 from holdcourse.trials.record import RecordedTrial
@@ -32,6 +33,8 @@ def summary(found: RecordedTrial, measured: Answer) -> list[str]:
     table = found.blocks
     lines = [f"{found.policy} against {found.against}: {len(table.block)} rounds in blocks of {table.length}."]
     lines += measured.words(found.unit, found.round_hours)
+    if found.heard < 1:
+        lines.append(heard_in_words(found.heard))
     if measured.adjusted_by:
         lines.append(f"The blocks of a pair were made comparable by {_listed(measured.adjusted_by)}.")
     return lines
