@@ -63,9 +63,9 @@ def folder(tmp_path_factory, request):
     return folder
 
 
-def test_the_demo_ends_within_a_minute(folder, record_property):
+def test_the_demo_ends_within_ninety_seconds(folder, record_property):
     record_property("wind demo: seconds", f"{DEMO_SECONDS:.0f}")  # noqa: F821 - set by the fixture
-    assert DEMO_SECONDS < 60  # noqa: F821
+    assert DEMO_SECONDS < 90  # noqa: F821
     shown = (folder / "screen.txt").read_text()
     assert "would have made" in shown
     assert str(folder / "report.html") in shown.replace("\n", "")
@@ -107,5 +107,23 @@ def test_every_control_answers(folder):
         assert words in found["hover"]
     assert re.search(r"went from \d+ m to \d+ m", found["move"])
     assert re.search(r"price of the move\s+[\d.]+ kWh", found["move"])
+    assert re.search(r"The plan behind it: 12 hours ahead, against staying at \d+ m", found["move"])
+    assert "Expected to be left: +" in found["move"]
     assert "Perfect hindsight" in found["clairvoyant"]
     assert found["hover"] != found["other chart"]
+
+
+@needs_browser
+def test_nothing_is_wider_than_a_phone_or_a4(folder):
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as found:
+        browser = found.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        for width, medium in ((390, "screen"), (718, "print")):  # A4 between margins of a centimetre
+            page = browser.new_page(viewport={"width": width, "height": 900})
+            page.emulate_media(media=medium)
+            page.goto((folder / "report.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            if medium == "print":
+                ends = "[...document.querySelectorAll('table')].map(t => t.getBoundingClientRect().right)"
+                assert max(page.evaluate(ends)) <= width
+        browser.close()

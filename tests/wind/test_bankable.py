@@ -18,7 +18,8 @@ from holdcourse.wind.backtest.bankable import (
     Factors,
     Year,
     _by_month_and_hour,
-    _net,
+    _Stretch,
+    _worth_using,
     _years,
     bankable,
     exceeded,
@@ -26,8 +27,7 @@ from holdcourse.wind.backtest.bankable import (
 )
 from holdcourse.wind.backtest.knowing import Skill
 from holdcourse.wind.backtest.run import Plan, run_backtest
-from holdcourse.wind.policy.climate import learn_climate
-from holdcourse.wind.policy.planner import Replayed
+from holdcourse.wind.policy.planner import Taught
 from holdcourse.wind.report.page import write_report
 from holdcourse.wind.report.tables import as_data
 
@@ -36,7 +36,9 @@ PLAN = Plan(low=50, high=500, count=4, policies=("fixed", "wind-planner"), what_
 
 @pytest.fixture(scope="module")
 def result():
-    return run_backtest(bundled("test"), bundled("history"), replace(PLAN, machine=machine("skysails"), price=0.1))
+    return run_backtest(
+        bundled("test"), bundled("history"), replace(PLAN, machine=machine("skysails"), price=0.1, currency="EUR")
+    )
 
 
 def test_levels_hold_for_years_that_are_normal():
@@ -96,8 +98,9 @@ def test_the_bundled_years(result):
     gain = float(weights @ found.gain.mean(axis=1)) * HOURS_PER_YEAR
     assert gain == pytest.approx(found.exceeded("more", 0.5), rel=0.03)
     assert found.capacity_factor == pytest.approx(p50 / (121.44 * HOURS_PER_YEAR))
-    assert [(level, of) for level, _, of in found.calibration] == [(0.5, 1), (0.75, 1), (0.9, 1)]
-    assert any("cannot show that P90 is right" in words for words in found.words)
+    assert [(each.what, each.tried) for each in found.calibration] == [("P50", 1), ("P75", 1), ("P90", 1), ("gain", 7)]
+    assert any("one try shows neither that P90 is right" in words for words in found.words)
+    assert found.weeks.sum(axis=0) == pytest.approx([3 * p50, 3 * found.exceeded("fixed", 0.5)], rel=0.01)
 
 
 def test_no_year_is_flown_with_its_own_wind(result):
@@ -123,7 +126,11 @@ def test_calibration_counts_years_that_reached_what_was_said(result):
     years = tuple(Year(str(k), 1.0, made, 90.0, 0.0, 1.0) for k, made in enumerate([100, 102, 98, 100.5, 60]))
     found = replace(result.bankable, years=years)
     # P75 of 100 and 102 is 99.3, P90 95.7: 98 reaches only the latter, 100.5 both, 60 none.
-    assert found.calibration == [(0.5, 1, 3), (0.75, 1, 3), (0.9, 2, 3)]
+    assert [(each.what, each.held, each.tried) for each in found.calibration[:3]] == [
+        ("P50", 1, 3),
+        ("P75", 1, 3),
+        ("P90", 2, 3),
+    ]
 
 
 def test_one_year_has_no_p90(result):
@@ -152,7 +159,7 @@ def test_a_record_of_single_hours_has_no_figures(result):
 
 def test_the_report_and_its_files(result, tmp_path):
     paths = write_report([result], tmp_path, pictures=False)
-    assert {"yearly.csv", "month_hour.csv", "altitude_hours.csv"} <= {path.name for path in paths}
+    assert {"yearly.csv", "month_hour.csv", "altitude_hours.csv", "levels.csv"} <= {path.name for path in paths}
     page = (tmp_path / "report.html").read_text()
     p90 = f"{result.bankable.exceeded('ours', 0.9):,.0f}"
     assert "Energy per year" in page
@@ -161,7 +168,20 @@ def test_the_report_and_its_files(result, tmp_path):
         rows = list(csv.reader(file))
     assert len(rows) == 13
     assert float(rows[3][4]) == pytest.approx(result.bankable.gain[2, 2], abs=1e-3)
+    with (tmp_path / "levels.csv").open() as file:
+        levels = {(row["what"], row["level"]): row for row in csv.DictReader(file)}
+    assert float(levels["gain", "P90"]["kwh_per_year"]) == pytest.approx(
+        result.bankable.exceeded("more", 0.9), abs=0.01
+    )
+    assert float(levels["wind-planner", "P50"]["eur_per_year"]) == pytest.approx(
+        0.1 * result.bankable.exceeded("ours", 0.5), abs=0.01
+    )
+    assert (levels["calibration: gain", "95 %"]["held"], levels["calibration: gain", "95 %"]["tried"]) == ("7", "7")
+    for head in ("P90, kWh a year", "worth at P90, EUR a year", "of the plain policy, %", "worth, EUR"):
+        assert head in page
     values = as_data([result])["sites"][0]["per_year"]
+    assert values["currency"] == "EUR"
+    assert values["knowing_more_worth_per_year"]["lidar"] == pytest.approx(0.1 * result.bankable.worth_knowing["lidar"])
     assert values["worth_per_year"]["gain"]["p50"] == pytest.approx(0.1 * result.bankable.exceeded("more", 0.5))
 
 
@@ -171,33 +191,52 @@ def test_the_report_and_its_files(result, tmp_path):
 def test_knowing_more_is_worth_something_and_less_than_everything(result):
     worth = result.bankable.worth_knowing
     assert 0 < worth["lidar"] < worth["hindsight"]
-    assert 0 < worth["forecast"] < worth["hindsight"]
+    assert 0 <= worth["forecast"] < worth["hindsight"]
     assert max(worth["lidar"], worth["forecast"]) * 0.98 < worth["both"] < worth["hindsight"]
     assert result.bankable.words[-1].startswith("Knowing more would bring, a year: lidar +")
-    assert "(assumed; state yours)" in result.bankable.words[-1]
+    assert "from published figures" in result.bankable.words[-1]
+    assert " EUR)" in result.bankable.words[-1]
 
 
-def test_a_perfect_forecast_is_worth_more_than_a_poor_one(result):
-    one_year = replace(result.setting, past=None)
-    world = one_year.world
-    climate, home = learn_climate(world.moments, world.speed, world.altitudes), 1
-    wind = world.speed[:1500]
-    replayed = Replayed(world, climate, wind, float(world.moments[0]), 1.0, home)
-    energy = world.curve.power(wind)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["skysails", "awe-power-150", "v3"])
+@pytest.mark.parametrize("movement", ["paper", "physical"])
+def test_knowing_more_never_costs(name, movement):
+    """In the mean over the years at hand, with every machine and at both prices."""
+    plan = replace(PLAN, machine=machine(name), movement=movement)
+    worth = run_backtest(bundled("test"), bundled("history"), plan).bankable.worth_knowing
+    assert min(worth.values()) >= 0
+    assert max(worth.values()) == worth["hindsight"]
 
+
+@pytest.fixture(scope="module")
+def stretch(result):
+    world = result.setting.world
+    taught = Taught.by(world, world.moments, world.speed, 1.0)
+    return _Stretch(world, taught, world.moments[:1500], world.speed[:1500], 1.0)
+
+
+def test_a_perfect_forecast_is_worth_more_than_a_poor_one(stretch):
     def net(first, day):
-        skill = Skill(first, day)
-        wrong = skill.wrong(world.altitudes, len(wind), 1.0, seed=3)
-        return _net(world, energy, replayed.actions(1.0, said=wrong, errors=skill.errors(replayed.rounds, 1.0)), home)
+        return float(stretch.net(stretch.actions(1.0, Skill(first, day), "forecast")).sum())
 
-    plain, useless = _net(world, energy, replayed.actions(1.0), home), net(1000.0, 1000.0)
-    assert useless == plain  # a forecast worse than the filter is not followed
+    plain = float(stretch.net(stretch.actions(1.0, Skill())).sum())
+    assert net(1000.0, 1000.0) == plain  # a forecast worse than the filter is not followed
     assert net(0.01, 0.01) > net(1.0, 1.5) > plain
+    assert stretch.net(stretch.hindsight()).sum() > net(0.01, 0.01)
+
+
+def test_what_did_not_pay_is_left_unread(stretch):
+    used = _worth_using([stretch], 1.0, Skill(0.01, 0.01))
+    assert (used["lidar"], used["forecast"]) == ("lidar", "forecast")
+    assert used["both"] in ("forecast", "both")  # who knows what comes needs no lidar
+    assert _worth_using([stretch], 1.0, Skill(1000.0, 1000.0))["forecast"] == ""
+    assert _worth_using([], 1.0, Skill()) == {"lidar": "", "forecast": "", "both": ""}
 
 
 def test_errors_of_forecasts_are_as_stated():
     skill = Skill(1.0, 3.3)
-    assert skill.errors(24, 1.0)[[0, 10, 23]] == pytest.approx([1.0, 2.0, 3.3])
+    assert skill.errors(24, 1.0)[[0, 10, 23]] ** 2 == pytest.approx([1.0, 1.0 + 9.89 * 10 / 23, 3.3**2])
     drawn = skill.wrong(np.array([100.0, 200.0, 750.0]), 20_000, 1.0, seed=0)
     assert drawn.std(axis=0) == pytest.approx(np.ones(3), abs=0.05)
     together = np.corrcoef(drawn.T)

@@ -10,11 +10,11 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.policy.climate import learn_climate
+from holdcourse.wind.policy.climate import climate_from_data, general_climate, general_profile, learn_climate
 
 ALTITUDES = np.array([50.0, 100.0, 200.0, 400.0])
 MODES = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, -1.0, -1.0]]).T / 2
-DEVIATIONS, TIME_SCALES = np.array([4.0, 1.5]), np.array([30.0, 6.0])
+DEVIATIONS, TIME_SCALES = np.array([9.0, 2.0]), np.array([30.0, 6.0])
 
 
 def synthetic(hours=8000, seed=0, step=1.0, swing=1.0, noise=0.02):
@@ -32,7 +32,7 @@ def synthetic(hours=8000, seed=0, step=1.0, swing=1.0, noise=0.02):
 
 
 def test_a_known_climate_comes_back():
-    times, speed = synthetic(20_000)
+    times, speed = synthetic(40_000)
     climate = learn_climate(times, speed, ALTITUDES)
     assert climate.waves[0] >= 1
     assert np.sqrt(climate.variances[:2]) == pytest.approx(DEVIATIONS, rel=0.15)
@@ -54,7 +54,7 @@ def test_missing_hours_change_little():
 
 
 def test_other_steps_than_an_hour():
-    times, speed = synthetic(12_000, step=1 / 6)
+    times, speed = synthetic(60_000, step=1 / 6)
     assert learn_climate(times, speed, ALTITUDES).time_scales[1] == pytest.approx(TIME_SCALES[1], rel=0.3)
     times, speed = synthetic(6000, step=3.0)
     assert learn_climate(times, speed, ALTITUDES).time_scales[1] == pytest.approx(TIME_SCALES[1], rel=0.3)
@@ -72,7 +72,7 @@ def test_the_kernel_is_the_covariance_learned():
     climate = learn_climate(*synthetic(3000), ALTITUDES)
     problem = hc.Problem(ALTITUDES)
     _, std = climate.posterior(problem).predict(0.0)
-    expected = np.sqrt((climate.modes**2) @ climate.variances)
+    expected = np.sqrt((climate.modes**2) @ climate.variances + (climate.offsets**2) @ climate.offset_variances)
     np.testing.assert_allclose(std, expected, rtol=1e-9)
 
 
@@ -85,6 +85,37 @@ def test_equal_climates_are_described_alike_and_others_not():
         assert replace(climate, **{part.name: 2.0 * np.asarray(getattr(climate, part.name))}).digest != climate.digest
 
 
+def off_by(climate):
+    """Deviation of the mean profile that is left, m/s."""
+    return np.sqrt((climate.offsets**2 @ climate.offset_variances).mean())
+
+
+def test_the_shorter_the_history_the_nearer_it_is_to_any_site():
+    times, speed = synthetic(20_000)
+    days, weeks, years = (learn_climate(times[:k], speed[:k], ALTITUDES) for k in (80, 1000, 20_000))
+    general, true = general_climate(ALTITUDES), 9.0 + np.log(ALTITUDES / 100.0)
+    assert off_by(general) > off_by(days) > off_by(weeks) > off_by(years)
+    assert years.usual[0] == pytest.approx(true, abs=0.4)
+    any_site = general_profile(ALTITUDES, 8.5)
+    assert np.linalg.norm(days.usual[0] - any_site) < 0.7 * np.linalg.norm(speed[:80].mean(axis=0) - any_site)
+
+
+def test_noise_of_the_history_is_told_from_wind():
+    calm, noisy = (learn_climate(*synthetic(9000, noise=noise), ALTITUDES) for noise in (0.02, 1.5))
+    assert calm.unexplained < 0.3
+    assert noisy.unexplained == pytest.approx(1.5, rel=0.15)
+    assert noisy.variances[:2] == pytest.approx(calm.variances[:2], rel=0.15)
+    assert noisy.time_scales[:2] == pytest.approx(calm.time_scales[:2], rel=0.25)
+
+
+def test_climates_are_read_back_equal():
+    for climate in (learn_climate(*synthetic(2000), ALTITUDES), general_climate(ALTITUDES, 7.0)):
+        assert climate_from_data(json.loads(json.dumps(climate.to_data()))).digest == climate.digest
+    old = replace(general_climate(ALTITUDES), offsets=np.empty((4, 0)), offset_variances=np.empty(0))
+    assert "offsets" not in old.to_data()
+    assert climate_from_data(old.to_data()).offsets.shape == (4, 0)
+
+
 def test_it_says_what_it_learned():
     words = learn_climate(*synthetic(8000), ALTITUDES).words
     assert "follows the hour of the day" in words
@@ -94,7 +125,7 @@ def test_it_says_what_it_learned():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t, v: (t[:50], v[:50]), "covers 50 hours; a climate needs 168"),
+        (lambda t, v: (t[:50], v[:50]), "covers 50 hours; a climate needs 72"),
         (lambda t, v: (t[::-1], v), "hours must ascend"),
         (lambda t, v: (t, np.where(v > v[5, 0], v, np.nan)), "all speeds be finite"),
         (lambda t, v: (t, v[:, :3]), "one column per altitude"),

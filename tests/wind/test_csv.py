@@ -249,7 +249,7 @@ def test_bundled_data_carry_their_credit() -> None:
     data = bundled()
     assert "Based on data from MET Norway" in data.notes[0]
     assert (data.site.latitude, data.site.longitude) == (53.32, 1.32)
-    with pytest.raises(InvalidInput, match="'test' or 'history'"):
+    with pytest.raises(InvalidInput, match="'test', 'history' or 'all'"):
         bundled("future")  # type: ignore[arg-type]
 
 

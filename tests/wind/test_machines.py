@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,9 +24,8 @@ from holdcourse.wind.physics import (
     table_curve,
     wind_world,
 )
-from holdcourse.wind.policy.climate import learn_climate
 from holdcourse.wind.policy.filter import expected_power
-from holdcourse.wind.policy.planner import Replayed, wind_planner
+from holdcourse.wind.policy.planner import Replayed, Taught, wind_planner
 from holdcourse.wind.policy.policies import Past, Setting
 
 SHORT = Plan(low=50, high=500, count=4, end="2010-09-01", policies=("fixed", "wind-planner"), what_if=())
@@ -157,8 +157,8 @@ def test_a_family_of_equal_curves_is_the_curve(family):
     for curve in (one, same):
         world = wind_world(time, levels, wind, curve=curve, movement="physical")
         setting = Setting(world, Past(np.arange(200.0) % 24, wind[::-1], np.arange(200.0)))
-        climate = learn_climate(np.arange(200.0), wind, levels)
-        replayed = Replayed(world, climate, wind, 0.0, 1.0, home=2).actions(0.01)
+        taught = Taught.by(world, np.arange(200.0), wind, 1.0)
+        replayed = Replayed(world, taught, wind, 0.0, 1.0).actions(0.01)
         policy = wind_planner(setting)
         flown.append(np.append(hc.simulate(policy, world, world.moments, start=1, seed=0).actions[:100], replayed))
     assert (flown[0] == flown[1]).all()
@@ -175,9 +175,8 @@ def test_a_family_sends_the_machine_where_it_makes_more(family):
     policy = wind_planner(setting)
     actions = hc.simulate(policy, world, world.moments, start=2, seed=0).actions
     assert np.bincount(actions[10:], minlength=3).argmax() == 1
-    climate = learn_climate(np.arange(300.0), wind, world.altitudes)
-    replayed = Replayed(world, climate, wind, 0.0, 1.0, home=2)
-    assert np.bincount(replayed.actions(0.01)[10:], minlength=3).argmax() == 1
+    replayed = Replayed(world, Taught.by(world, np.arange(300.0), wind, 1.0), wind, 0.0, 1.0)
+    assert np.bincount(replayed.actions(0.01, start=2)[10:], minlength=3).argmax() == 1
 
 
 # -- in a backtest ----------------------------------------------------------------------------------------------------
@@ -239,3 +238,43 @@ def test_a_policy_that_draws_is_the_mean_of_its_seeds():
     assert (line.draws, line.net_low, line.net_high) == (3, pytest.approx(min(alone)), pytest.approx(max(alone)))
     assert any("mean of 3 seeds" in words for words in many.draw_words)
     assert many.line("fixed").draws == 1
+
+
+WIND = Path(__file__).parents[3] / "shared" / "data"
+EVERYWHERE = {
+    "10 minutes": (["wind/wrf_foxes_200901_10min.csv"], {}),
+    "a day": (["wind/ifs_macehead_20190517_hourly.csv"], {}),
+    "Cloudnet": (["formats/cloudnet_20190517_mace-head_ecmwf.nc"], {}),
+    "ERA5, old store": (["formats/euroc_2023_all_windows.nc"], {"lat": 39.4, "lon": -8.3, "surface_height": 100.0}),
+    "ERA5, new store": (["formats/euroc_2022_all_windows.nc"], {"lat": 39.4, "lon": -8.3, "surface_height": 100.0}),
+    "ERA5, high ground": (
+        ["formats/era5_pl_newcds_walnut_gulch_48h.nc", "formats/era5_sfc_newcds_walnut_gulch_48h.nc"],
+        {"lat": 31.7, "lon": -110.0},
+    ),
+}
+
+
+@pytest.mark.skipif(not WIND.is_dir(), reason="needs the shared wind files")
+@pytest.mark.parametrize("where", EVERYWHERE)
+@pytest.mark.parametrize("name", ["skysails", "awe-power-150", "v3"])
+def test_every_machine_flies_in_all_wind_there_is(name, where):
+    files, site = EVERYWHERE[where]
+    if where == "Cloudnet" or where.startswith("ERA5"):
+        pytest.importorskip("xarray", reason="needs the extra: pip install 'holdcourse[wind]'")
+    plan = Plan(high=500, count=4, machine=machine(name), policies=("fixed", "wind-planner"), what_if=())
+    if where == "10 minutes":
+        plan = replace(plan, begin="2009-01-15", end="2009-01-20")
+    found = run_backtest([WIND / path for path in files], plan=plan, **site)
+    assert found.backtest.verdict == "too few"  # days or weeks are no year, and it says so
+    assert "are too few to conclude anything" in found.backtest.conclusion
+    assert found.bankable is None
+    for flight in found.backtest.flights.values():
+        assert np.isfinite(flight.net).all()
+
+
+@pytest.mark.parametrize("name", ["skysails", "awe-power-150", "v3"])
+def test_every_machine_flies_in_the_bundled_wind(name):
+    plan = Plan(low=50, high=500, count=4, machine=machine(name), policies=("fixed", "wind-planner"), what_if=())
+    found = run_backtest(bundled("test"), bundled("history").between("2010-01-01", None), plan)
+    assert found.backtest.verdict in ("yes", "no", "undecided", "stayed")
+    assert found.backtest.line("fixed").net > 0

@@ -37,10 +37,10 @@ def test_a_saved_policy_flies_as_it_did(site, tmp_path):
     assert hours == 1.0
     np.testing.assert_allclose(paths.baseline, flown.world.energy[:, held])
     np.testing.assert_allclose(paths.policy[1:], flown.flights["cgp-lcb"].gross[1:])  # it begins somewhere else
-    table = rehearse(3, 1, lambda done, total: None)
+    table = rehearse(3, 1.0, 1, lambda done, total: None)
     mine = table.arm == 0
     np.testing.assert_allclose(table.cost[mine], flown.world.energy[mine, held])
-    alike = rehearsal(policy, held, flown.world, held)(3, 1, lambda done, total: None)
+    alike = rehearsal(policy, held, flown.world, held)(3, 1.0, 1, lambda done, total: None)
     np.testing.assert_array_equal(table.cost, alike.cost)
 
 

@@ -13,11 +13,15 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.planned import best_path
 
 from holdcourse.backtest.verdict import Verdict
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.wind import bundled
+from holdcourse.wind.backtest.result import planned_path
 from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.report import page as page_module
 from holdcourse.wind.report.page import page, write_report
@@ -45,7 +49,7 @@ def data_of(html):
 
 def test_all_files_are_written(folder):
     names = {path.name for path in folder.iterdir()}
-    tables = {"summary.csv", "decisions.csv", "yearly.csv", "month_hour.csv", "altitude_hours.csv"}
+    tables = {"summary.csv", "decisions.csv", "yearly.csv", "month_hour.csv", "altitude_hours.csv", "levels.csv"}
     assert names == {"report.html", "altitudes.png", "energy.png", "table.png"} | tables
     for name in ("altitudes", "energy", "table"):
         head = (folder / f"{name}.png").read_bytes()[:24]
@@ -178,3 +182,59 @@ def test_one_colour_for_each_policy_on_light_and_dark(result, monkeypatch):
 
 def test_the_page_has_a_word_for_every_verdict():
     assert set(page_module.VERDICTS) == set(get_args(Verdict))
+
+
+# -- the plan behind a move -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def planner_result():
+    plan = Plan(count=6, end="2010-08-20", what_if=(), movement="physical", policies=("fixed", "wind-planner"))
+    return run_backtest(bundled("test"), bundled("history").between("2010-01-01", None), plan)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_a_planned_path_is_the_cheapest_of_all(seed):
+    random = np.random.default_rng(seed)
+    costs, spots = random.random((4, 3)), random.random(3)
+    ways, ending = np.abs(spots[:, None] - spots[None, :]), random.random(3)
+    first = int(random.integers(3))
+    expected, least = best_path(costs, ways, ending, first)
+    found = planned_path(costs, ways, ending, 1.0, first)
+    together = ways[found[:-1], found[1:]].sum() + costs[np.arange(4), found].sum() + ending[found[-1]]
+    assert together == pytest.approx(least)
+    assert found[0] == expected[0] == first
+
+
+def test_every_move_has_the_plan_that_justified_it(planner_result):
+    flight = planner_result.backtest.flights["wind-planner"]
+    world, plans = planner_result.backtest.world, flight.plans
+    moved = np.flatnonzero(flight.actions != flight.before)
+    assert plans.rounds.tolist() == moved.tolist()
+    assert (plans.actions[:, 0] == flight.actions[moved]).all()
+    # A plan that comes back to where it began is expected to bring more than all its moves cost.
+    rule = planner_result.policy("wind-planner").rule
+    distances = world.problem.distances
+    returning = 0
+    for t, path, more, home in zip(plans.rounds, plans.actions, plans.more, plans.home, strict=True):
+        here = np.append(flight.before[t], path)
+        spent = rule.caution * (distances[here[:-1], here[1:]].sum() + rule.anchor * distances[path[-1], home])
+        if home == flight.before[t]:
+            returning += 1
+            assert more.sum() - spent >= -1e-6
+    assert returning
+
+
+def test_the_page_has_plans_and_a_calendar(planner_result):
+    html = page([planner_result])
+    (site,) = data_of(html)["sites"]
+    policies = {policy["name"]: policy for policy in site["policies"]}
+    plans = policies["wind-planner"]["plans"]
+    assert plans["length"] == 12
+    assert policies["fixed"]["plans"] is None
+    rounds = np.frombuffer(base64.b64decode(plans["rounds"]), "<u4")
+    planned = np.frombuffer(base64.b64decode(plans["actions"]), "<u2").reshape(len(rounds), 12)
+    assert np.array_equal(planned, planner_result.backtest.flights["wind-planner"].plans.actions)
+    assert 'id="calendar"' in html
+    assert html.index('id="calendar"') < html.index('id="field"')  # the first chart

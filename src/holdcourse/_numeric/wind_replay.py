@@ -7,15 +7,16 @@ the same to a thousandth of a percent.
 ==================  ==============================================================================  ==============
 symbol              meaning                                                                         shape
 ==================  ==============================================================================  ==============
-t, n, r             rounds, altitudes, modes of the wind
+t, n, r             rounds, altitudes, states of the wind: what stays, and modes
 speed, usual        wind to fly through; usual wind of every round, and beyond                      (t, n), (t + h, n)
-modes               what each mode adds at each altitude                                            (n, r)
-variances, decay    of the modes, and their correlation over one round                              (r,)
-mean, covariance    what is believed of the modes now                                               (r,), (r, r)
+modes               what each state adds at each altitude                                           (n, r)
+variances, decay    of the states, and their correlation over one round                             (r,)
+mean, covariance    what is believed of the states now                                              (r,), (r, r)
+worth, known        energy that a round is believed to make there; from so many rounds              (n,)
 power               energy of one round at 0, 1 / PER_METRE_PER_SECOND, ... m/s; one row, or one per altitude
 points, weights     of the quadrature over the belief about one wind speed                          (q,)
 said, errors        what is wrong with forecasts, in deviations; these, by round of the plan        (t, n), (h,)
-moves, ending       cost of a move from row to column, and of ending a plan there; times caution    (n, n), (n,)
+moves               cost of a move from row to column, times caution                                (n, n)
 ==================  ==============================================================================  ==============
 """
 
@@ -27,6 +28,8 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from holdcourse._numeric.wind_filter import advance, condition, foresee
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -46,7 +49,10 @@ def replay(
     points: Array,  # of the quadrature,
     weights: Array,  # and their weights
     moves: Array,  # (n, n) cost of a move from row to column, times the caution
-    ending: Array,  # (n,) cost of ending a plan there, times the caution
+    anchor: float,  # times what moving costs: the way to where it settles after the plan
+    worth: Array,  # (n,) energy of a round believed at first
+    known: float,  # rounds that this comes from
+    settling: Array,  # (2,) rounds that it settles for after the plan: at first, and more for each round known
     horizon: int,
     start: int,
     whole: bool,  # whether the wind at every altitude is measured after each round, or only where it went
@@ -58,15 +64,13 @@ def replay(
     r = len(variances)
     mean, covariance, gain = np.zeros(r), np.diag(variances), np.empty(r)
     expected, values, relaxed = np.empty((horizon, n)), np.empty(n), np.empty(n)
+    own, nothing = np.empty((1, n)), np.empty((0, n))
+    made = worth.copy()
     actions = np.empty(rounds, np.int64)
     x = start
     for t in range(rounds):
         if t > 0:
-            for i in range(r):
-                mean[i] *= decay[i]
-                for j in range(r):
-                    covariance[i, j] *= decay[i] * decay[j]
-                covariance[i, i] += variances[i] * (1.0 - decay[i] * decay[i])
+            advance(mean, covariance, variances, decay)
         ahead = min(horizon, rounds - t) if len(said) else 0  # nobody forecasts beyond the record
         _expect(
             usual[t : t + horizon],
@@ -83,7 +87,30 @@ def replay(
             said[t : t + ahead],
             errors,
         )
-        values[:] = ending
+        if ahead:  # what an altitude is worth is reckoned without forecasts
+            _expect(
+                usual[t : t + 1],
+                modes,
+                variances,
+                decay,
+                mean,
+                covariance,
+                power,
+                points,
+                weights,
+                own,
+                nothing,
+                nothing,
+                errors,
+            )
+        else:
+            own[0] = expected[0]
+        settled, most = settling[0] + settling[1] * known, made.max()
+        values[:] = np.inf
+        for y in range(n):
+            for z in range(n):
+                through = anchor * moves[z, y] + settled * (most - made[y])
+                values[z] = through if through < values[z] else values[z]
         for k in range(horizon - 1, 0, -1):
             for y in range(n):
                 values[y] -= expected[k, y]
@@ -99,18 +126,11 @@ def replay(
             if total < best - 1e-9 * abs(best):
                 best, x = total, y
         actions[t] = x
+        known += 1.0
+        for y in range(n):
+            made[y] += (own[0, y] - made[y]) / known
         for y in range(0 if whole else x, n if whole else x + 1):
-            variance, surprise = noise, speed[t, y] - usual[t, y]
-            for i in range(r):
-                gain[i] = 0.0
-                for j in range(r):
-                    gain[i] += covariance[i, j] * modes[y, j]
-                variance += gain[i] * modes[y, i]
-                surprise -= mean[i] * modes[y, i]
-            for i in range(r):
-                mean[i] += gain[i] * surprise / variance
-                for j in range(r):
-                    covariance[i, j] -= gain[i] * gain[j] / variance
+            condition(mean, covariance, modes[y], speed[t, y] - usual[t, y], noise, gain)
     return actions
 
 
@@ -131,19 +151,15 @@ def _expect(
     errors: Array,  # (horizon,) and these
 ) -> None:
     """The energy expected of every altitude in each round of the plan."""
-    r = len(variances)
-    seen, faded = np.empty(r), np.ones(r)
+    r, n = len(variances), expected.shape[1]
+    seen, faded, winds, spread = np.empty((r, n)), np.ones(r), np.empty(n), np.empty(n)
     rows, last = len(power) - 1, power.shape[1] - 2
     for k in range(len(expected)):
-        for x in range(expected.shape[1]):
-            wind, variance = usual[k, x], 0.0
-            for i in range(r):
-                seen[i] = modes[x, i] * faded[i]
-                wind += seen[i] * mean[i]
-                variance += variances[i] * (modes[x, i] * modes[x, i] - seen[i] * seen[i])
-            for i in range(r):
-                for j in range(r):
-                    variance += seen[i] * covariance[i, j] * seen[j]
+        winds[:] = usual[k]
+        spread[:] = 0.0
+        foresee(modes, variances, faded, mean, covariance, seen, winds, spread)
+        for x in range(n):
+            wind, variance = winds[x], spread[x]
             if k < len(said):
                 # From the filter to the forecast by the share of the variance that it removes: as `ExpectedEnergy`.
                 trust = max(0.0, 1.0 - errors[k] * errors[k] / variance) if variance > 0.0 else 0.0

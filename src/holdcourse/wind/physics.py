@@ -61,15 +61,15 @@ class PowerCurve:
     cut_in: float = 0.0
     cut_out: float = math.inf
     altitudes: Array | None = None
-    # A knot, and the least and largest power around it: two numbers, or of a family two lists of them.
-    _at_knots: list[tuple[float, Any, Any]] = field(init=False)
+    # The knots, and the least and largest power around each: (k, 1), of a family (k, n).
+    _at_knots: tuple[Array, Array, Array] = field(init=False)
 
     def __post_init__(self) -> None:
         # At a jump the power takes values on both sides of it.
         below, above = np.nextafter(self.knots, 0.0), np.nextafter(self.knots, np.inf)
         sides = np.stack([self._everywhere(speeds) for speeds in (below, self.knots, above)])
-        pieces = zip(self.knots.tolist(), sides.min(axis=0).tolist(), sides.max(axis=0).tolist(), strict=True)
-        object.__setattr__(self, "_at_knots", list(pieces))
+        least, most = (side.reshape(len(self.knots), -1) for side in (sides.min(axis=0), sides.max(axis=0)))
+        object.__setattr__(self, "_at_knots", (self.knots[:, None], least, most))
 
     def power(self, speed: ArrayLike) -> Array:
         """Return the net power in kW at each speed; 0 below cut-in and above cut-out."""
@@ -140,18 +140,18 @@ class PowerCurve:
         return replace(self, knots=np.unique(np.append(self.knots, ends)), cut_in=low, cut_out=high)
 
     def extremes(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """Find least and largest power for speeds between low and high (both (n,)); negative speeds count as 0."""
+        """Find least and largest power for speeds between low and high, both (..., n); negative speeds count as 0."""
         if low is high:  # a point, not an interval
             made = self.power(np.maximum(low, 0.0))
             return made, made
         ends = np.maximum((low, high), 0.0)
         one, other = self.power(ends)
         least, most = np.minimum(one, other), np.maximum(one, other)
-        # A loop over the few knots, in place: this runs every round of a backtest.
-        for knot, below, above in self._at_knots:
-            inside = (ends[0] <= knot) & (ends[1] >= knot)
-            np.minimum(least, below, out=least, where=inside)
-            np.maximum(most, above, out=most, where=inside)
+        # All knots at once: this runs every round of a backtest.
+        knots, below, above = self._at_knots
+        inside = (ends[0][..., None, :] <= knots) & (ends[1][..., None, :] >= knots)  # (..., knots, n)
+        least = np.minimum(least, np.where(inside, below, np.inf).min(axis=-2, initial=np.inf))
+        most = np.maximum(most, np.where(inside, above, -np.inf).max(axis=-2, initial=-np.inf))
         return least, most
 
     def describe(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class PowerCurve:
             altitudes,
         )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Tells machines apart that have the same name: another table, cut-in, cut-out or other constants."""
         table = () if self._table is None else self._table
@@ -399,10 +399,14 @@ class EnergyCosts:
 
     def __call__(self, low: Array, high: Array) -> Array:
         """Return the least cost of each altitude when the wind at every altitude lies between low and high."""
-        least, most = self.curve.extremes(low, high)
-        return np.asarray(self.scale * (least.max() - most))
+        return self.of_each(low, high)
 
-    @property
+    def of_each(self, low: Array, high: Array) -> Array:
+        """Return the same for many rounds at once, (..., n): each has its own best altitude."""
+        least, most = self.curve.extremes(low, high)
+        return np.asarray(self.scale * (least.max(axis=-1, keepdims=True) - most))
+
+    @cached_property
     def name(self) -> str:
         """Name of the map in descriptions of a policy."""
         return f"energy({self.curve.name}, {self.curve.digest}, x{self.scale!r})"

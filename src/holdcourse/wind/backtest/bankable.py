@@ -11,8 +11,9 @@ are. What is not in them, the error of the wind data and of the power curve, cou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,13 @@ from scipy.stats import t as student
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
+from holdcourse.wind.backtest.calibration import Calibration, calibration_words, gains_inside, reached_levels
 from holdcourse.wind.backtest.knowing import VARIANTS, Skill
 from holdcourse.wind.physics import WindWorld
-from holdcourse.wind.policy.climate import learn_climate
-from holdcourse.wind.policy.policies import Past, Setting, best_altitude
+from holdcourse.wind.policy.policies import Past, Setting
+
+if TYPE_CHECKING:
+    from holdcourse.wind.policy.planner import Taught
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -33,7 +37,8 @@ LEAST_COVERAGE = 0.9  # of its hours, for a year to count
 SHORTEST_STRETCH = 24.0  # hours without a gap; shorter ones are not flown
 LEVELS = (0.5, 0.75, 0.9)
 LOAN_YEARS = 10
-FEWEST_CALIBRATED = 3  # years: two to say something, one to see whether it held
+USED = "A lidar or forecasts that did not clearly pay in the wind learned from are left unread."
+CLEARLY = 2.0  # standard errors by which knowing more must have paid in the past to be used
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class Factors:
 class Year:
     """A year of the record: its last day, and what was made in it, kWh in 8766 hours at the machine.
 
-    `knowing` is what the same policy would have made with a lidar, with forecasts, with both, and hindsight.
+    `knowing` is what the same policy would have made with a lidar, with forecasts, with both, and hindsight; `used`
+    what it would have used of each: "" where that had not paid in the wind that taught it.
     """
 
     end: str
@@ -85,6 +91,7 @@ class Year:
     moving: float
     moves_per_day: float
     knowing: dict[str, float] = field(default_factory=dict)
+    used: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +108,8 @@ class Bankable:
         Mean net gain over `fixed` by month and hour of the day (UTC), kW, (12, 24); NaN where no hour was flown.
     weibull
         Scale in m/s and shape of the wind at each altitude, (n, 2).
+    weeks
+        Net energy of our policy and of `fixed` in every week flown, kWh, (w, 2).
     """
 
     years: tuple[Year, ...]
@@ -110,7 +119,9 @@ class Bankable:
     hours_at: Array
     gain: Array
     weibull: Array
+    weeks: Array
     price: float | None = None
+    currency: str = ""
     skill: Skill = field(default_factory=Skill)
 
     def energies(self, which: str) -> Array:
@@ -134,16 +145,11 @@ class Bankable:
         """Mean energy at the meter as a share of what full power all year would be."""
         return float(self.energies("ours").mean() / (self.largest_power * HOURS_PER_YEAR))
 
-    @property
-    def calibration(self) -> list[tuple[float, int, int]]:
-        """Level, how many years reached what the years before them had said of it, and of how many."""
-        made = self.energies("ours")
-        judged = range(FEWEST_CALIBRATED - 1, len(made))
-        return [
-            (level, sum(bool(made[k] >= exceeded(made[:k], level)) for k in judged), len(judged))
-            for level in LEVELS
-            if len(judged)
-        ]
+    @cached_property
+    def calibration(self) -> list[Calibration]:
+        """How often years and half-years came as what was before them had said."""
+        gains = gains_inside(*self.weeks.T) if len(self.weeks) else None
+        return [*reached_levels(self.energies("ours"), LEVELS, exceeded), *([] if gains is None else [gains])]
 
     @property
     def worth_knowing(self) -> dict[str, float]:
@@ -160,13 +166,12 @@ class Bankable:
         worth = self.worth_knowing
         if not worth:
             return ""
-        money = "" if self.price is None else " kWh and {:+,.0f} in money"
-        told = ", ".join(
-            f"{name} {more:+,.0f}" + money.format(0 if self.price is None else more * self.price)
-            for name, more in worth.items()
-        )
-        unit = "" if self.price is not None else " in kWh"
-        return f"Knowing more would bring, a year{unit}: {told}; {self.skill.words}."
+        told = ", ".join(f"{name} {more:+,.0f} kWh{self._worth(more)}" for name, more in worth.items())
+        return f"Knowing more would bring, a year: {told}; {self.skill.words}. {USED}"
+
+    def _worth(self, energy: float) -> str:
+        """Return what energy is worth, in brackets; nothing where no price was given."""
+        return "" if self.price is None else f" ({energy * self.price:+,.0f} {self.currency or 'in money'})"
 
     @property
     def words(self) -> list[str]:
@@ -193,11 +198,7 @@ class Bankable:
             f"Availability {100 * stated.availability:g} % and losses {100 * stated.losses:g} % are "
             + ("assumed; state yours." if stated == Factors() else "as stated."),
         ]
-        if self.calibration:
-            told = "; ".join(f"P{100 * level:.0f} in {held} of {of}" for level, held, of in self.calibration)
-            found.append(f"Years that reached what the years before them had said: {told}.")
-            if self.calibration[0][2] < 10:
-                found[-1] += " So few years cannot show that P90 is right."
+        found += calibration_words(self.calibration)
         return [*found, *([self.knowing_words] if self.knowing_words else [])]
 
     def as_values(self) -> dict[str, Any]:
@@ -230,11 +231,13 @@ class Bankable:
                 | {f"p90_of_{LOAN_YEARS}_years": finite(self.exceeded(kind, 0.9, LOAN_YEARS))}
                 for name, kind in kinds.items()
             },
-            "calibration": [
-                {"level": level, "reached": int(held), "years": of} for level, held, of in self.calibration
-            ],
+            "calibration": [asdict(each) for each in self.calibration],
             "knowing_more_kwh_per_year": self.worth_knowing,
-            "forecast_error_m_s": {"next_hour": self.skill.first, "day_ahead": self.skill.day},
+            "forecast_error_m_s": {
+                "next_hour": self.skill.first,
+                "day_ahead": self.skill.day,
+                "source": self.skill.source,
+            },
             "altitudes_m": self.altitudes.round(3).tolist(),
             "hours_per_year_at_altitude": self.hours_at.round(2).tolist(),
             "gain_kw_by_month_and_hour": [[finite(cell) for cell in row] for row in self.gain.round(4)],
@@ -244,10 +247,13 @@ class Bankable:
             ],
         }
         if self.price is not None:
-            values["price_per_kwh"] = self.price
+            values["price_per_kwh"], values["currency"] = self.price, self.currency or None
             values["worth_per_year"] = {
                 name: {level: None if kwh is None else kwh * self.price for level, kwh in levels.items()}
                 for name, levels in values["net_kwh_per_year"].items()
+            }
+            values["knowing_more_worth_per_year"] = {
+                name: more * self.price for name, more in self.worth_knowing.items()
             }
         return values
 
@@ -288,6 +294,7 @@ def bankable(
     factors: Factors | None = None,
     price: float | None = None,
     skill: Skill | None = None,
+    currency: str = "",
 ) -> Bankable | None:
     """Fly all years of a setting's wind, history and test; None where there is less than one.
 
@@ -318,17 +325,20 @@ def bankable(
         flown.append(hours)
     if not years:
         return None
-    actions, more, when = (np.concatenate(parts) for parts in zip(*flown, strict=True))
-    hours_at = np.bincount(actions, minlength=len(world.altitudes)) * HOURS_PER_YEAR / len(actions)
+    actions, ours, fixed, when = (np.concatenate(parts) for parts in zip(*flown, strict=True))
+    week = max(1, round(168.0 / step))
+    whole = len(ours) // week * week
     return Bankable(
         tuple(years),
         factors or Factors(),
         world.curve.largest_power,
         world.altitudes,
-        hours_at,
-        _by_month_and_hour(when, more / step),
+        np.bincount(actions, minlength=len(world.altitudes)) * HOURS_PER_YEAR / len(actions),
+        _by_month_and_hour(when, (ours - fixed) / step),
         weibull_fit(speed),
+        np.column_stack([part[:whole].reshape(-1, week).sum(axis=1) for part in (ours, fixed)]),
         price,
+        currency,
         skill,
     )
 
@@ -364,56 +374,107 @@ def _fly_year(
     caution: float,
     step: float,
     skill: Skill,
-) -> tuple[Year, tuple[NDArray[np.int64], Array, Array]]:
-    """Fly one year with what other rows taught; return it, and altitude, gain (kWh) and time of every round flown."""
-    from holdcourse.wind.policy.planner import Replayed  # compiled code that only this policy needs
+) -> tuple[Year, tuple[NDArray[np.int64], Array, Array, Array]]:
+    """Fly one year with what other rows taught.
 
-    climate, home = learn_climate(times[known], speed[known], world.altitudes), best_altitude(world, speed[known])
-    moments, wind = times[rows], speed[rows]
-    cuts = np.flatnonzero(np.abs(np.diff(moments) - step) > 0.01 * step) + 1
-    actions, ours, fixed, moving, when = [], [], [], [], []
-    more = dict.fromkeys((*VARIANTS, "hindsight"), 0.0)
-    for a, b in zip(np.append(0, cuts), np.append(cuts, len(moments)), strict=True):
-        if (b - a) * step < SHORTEST_STRETCH:
-            continue
-        replayed = Replayed(world, climate, wind[a:b], float(moments[a]), step, home)
-        taken = replayed.actions(caution)
-        energy = step * world.curve.power(wind[a:b])  # what is made, whatever rho says of its weight
-        ways = world.problem.distances[np.append(home, taken[:-1]), taken]
-        actions.append(taken)
-        moving.append(ways)
-        ours.append(energy[np.arange(b - a), taken] - ways)
-        fixed.append(energy[:, home])
-        when.append(moments[a:b])
-        wrong = skill.wrong(world.altitudes, b - a, step, seed=int(moments[a]) % 2**32)
-        errors = skill.errors(replayed.rounds, step)
-        said: dict[str, Any] = {"said": wrong, "errors": errors}
-        options: dict[str, dict[str, Any]] = {
-            "lidar": {"lidar": True},
-            "forecast": said,
-            "both": {"lidar": True, **said},
-        }
-        for name, given in options.items():
-            more[name] += _net(world, energy, replayed.actions(caution, **given), home)
-        best = hc.optimal_path(energy.max(axis=1, keepdims=True) - energy, world.problem, home).actions
-        more["hindsight"] += _net(world, energy, best, home)
-    if not actions:
+    Returns the year, and of every round flown: altitude (index), net energy and that of staying, kWh, and time.
+    """
+    from holdcourse.wind.policy.planner import Taught  # compiled code that only this policy needs
+
+    taught = Taught.by(world, times[known], speed[known], step)
+    stretches = _stretches(world, taught, times, speed, np.arange(rows.start, rows.stop), step)
+    if not stretches:
         raise InvalidInput("a year of the record has no stretch of a day without a gap; give data with fewer gaps")
-    flown = np.concatenate(actions)
+    used = {told: told for told in VARIANTS}
+    if not np.isin(rows.start, known):  # a single year, flown with what its own wind taught, may not choose by it
+        tried = known[-round(HOURS_PER_YEAR / step) :]
+        used = _worth_using(_stretches(world, taught, times, speed, tried, step), caution, skill)
+    taken = [stretch.actions(caution, skill) for stretch in stretches]
+    net = [stretch.net(actions) for stretch, actions in zip(stretches, taken, strict=True)]
+    fixed = [stretch.energy[:, taught.home] for stretch in stretches]
+    flown = np.concatenate(taken)
     hours = len(flown) * step
     per_year = HOURS_PER_YEAR / hours
-    made, stayed, lost = (float(np.concatenate(part).sum()) * per_year for part in (ours, fixed, moving))
-    moves = int(sum((np.diff(taken) != 0).sum() for taken in actions))
-    last = str(np.datetime64(int(moments[-1] * 3600), "s").astype("datetime64[D]"))
-    knowing = {name: energy * per_year for name, energy in more.items()}
-    year = Year(last, hours / HOURS_PER_YEAR, made, stayed, lost, moves * 24 / hours, knowing)
-    return year, (flown, np.concatenate(ours) - np.concatenate(fixed), np.concatenate(when))
+    knowing = {
+        name: sum(float(stretch.net(stretch.actions(caution, skill, what)).sum()) for stretch in stretches) * per_year
+        for name, what in used.items()
+    }
+    knowing["hindsight"] = sum(float(stretch.net(stretch.hindsight()).sum()) for stretch in stretches) * per_year
+    made, stayed = (float(np.concatenate(part).sum()) * per_year for part in (net, fixed))
+    moving = sum(float(each.ways(actions).sum()) for each, actions in zip(stretches, taken, strict=True)) * per_year
+    moves = int(sum((np.diff(actions) != 0).sum() for actions in taken))
+    last = str(np.datetime64(int(times[rows.stop - 1] * 3600), "s").astype("datetime64[D]"))
+    told = tuple(used.items())
+    year = Year(last, hours / HOURS_PER_YEAR, made, stayed, moving, moves * 24 / hours, knowing, told)
+    when = np.concatenate([stretch.times for stretch in stretches])
+    return year, (flown, np.concatenate(net), np.concatenate(fixed), when)
 
 
-def _net(world: WindWorld, energy: Array, actions: NDArray[np.int64], home: int) -> float:
-    """What a path from home made, less what moving cost, kWh."""
-    ways = world.problem.distances[np.append(home, actions[:-1]), actions]
-    return float(energy[np.arange(len(actions)), actions].sum() - ways.sum())
+class _Stretch:
+    """Gapless wind that our policy is flown through, from home, with whatever it is told."""
+
+    def __init__(self, world: WindWorld, taught: Taught, times: Array, wind: Array, step: float) -> None:
+        from holdcourse.wind.policy.planner import Replayed  # compiled code that only this policy needs
+
+        self.world, self.home, self.times, self.step = world, taught.home, times, step
+        self.energy = step * world.curve.power(wind)  # what is made, whatever rho says of its weight
+        self._replayed = Replayed(world, taught, wind, float(times[0]), step)
+
+    def actions(self, caution: float, skill: Skill, told: str = "") -> NDArray[np.int64]:
+        """Return the altitudes taken by one who is told more: "", or one of `VARIANTS`."""
+        given: dict[str, Any] = {"lidar": True} if told in ("lidar", "both") else {}
+        if told in ("forecast", "both"):
+            rounds, seed = len(self.times), int(self.times[0]) % 2**32
+            given["said"] = skill.wrong(self.world.altitudes, rounds, self.step, seed)
+            given["errors"] = skill.errors(self._replayed.rounds, self.step)
+        return self._replayed.actions(caution, **given)
+
+    def hindsight(self) -> NDArray[np.int64]:
+        """Return the altitudes of one who knew all wind before."""
+        shortfall = self.world.rho * (self.energy.max(axis=1, keepdims=True) - self.energy)
+        return hc.optimal_path(shortfall, self.world.problem, self.home).actions
+
+    def net(self, actions: NDArray[np.int64]) -> Array:
+        """Return the energy made less that spent on moving, kWh in every round."""
+        return np.asarray(self.energy[np.arange(len(actions)), actions] - self.ways(actions))
+
+    def ways(self, actions: NDArray[np.int64]) -> Array:
+        """Return what moving costs, kWh in every round: a kWh made counts rho times one of moving."""
+        return np.asarray(self.world.problem.distances[np.append(self.home, actions[:-1]), actions] / self.world.rho)
+
+
+def _stretches(
+    world: WindWorld, taught: Taught, times: Array, speed: Array, rows: NDArray[np.int64], step: float
+) -> list[_Stretch]:
+    """Return the gapless stretches of these rows that are long enough to fly."""
+    moments = times[rows]
+    cuts = np.flatnonzero(np.abs(np.diff(moments) - step) > 0.01 * step) + 1
+    return [
+        _Stretch(world, taught, moments[a:b], speed[rows[a:b]], step)
+        for a, b in zip(np.append(0, cuts), np.append(cuts, len(moments)), strict=True)
+        if (b - a) * step >= SHORTEST_STRETCH
+    ]
+
+
+def _worth_using(past: list[_Stretch], caution: float, skill: Skill) -> dict[str, str]:
+    """Return what one would use of what one is told: that which clearly paid in the past.
+
+    A lidar or a forecast that did not pay there is left unread, and makes as much as the plain policy.
+    """
+    week = round(168.0 / past[0].step) if past else 1
+    plain = [stretch.net(stretch.actions(caution, skill)) for stretch in past]
+    paid = {"": 0.0}
+    for told in VARIANTS:
+        more = [
+            stretch.net(stretch.actions(caution, skill, told)) - before
+            for stretch, before in zip(past, plain, strict=True)
+        ]
+        weeks = [part.sum() for each in more for part in np.split(each, np.arange(week, len(each), week))]
+        error = float(np.std(weeks, ddof=1)) * math.sqrt(len(weeks)) if len(weeks) > 1 else math.inf
+        gained = float(np.sum(weeks))
+        paid[told] = gained if gained > CLEARLY * error else -math.inf
+    choices = {"lidar": ("", "lidar"), "forecast": ("", "forecast"), "both": ("", *VARIANTS)}
+    return {told: max(among, key=lambda name: paid[name]) for told, among in choices.items()}
 
 
 def _by_month_and_hour(times: Array, values: Array) -> Array:

@@ -20,7 +20,7 @@ from holdcourse.wind.policy.policies import best_altitude
 MAX_GAP = 3.0  # hours that are filled in
 
 
-Rehearse: TypeAlias = Callable[[int, int, Callable[[int, int], None]], hc.trials.Blocks]
+Rehearse: TypeAlias = Callable[[int, float, int, Callable[[int, int], None]], hc.trials.Blocks]
 
 
 def trial_paths(flown: Backtest, policy: str, baseline: str = "fixed") -> hc.trials.Paths:
@@ -36,8 +36,8 @@ def rehearsal(policy: hc.Policy, altitude: int, world: WindWorld, start: int) ->
     """Return what runs a trial of a policy against an altitude (index) over the wind, for `plan_of`."""
     still = hc.fixed_at(policy.problem, setting_index=altitude)
 
-    def run(block: int, coin: int, tell: Callable[[int, int], None]) -> hc.trials.Blocks:
-        on_trial = hc.trial(policy, still, block=block)
+    def run(block: int, heard: float, coin: int, tell: Callable[[int, int], None]) -> hc.trials.Blocks:
+        on_trial = hc.trial(policy, still, block=block, heard=heard)
         contexts, energy = _contexts(policy, world), world.energy
         return hc.trials.simulate_trial(
             on_trial, world, contexts, start=start, seed=coin, measured=energy, maximise=True, progress=tell

@@ -33,7 +33,16 @@ from holdcourse.backtest.verdict import (
     signed,
     verdict,
 )
-from holdcourse.learning.costs import CostModel, Costs, Estimate, ExpertCosts, ForecastCosts, OptimisticCosts, maximises
+from holdcourse.learning.costs import (
+    CostModel,
+    Costs,
+    Estimate,
+    ExpertCosts,
+    ForecastCosts,
+    OptimisticCosts,
+    SettledCosts,
+    maximises,
+)
 from holdcourse.wind.physics import WindWorld
 
 Array: TypeAlias = NDArray[np.float64]
@@ -62,15 +71,83 @@ class Reasons:
     bound_before: Array
 
 
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """The plans that justified the moves of a flight: m of them, of h rounds each.
+
+    Attributes
+    ----------
+    rounds
+        In which a move was made, (m,).
+    actions
+        Altitude (index) that the plan had for that round and those after it, (m, h).
+    more
+        Energy expected in each of them above staying where the machine was, kWh, without what moving costs, (m, h).
+    home
+        Altitude (index) where each plan counts on settling after its end, (m,); None where it may end anywhere.
+    """
+
+    rounds: Indices
+    actions: Indices
+    more: Array
+    home: Indices | None
+
+
 class EstimateTrace:
-    """Collects the estimates of a run, in the order of the rounds."""
+    """Collects what the model said in a run, in the order of the rounds; what it said of the rounds ahead at moves."""
 
     def __init__(self) -> None:
         self._estimates: list[Estimate] = []
+        self._ahead: Array | None = None
+        self._settled: Array | None = None
+        self._tables: dict[int, Array] = {}
+        self._settling: dict[int, Array] = {}  # by round, where the model says what settling costs
+        self._last = -1
+        self.notice = ""  # what the model has found out that people should know
 
     def add(self, estimate: Estimate) -> None:
         """Keep what the model said about a round."""
         self._estimates.append(estimate)
+        self._ahead = None
+
+    def look_ahead(self, costs: Array) -> None:
+        """Remember what the model said of the rounds to come, until it is clear whether it led to a move."""
+        self._ahead = costs
+
+    def settle(self, costs: Array) -> None:
+        """Remember what the model said of settling at each altitude after a plan."""
+        self._settled = costs
+
+    def chosen(self, action: int) -> None:
+        """Keep what was said of the rounds to come where another altitude was chosen than before."""
+        if self._ahead is not None and action != self._last:
+            now = np.asarray(self._estimates[-1].costs, dtype=np.float64)
+            self._tables[len(self._estimates) - 1] = np.vstack([now, self._ahead])
+            if self._settled is not None:
+                self._settling[len(self._estimates) - 1] = self._settled
+        self._last = action
+
+    def plans(self, rule: Any, before: Indices, actions: Indices) -> Plans | None:
+        """Return the plans behind the moves; None for a rule that plans otherwise, or where none was made."""
+        if not isinstance(rule, hc.Lookahead) or len(self._estimates) != len(actions):
+            return None
+        rounds = [t for t, table in self._tables.items() if before[t] != actions[t] and len(table) == rule.horizon]
+        if not rounds:
+            return None
+        ways = rule.caution * rule.problem.distances
+        planned, more, homes = [], [], []
+        for t in rounds:
+            table, ending = self._tables[t], np.asarray(rule.ending)
+            homeward = np.full(len(ending), int(np.argmin(ending)))
+            if rule.anchor is not None and t in self._settling:
+                settling = rule.settling(self._settling[t])
+                ending, homeward = settling.min(axis=1), settling.argmin(axis=1)
+            taken = planned_path(table, ways, ending, rule.discount, int(actions[t]))
+            planned.append(taken)
+            more.append(table[:, before[t]] - table[np.arange(len(table)), taken])
+            homes.append(int(homeward[taken[-1]]))
+        anywhere = rule.anchor is None and np.ptp(np.asarray(rule.ending)) == 0
+        return Plans(np.array(rounds), np.array(planned), np.array(more), None if anywhere else np.array(homes))
 
     def reasons(self, before: Indices, actions: Indices) -> Reasons | None:
         """Say what mattered for these decisions; None if the model learns nothing, or was not asked round by round."""
@@ -89,6 +166,25 @@ class EstimateTrace:
             bound=bound[rounds, actions],
             bound_before=bound[rounds, before],
         )
+
+
+def planned_path(costs: Array, ways: Array, ending: Array, discount: float, first: int) -> Indices:
+    """Return the altitudes of a plan that begins with `first`, (h,): the rest of it is the cheapest that follows.
+
+    Parameters
+    ----------
+    costs
+        Of every altitude in each round of the plan, (h, n).
+    ways, ending
+        What a move from row to column counts, (n, n), and ending the plan at an altitude, (n,).
+    """
+    onward = [ending]
+    for row in costs[:0:-1]:
+        onward.append((ways + (row + discount * onward[-1])[None, :]).min(axis=1))
+    path = [first]
+    for row, after in zip(costs[1:], onward[-2::-1], strict=True):
+        path.append(int(np.argmin(ways[path[-1]] + row + discount * after)))
+    return np.array(path)
 
 
 class TracedCosts:
@@ -115,12 +211,17 @@ class TracedCosts:
         return estimate
 
     def costs_at(self, contexts: ArrayLike) -> Array:
-        """Do as the model does."""
-        return self._model.costs_at(contexts)
+        """Do as the model does, and remember it."""
+        found = self._model.costs_at(contexts)
+        self._trace.look_ahead(found)
+        return found
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """Do as the model does."""
-        return self._model.learn(action, context, measurement)
+        self._trace.chosen(action)
+        weight = self._model.learn(action, context, measurement)
+        self._trace.notice = getattr(self._model, "notice", "")
+        return weight
 
     def new_episode(self) -> None:
         """Do as the model does."""
@@ -158,6 +259,15 @@ class _Forecast(TracedCosts):
         return self._model.costs_at_outlook(contexts, outlook)
 
 
+class _Settled(TracedCosts):
+    def settled_costs(self) -> Array:
+        """Do as the model does."""
+        assert isinstance(self._model, SettledCosts)
+        found = self._model.settled_costs()
+        self._trace.settle(found)
+        return found
+
+
 class _Experts(TracedCosts):
     def of_expert(self, expert: int) -> Costs | None:
         """Do as the model does."""
@@ -174,6 +284,7 @@ class _Experts(TracedCosts):
 _ABILITIES: dict[type, type[TracedCosts]] = {
     OptimisticCosts: _Optimistic,
     ForecastCosts: _Forecast,
+    SettledCosts: _Settled,
     ExpertCosts: _Experts,
 }
 
@@ -221,6 +332,8 @@ class Flight:
         What the policy is and why, in sentences, for one that chose among others.
     others
         What its other seeds made, for a policy that draws.
+    plans
+        What justified its moves, for a policy that plans ahead in time.
     """
 
     policy: str
@@ -232,6 +345,7 @@ class Flight:
     reasons: Reasons | None = None
     explanation: str = ""
     others: tuple[Draw, ...] = ()
+    plans: Plans | None = None
 
     @property
     def net(self) -> Array:
@@ -411,7 +525,9 @@ class Backtest:
         if "fixed" not in self.flights:
             return "The policy `fixed` was not run, so there is nothing to compare with."
         altitude = f"{self.world.altitudes[int(self.flights['fixed'].actions[-1])]:.0f} m"
-        weeks = "1 week is" if self.weeks == 1 else f"{self.weeks} weeks are"
+        weeks = (
+            "1 week is" if self.weeks == 1 else f"{self.weeks} weeks are" if self.weeks else f"{self.days:.1f} days are"
+        )
         too_few = f"; {weeks} too few to conclude anything."
         if np.isnan(best.gain):
             return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,11 +12,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import holdcourse as hc
+from holdcourse.backtest.beside import beside
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest import period
 from holdcourse.wind.backtest.bankable import Bankable, Factors, bankable
-from holdcourse.wind.backtest.knowing import Skill
+from holdcourse.wind.backtest.knowing import Skill, fitted_skill
 from holdcourse.wind.backtest.result import (
     HINDSIGHT,
     HOURS_PER_WEEK,
@@ -30,6 +32,7 @@ from holdcourse.wind.backtest.result import (
 )
 from holdcourse.wind.files.awesio import Constraints
 from holdcourse.wind.files.data import WindData
+from holdcourse.wind.files.forecasts import Forecasts
 from holdcourse.wind.files.load import load
 from holdcourse.wind.files.paths import Paths, expand
 from holdcourse.wind.machines import Machine
@@ -91,8 +94,9 @@ def backtest(
         run = hc.simulate(policy, world, contexts_of(name, world), start=begin, seed=seed, episodes=parts)
         before = _before(run.actions, slices, begin)
         reasons = trace.reasons(before, run.actions)
+        plans = trace.plans(policy.rule, before, run.actions)
         made = _made(world, run.actions)
-        said = policy.explanation
+        said = " ".join(part for part in (policy.explanation, trace.notice) if part)
         others = []
         if (run.probabilities < 1).any() and not registry.is_knowing(name):  # a yardstick is not a choice
             for other in range(seed + 1, seed + draws):
@@ -101,7 +105,7 @@ def backtest(
                 )
                 others.append(Draw(_made(world, again.actions), again.movement_costs, again.actions))
         flights[name] = Flight(
-            name, run.actions, before, made, run.movement_costs, run.probabilities, reasons, said, tuple(others)
+            name, run.actions, before, made, run.movement_costs, run.probabilities, reasons, said, tuple(others), plans
         )
     for name in HINDSIGHT:
         if progress is not None:
@@ -145,6 +149,7 @@ Wind: TypeAlias = WindData | Paths
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is flown now, how many are done, of how many
 
 DRAWS = 5  # seeds of a policy that draws: one of them says little
+ELSEWHERE = 0.8  # of the other rho: about half of the work
 WHAT_IF_DRAWS = 2  # at other rho, where five would take most of the time
 WHAT_IF = (0.5, 1.0, 2.0, 4.0, 10.0, 60.0)  # times rho: moving costs twice as much, ..., a sixtieth
 FEWEST_HISTORY_WEEKS = 26  # less does not know the seasons
@@ -173,12 +178,16 @@ class Plan:
         Availability, losses and uncertainty of the figures per year.
     skill
         Of the forecasts whose worth is reckoned.
+    forecasts
+        What was really forecast for the hours of the wind data: the skill is fitted to it instead.
     begin, end
         The test period, UTC; `end` is not in it. By default all data, or what history leaves of them.
     curve, movement, rho
         The machine, as in `wind_world`.
     context, hyperparameters, prior_mean
         What the learning policies believe, as in `Setting`.
+    gauge_noise
+        Standard deviation of the machine's own wind measurements, m/s; None: `wind-planner` finds it out.
     start_altitude
         Where the turbine is before the first hour, metres; by default in the middle.
     policies
@@ -193,6 +202,8 @@ class Plan:
         Other values of rho to try; by default `WHAT_IF` times rho.
     price
         Of one kWh, for the tables; None leaves money out.
+    currency
+        Of the price, for the heads of tables: EUR.
     """
 
     low: float | None = None
@@ -206,6 +217,7 @@ class Plan:
     context: Literal["hour", "periodic"] = "hour"
     hyperparameters: Literal["paper", "fitted"] = "paper"
     prior_mean: float | None = None
+    gauge_noise: float | None = None
     start_altitude: float | None = None
     policies: tuple[str, ...] | None = None
     max_gap: float = 3.0
@@ -220,6 +232,8 @@ class Plan:
     draws: int = DRAWS
     factors: Factors = field(default_factory=Factors)
     skill: Skill = field(default_factory=Skill)
+    forecasts: tuple[Forecasts, ...] = ()
+    currency: str = ""
 
     def __post_init__(self) -> None:
         if self.machine is not None:
@@ -264,9 +278,11 @@ class SiteResult:
             return None
         made_by = self.policy(OURS).made_by
         options = {} if made_by is None else made_by[1]
-        if options.get("home") is None:  # it was flown without history, which the twin cannot
+        if "caution" not in options:
             return None
-        return bankable(self.setting, float(options["caution"]), self.plan.factors, self.plan.price, self.plan.skill)
+        plan = self.plan
+        caution = float(options["caution"])
+        return bankable(self.setting, caution, plan.factors, plan.price, plan.skill, plan.currency)
 
     def policy(self, name: str) -> hc.Policy:
         """Return a policy of the registry as it was flown here, at its beginning: to drive by yourself."""
@@ -306,6 +322,7 @@ def run_backtest(
     *,
     site: str | None = None,
     progress: Progress | None = None,
+    processes: int = 1,
     **loading: Any,
 ) -> SiteResult:
     """Backtest all policies at one site.
@@ -323,6 +340,9 @@ def run_backtest(
         How to call it; default what the data say.
     progress
         Called before each flight.
+    processes
+        2: other prices of moving are flown in a copy of this process, where the system has a second core. The result
+        is the same.
     loading
         Options of `load`, such as lat and lon.
 
@@ -337,6 +357,8 @@ def run_backtest(
     plan = plan or Plan()
     data = _data(wind, plan, loading)
     given = None if history is None else _data(history, plan, loading)
+    if plan.forecasts:
+        plan = replace(plan, skill=fitted_skill(plan.forecasts, [data, *([] if given is None else [given])]))
     later = plan.allow_later_history
     test, before, split_notes = period.split(data, given, plan.begin, plan.end, allow_later_history=later)
     altitudes, limit_notes = _altitudes(plan, [test, before], loading.get("surface_height"))
@@ -350,17 +372,24 @@ def run_backtest(
         rho=plan.rho,
         movement=plan.movement,
     )
-    setting = Setting(world, past, plan.context, plan.hyperparameters, plan.prior_mean)
+    setting = Setting(world, past, plan.context, plan.hyperparameters, plan.prior_mean, gauge_noise=plan.gauge_noise)
     if plan.hyperparameters == "fitted":
         setting = setting.fitted()  # once, not for every policy and every rho
     flights = _Flights(setting, plan, tuple(len(piece) for piece in pieces), _name(site, data, wind), progress)
-    flown = flights.fly(world, plan.policies)
+    aside, here = flights.divided(processes)
+    with beside(lambda: flights.quietly().what_if(aside), worthwhile=bool(aside)) as others:
+        flown = flights.fly(world, plan.policies)
+        what_if = flights.what_if(here) | {plan.rho: flown.lines} if flights.others else {}
+        if aside:
+            flights.tell("other prices of moving")
+            what_if |= others.result()
     explained = [flight.explanation for flight in flown.flights.values() if flight.explanation]
     machine_notes = () if plan.machine is None else _machine_notes(plan.machine)
     notes = (*data.notes, *split_notes, *dropped, *limit_notes, *machine_notes, *explained, *flown.draw_words)
     weeks = len(past.speed) * before.step / HOURS_PER_WEEK
     files = tuple(path for part in (wind, history) for path in _files(part))
-    return SiteResult(plan, flown, flights.what_if(flown), data.source, notes, weeks, setting, files)
+    by_rho = {rho: what_if[rho] for rho in flights.others}
+    return SiteResult(plan, flown, by_rho, data.source, notes, weeks, setting, files)
 
 
 def _altitudes(plan: Plan, series: Sequence[WindData], ground: float | None) -> tuple[Array, list[str]]:
@@ -420,12 +449,27 @@ class _Flights:
         self.total = len(wanted) + 2 + rounds * (len(self.compared) + 2)
         self.done = 0
 
+    def divided(self, processes: int) -> tuple[list[float], list[float]]:
+        """Return the values of rho to fly in another process, and those to fly here, beside the plan's own."""
+        rest = [rho for rho in self.others if rho != self.plan.rho]
+        apart = 0 if processes < 2 else math.ceil(ELSEWHERE * len(rest))
+        self.total -= apart * (len(self.compared) + 2)
+        return rest[:apart], rest[apart:]
+
+    def quietly(self) -> _Flights:
+        """Return the same flights, whose progress nobody follows."""
+        return _Flights(self.setting, self.plan, self.lengths, self.site, None)
+
+    def tell(self, what: str) -> None:
+        """Say what is flown next."""
+        if self.progress is not None:
+            self.progress(what, self.done, self.total)
+
     def fly(
         self, world: WindWorld, policies: tuple[str, ...] | None, prefix: str = "", draws: int | None = None
     ) -> Backtest:
         def tell(name: str) -> None:
-            if self.progress is not None:
-                self.progress(prefix + name, self.done, self.total)
+            self.tell(prefix + name)
             self.done += 1
 
         return backtest(
@@ -439,17 +483,13 @@ class _Flights:
             draws=self.plan.draws if draws is None else draws,
         )
 
-    def what_if(self, flown: Backtest) -> dict[float, list[Line]]:
-        found = {}
-        for rho in self.others:
-            if rho == self.plan.rho:
-                found[rho] = flown.lines
-            else:
-                world = replace(self.setting.world, rho=rho)
-                found[rho] = self.fly(
-                    world, self.compared, f"what if rho = {rho:g}: ", min(WHAT_IF_DRAWS, self.plan.draws)
-                ).lines
-        return found
+    def what_if(self, rhos: Sequence[float]) -> dict[float, list[Line]]:
+        draws = min(WHAT_IF_DRAWS, self.plan.draws)
+        worlds = {rho: replace(self.setting.world, rho=rho) for rho in rhos}
+        return {
+            rho: self.fly(world, self.compared, f"what if rho = {rho:g}: ", draws).lines
+            for rho, world in worlds.items()
+        }
 
 
 def _nearest(altitudes: Array, wanted: float) -> int:

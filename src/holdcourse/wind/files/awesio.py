@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.errors import InvalidInput
+from holdcourse.wind.files.yamlfile import read_yaml, write_yaml
 from holdcourse.wind.physics import PowerCurve, table_curve
 
 Array: TypeAlias = NDArray[np.float64]
@@ -30,8 +31,6 @@ MARKS = {
     "wind_resource": ("probability_matrix",),
     "operational_constraints": ("airspace_constraints", "terrain_constraints", "wind_envelope", "flight_envelope"),
 }
-MOST_BYTES = 200_000_000
-MOST_VALUES = 3_000_000  # of a document with its aliases written out; more is a bomb, not a power curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +50,7 @@ class Document:
 def read_awesio(path: str | Path) -> Document:
     """Read an awesIO file of any kind (extra [wind])."""
     path = Path(path)
-    yaml, loader, _ = _yaml()
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InvalidInput(f"{path} has {path.stat().st_size:,} bytes; an awesIO file has at most {MOST_BYTES:,}")
-        data = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=loader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
-    _check_size(data, path)
+    data = read_yaml(path)
     return document(data, path.name)
 
 
@@ -81,51 +71,7 @@ def document(data: Any, name: str = "") -> Document:
 
 def write_awesio(found: Document, path: str | Path) -> None:
     """Write a document; what is read from the file again is equal to it (extra [wind])."""
-    yaml, _, dumper = _yaml()
-    text = yaml.dump(found.data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def check_awesio(path: str | Path) -> None:
-    """Raise where a document could not be written, before work that takes long."""
-    _yaml()
-    path = Path(path)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InvalidInput(f"cannot write {path}: it is a folder, or there is no folder {path.parent}")
-
-
-def _yaml() -> tuple[Any, Any, Any]:
-    """Return the module, and a loader and a dumper that take 1.0e9 for a number, as YAML 1.2 does."""
-    try:
-        import yaml
-    except ImportError:
-        raise MissingExtra("awesIO files are YAML: pip install 'holdcourse[wind]'") from None
-    import re
-
-    number = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+$")
-    base_loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    base_dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    loader: Any = type("Loader", (base_loader,), {})
-    dumper: Any = type("Dumper", (base_dumper,), {})
-    for side in (loader, dumper):
-        side.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+.0123456789"))
-    dumper.ignore_aliases = lambda self, value: True  # other readers need not know them
-    return yaml, loader, dumper
-
-
-def _check_size(data: Any, path: Path) -> None:
-    """Refuse a small file that aliases blow up."""
-    waiting, seen = [data], 0
-    while waiting:
-        value = waiting.pop()
-        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        seen += 1 + len(parts)
-        if seen > MOST_VALUES:
-            raise InvalidInput(f"{path} holds more than {MOST_VALUES:,} values once its aliases are written out")
-        waiting += [part for part in parts if isinstance(part, dict | list)]
+    write_yaml(found.data, path)
 
 
 # -- power curves -----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -218,17 +218,39 @@ def levels_of(field: Field) -> tuple[LevelKind, str | None, Array] | None:
     return "pressure", axis, values
 
 
-def nearest_point(field: Field, latitude: float | None, longitude: float | None) -> Point:
-    """Return the grid point nearest to the site; the only one where no site is asked for."""
+def axes_of(field: Field) -> tuple[Array, Array] | None:
+    """Return the latitudes and longitudes of a file, (rows,) and (columns,); None where it does not say."""
     names = [next((n for n in options if field.has(n)), None) for options in (_LATITUDE, _LONGITUDE)]
     if None in names:
-        return Point({}, Site(latitude, _west(longitude)), "the file does not say where it lies")
+        return None
     axes = [field.data[name] for name in names]
     if any(axis.ndim > 1 for axis in axes):
         raise InvalidInput(f"{field.label} has a curved grid (2-D latitude); extract the nearest point first")
     north, east = (np.atleast_1d(axis.values).astype(np.float64) for axis in axes)
     if not (north.size and east.size and np.isfinite(north).all() and np.isfinite(east).all()):
         raise DamagedFile(f"{field.label}: latitude or longitude is not a number; download it again")
+    return north, east
+
+
+def cut(field: Field, latitudes: Array, longitudes: Array, variables: tuple[str, ...]) -> Field:
+    """Return the part of a file between some points, of these variables, read into memory."""
+    chosen: dict[str, slice] = {}
+    for options, wanted in ((_LATITUDE, latitudes), (_LONGITUDE, longitudes)):
+        name = next((n for n in options if field.has(n)), None)
+        if name is not None and field.data[name].ndim:
+            values = field.data[name].values.astype(np.float64)
+            places = [int(np.argmin(np.abs((values - one + 180.0) % 360.0 - 180.0))) for one in wanted]
+            chosen[str(field.data[name].dims[0])] = slice(min(places), max(places) + 1)
+    kept = [name for name in variables if field.has(name)]
+    return replace(field, data=field.data[kept].isel(chosen).load())
+
+
+def nearest_point(field: Field, latitude: float | None, longitude: float | None) -> Point:
+    """Return the grid point nearest to the site; the only one where no site is asked for."""
+    found = axes_of(field)
+    if found is None:
+        return Point({}, Site(latitude, _west(longitude)), "the file does not say where it lies")
+    north, east = found
     if latitude is None or longitude is None:
         if north.size * east.size > 1:
             raise InvalidInput(
@@ -248,6 +270,7 @@ def nearest_point(field: Field, latitude: float | None, longitude: float | None)
             )
         km = 111.2 * float(np.hypot(north[i] - latitude, away[j] * np.cos(np.radians(latitude))))
         note = f"nearest of {north.size} x {east.size} grid points, {km:.0f} km from the site asked for"
+    axes = [field.data[next(n for n in options if field.has(n))] for options in (_LATITUDE, _LONGITUDE)]
     index = {str(axis.dims[0]): position for axis, position in zip(axes, (i, j), strict=True) if axis.ndim}
     site = Site(round(float(north[i]), 4), _west(float(east[j])))
     return Point(index, site, f"grid point {site}: {note}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from importlib.resources import as_file, files
 from typing import Literal
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
 from holdcourse.tables.times import Times, zone_of
-from holdcourse.wind.files import csv_table, era5
+from holdcourse.wind.files import csv_table, era5, windio
 from holdcourse.wind.files.data import FASTEST_WIND, Array, Options, Piece, Site, WindData
 from holdcourse.wind.files.grid import Field, levels_of, nearest_point, open_fields, quiet
 from holdcourse.wind.files.paths import Paths, WindFile, kind_of, wind_files
@@ -153,7 +154,7 @@ def _each_time_once(pieces: Sequence[Piece], time: Times, speed: Array) -> NDArr
 
 KNOWN_LAYOUTS = (
     "ERA5 on pressure levels (u, v, z), ERA5 on model levels (u, v), ECMWF/Cloudnet (uwind, vwind, height), "
-    "or a CSV with one column per height"
+    "speeds by time and height (windIO, NEWA, DOWA), or a CSV with one column per height"
 )
 
 
@@ -177,7 +178,8 @@ def load(
     Parameters
     ----------
     paths
-        A path, a pattern such as ``"era5/*.nc"``, or several: NetCDF, GRIB, CSV (also .gz, .xz), or a ZIP of these.
+        A path, a pattern such as ``"era5/*.nc"``, or several: NetCDF, GRIB, CSV (also .gz, .xz),
+        windIO (YAML), or a ZIP of these.
     lat, lon
         The site in degrees (west and south negative); the nearest grid point is taken. For a CSV, where it is from.
     surface_height
@@ -229,30 +231,40 @@ def _pieces(paths: Paths, options: Options, stack: ExitStack) -> list[Piece]:
     wind: list[Field] = []
     ground: list[Field] = []
     for file in wind_files(paths, stack):
-        with _guarded(file.label):
+        with guarded(file.label):
             if file.kind == "text":
-                pieces.append(csv_table.read_piece(file, options))
+                pieces.append(_text(file, options, stack))
                 continue
             fields = open_fields(file, stack)
             with_wind = [field for field in fields if era5.is_ifs(field) or field.has("u", "v")]
             with_ground = [field for field in fields if era5.is_surface(field)]
-            if not with_wind and not with_ground:
+            profiles = [field for field in fields if field not in with_wind and windio.is_profiles(field)]
+            pieces += [windio.read_profiles(field, options, stack) for field in profiles]
+            if not with_wind and not with_ground and not profiles:
                 raise InvalidInput(
                     f"{' + '.join(map(str, fields))} has no layout that holdcourse knows: {KNOWN_LAYOUTS}"
                 )
             wind += with_wind
             ground += with_ground
     for field in wind:
-        with _guarded(field.label):
-            pieces.append(_gridded(field, ground, options))
+        with guarded(field.label):
+            pieces.append(gridded(field, ground, options))
     if not pieces:
-        with _guarded(ground[0].label):
+        with guarded(ground[0].label):
             surface = era5.read_surface(ground, Site(options.latitude, options.longitude))
             pieces.append(era5.piece(ground[0].label, surface))
     return pieces
 
 
-def _gridded(field: Field, ground: list[Field], options: Options) -> Piece:
+def _text(file: WindFile, options: Options, stack: ExitStack) -> Piece:
+    """Read a CSV or a windIO file."""
+    if windio.is_windio(file.path):
+        return windio.read_windio(file, options, stack)
+    return csv_table.read_piece(file, options)
+
+
+def gridded(field: Field, ground: list[Field], options: Options) -> Piece:
+    """Return the wind by height at the grid point nearest to a site."""
     point = nearest_point(field, options.latitude, options.longitude)
     if era5.is_ifs(field):
         return era5.read_ifs(field, point)
@@ -266,7 +278,7 @@ def _gridded(field: Field, ground: list[Field], options: Options) -> Piece:
 
 
 @contextmanager
-def _guarded(label: str) -> Iterator[None]:
+def guarded(label: str) -> Iterator[None]:
     """Turn whatever the reading libraries raise about a broken file into one line of ours."""
     try:
         yield
@@ -283,18 +295,22 @@ CREDIT = "Based on data from MET Norway (NORA3 hindcast), CC BY 4.0"
 _FILES = {"test": "nora3_northsea_2010H2.csv.xz", "history": "nora3_northsea_2008_2010H1.csv.xz"}
 
 
-def bundled(part: Literal["test", "history"] = "test") -> WindData:
+@cache  # nobody can change what is read, and it takes half a second
+def bundled(part: Literal["test", "history", "all"] = "test") -> WindData:
     """Load the bundled NORA3 hindcast at 53.32 N, 1.32 E, hourly, 10 to 750 m.
 
     Parameters
     ----------
     part
         "test": July to December 2010. "history": January 2008 to June 2010, the past an engineer would have then.
+        "all": the three years together.
     """
-    if part not in _FILES:
-        raise InvalidInput(f"bundled data are 'test' or 'history', got {part!r}")
-    with as_file(files("holdcourse.wind") / "data" / _FILES[part]) as path:
-        file = WindFile(path, kind_of(path, path.name), path.name)
-        piece = csv_table.read_piece(file, Options(latitude=53.32, longitude=1.32, units="m/s"))
-    data = join([piece], ceiling=3000.0, max_missing=0.0)
+    if part not in (*_FILES, "all"):
+        raise InvalidInput(f"bundled data are 'test', 'history' or 'all', got {part!r}")
+    pieces = []
+    for name in [*_FILES.values()] if part == "all" else [_FILES[part]]:
+        with as_file(files("holdcourse.wind") / "data" / name) as path:
+            file = WindFile(path, kind_of(path, path.name), path.name)
+            pieces.append(csv_table.read_piece(file, Options(latitude=53.32, longitude=1.32, units="m/s")))
+    data = join(pieces, ceiling=3000.0, max_missing=0.0)
     return WindData(data.time, data.heights, data.speed, "NORA3 hindcast, MET Norway", data.site, (CREDIT,))

@@ -21,13 +21,18 @@
     s.firsts = new Set();
     s.lengths.reduce((at, length) => (s.firsts.add(at), at + length), 0);
     s.kw = (t, x) => { const c = s.curves[Math.min(x, s.curves.length - 1)]; return c[Math.min(s.speed[t * s.n + x], c.length - 1)]; };
+    s.way = (from, to) => { const d = s.altitudes[to] - s.altitudes[from]; return d > 0 ? d * s.climb : -d * s.sink; };
     s.policies = s.policies.map((given) => {
       const p = Object.assign({}, given);
       p.actions = unpack(p.actions, Uint16Array);
       if (p.probabilities) p.probabilities = unpack(p.probabilities, Float32Array);
       for (const name in p.reasons || {}) p.reasons[name] = typeof p.reasons[name] === "string" ? unpack(p.reasons[name], Float32Array) : p.reasons[name];
+      if (p.plans) {
+        const given = p.plans, rounds = unpack(given.rounds, Uint32Array);
+        p.plans = { length: given.length, home: given.home && unpack(given.home, Uint16Array), actions: unpack(given.actions, Uint16Array), more: unpack(given.more, Float32Array), of: new Map(Array.from(rounds, (t, k) => [t, k])) };
+      }
       p.before = (t) => (s.firsts.has(t) ? s.start : p.actions[t - 1]);
-      p.moving = (t) => { const d = s.altitudes[p.actions[t]] - s.altitudes[p.before(t)]; return d > 0 ? d * s.climb : -d * s.sink; };
+      p.moving = (t) => s.way(p.before(t), p.actions[t]);
       p.gross = (t) => s.rho * s.step_hours * s.kw(t, p.actions[t]);
       p.sum = new Float64Array(s.T);
       let sum = 0;
@@ -51,7 +56,8 @@
   const under = (seconds) => { const t = indexOf(seconds + 1e-6) - 1; return t >= 0 && seconds < end(t) ? t : -1; };
 
   // ---- drawing
-  const LEFT = 62, RIGHT = 142, TOP = 12, BOTTOM = 30;
+  const TOP = 12, BOTTOM = 30, NARROW = 560; // on a phone the buttons above are the legend: no names at the lines
+  const left = 62, right = (width) => (width < NARROW ? 10 : 142);
   const surface = (id) => {
     const canvas = $(id), box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
     canvas.width = Math.max(1, Math.round(box.width * ratio));
@@ -59,7 +65,7 @@
     const g = canvas.getContext("2d");
     g.scale(ratio, ratio);
     g.font = "13.5px system-ui, 'DejaVu Sans', sans-serif";
-    return { g, ratio, w: box.width, h: box.height, x0: LEFT, x1: box.width - RIGHT, y0: TOP, y1: box.height - BOTTOM };
+    return { g, ratio, w: box.width, h: box.height, x0: left, x1: box.width - right(box.width), y0: TOP, y1: box.height - BOTTOM };
   };
   const RAMP = { light: [[243, 246, 248], [203, 217, 226], [150, 178, 196], [98, 136, 162], [52, 92, 122]], dark: [[24, 31, 38], [38, 54, 67], [58, 86, 106], [92, 129, 152], [150, 187, 208]] };
   const shade = (u) => {
@@ -116,6 +122,7 @@
   // Labels at the right end, pushed apart so that none covers another.
   const endLabels = (c, found) => {
     const gap = 17;
+    if (c.w < NARROW) return;
     found.sort((a, b) => a.y - b.y);
     for (let i = 1; i < found.length; i++) found[i].y = Math.max(found[i].y, found[i - 1].y + gap);
     for (let i = found.length - 1, most = c.y1; i >= 0; i--, most -= gap) found[i].y = Math.min(found[i].y, most);
@@ -126,6 +133,18 @@
     }
   };
   const shownPolicies = () => S.policies.filter((p) => view.shown.has(p.name));
+
+  // Of a long time every hour would be a barcode: the mean altitude of each day instead.
+  const LONG = 62;
+  const dailyPath = (g, p, a, b, X, Y) => {
+    let begun = false;
+    for (let t = a; t < b; ) {
+      const day = Math.floor(S.time[t] / 86400); let sum = 0, count = 0;
+      for (; t < b && Math.floor(S.time[t] / 86400) === day; t++) { sum += S.altitudes[p.actions[t]]; count++; }
+      const x = X((day + 0.5) * 86400), y = Y(sum / count);
+      begun ? g.lineTo(x, y) : g.moveTo(x, y); begun = true;
+    }
+  };
 
   const drawField = () => {
     const c = surface("field"), { g, ratio } = c;
@@ -165,6 +184,7 @@
     const paths = order.map((p) => {
       if (b > a) labels.push({ p, y: Y(S.altitudes[p.actions[b - 1]]) });
       return () => {
+        if (view.to - view.from > LONG * 86400) { dailyPath(g, p, a, b, X, Y); return; }
         for (let t = a; t < b; t++) {
           const y = Y(S.altitudes[p.actions[t]]);
           S.firsts.has(t) || t === a ? g.moveTo(X(S.time[t]), y) : g.lineTo(X(S.time[t]), y);
@@ -178,10 +198,11 @@
     order.forEach((p, i) => stroke(g, p, width(p), paths[i]));
     g.restore();
     endLabels(c, labels);
-    const wide = 170, x = c.x0, y = TOP - 4;
+    const wide = c.w < NARROW ? 110 : 170, x = c.x0, y = TOP - 4;
     for (let i = 0; i < wide; i++) { g.fillStyle = `rgb(${shade(i / wide).join(",")})`; g.fillRect(x + i, y, 1.5, 13); }
     g.strokeStyle = css("--line"); g.lineWidth = 1; g.strokeRect(x, y, wide, 13);
     g.fillStyle = css("--soft"); g.textBaseline = "middle"; g.textAlign = "right"; g.fillText("0", x - 8, y + 7);
+    $("field-note").hidden = view.to - view.from <= LONG * 86400;
     g.textAlign = "left"; g.fillText(view.colour === "speed" ? `${Math.round(top)} m/s wind speed` : `${Math.round(top)} kW`, x + wide + 8, y + 7);
   };
 
@@ -249,9 +270,30 @@
     row("wind that blew there", wind(x));
     row("energy made", `${kwh(p.gross(t), 1)} kWh`);
     if (x !== b) row("\u2003had it stayed", `${kwh(energy(b), 1)} kWh`);
+    if (p.plans && p.plans.of.has(t)) planBehind(box, p, t);
     let best = 0; for (let k = 1; k < S.n; k++) if (S.kw(t, k) > S.kw(t, best)) best = k;
     row("best altitude of the hour", `${metres(best)}, ${kwh(energy(best), 1)} kWh`);
     profile(box, t);
+  };
+  // The plan that justified a move: where it wanted to be until when, what that was expected to bring, and the move to where it settles.
+  const planBehind = (box, p, t) => {
+    const { length, actions, more, of } = p.plans, at = length * of.get(t), b = p.before(t), home = p.plans.home && p.plans.home[of.get(t)];
+    const metres = (x) => `${Math.round(S.altitudes[x])} m`, clock = (k) => when(S.time[t] + k * S.step_hours * 3600).slice(11, 16);
+    element("p", `The plan behind it: ${+(length * S.step_hours).toPrecision(3)} hours ahead, against staying at ${metres(b)}`, box).className = "small";
+    const table = element("table", undefined, box); table.className = "plan";
+    const row = (...cells) => { const r = element("tr", undefined, table); cells.forEach((text) => element("td", text, r)); };
+    row("until", "at", "expected more", "moving");
+    let spent = 0, gained = 0, from = b;
+    for (let k = 0; k < length; ) {
+      const x = actions[at + k], way = S.way(from, x); let sum = 0;
+      for (; k < length && actions[at + k] === x; k++) sum += more[at + k];
+      row(clock(k), metres(x), `${sum < 0 ? "\u2212" : "+"}${kwh(Math.abs(sum), 1)} kWh`, way ? `\u2212${kwh(way, 1)} kWh` : "");
+      gained += sum; spent += way; from = x;
+    }
+    if (home !== null && from !== home) { const way = S.way(from, home); row("then", `to ${metres(home)}`, "", `\u2212${kwh(way, 1)} kWh`); spent += way; }
+    const left = gained - spent;
+    row("together", "", `${gained < 0 ? "\u2212" : "+"}${kwh(Math.abs(gained), 1)} kWh`, `\u2212${kwh(spent, 1)} kWh`);
+    element("p", `Expected to be left: ${left < 0 ? "\u2212" : "+"}${kwh(Math.abs(left), 1)} kWh. The next hour it plans anew.`, box).className = "small";
   };
   const NS = (() => { const box = document.createElement("div"); box.innerHTML = "<svg></svg>"; return box.firstChild.namespaceURI; })();
   const svg = (tag, attributes, parent) => { const made = document.createElementNS(NS, tag); for (const k in attributes) made.setAttribute(k, attributes[k]); if (parent) parent.append(made); return made; };
@@ -270,6 +312,48 @@
       const k = p.actions[t];
       svg("circle", { cx: X(Math.min(S.speed[t * S.n + k] / 100, S.top_speed)), cy: Y(S.altitudes[k]), r: p.name === view.focus ? 7 : 5, fill: p.know ? css("--card") : p.colour, stroke: p.colour, "stroke-width": 2.5 }, s);
     }
+  };
+
+  // ---- a year at a glance: a row for each month, a cell for each day
+  const daily = (p) => {
+    const days = new Map();
+    for (let t = 0; t < S.T; t++) {
+      const day = Math.floor(S.time[t] / 86400), cell = days.get(day) || { gain: 0, altitude: 0, hours: 0 };
+      cell.gain += p.gross(t) - p.moving(t) - (S.by.fixed ? S.by.fixed.gross(t) - S.by.fixed.moving(t) : 0);
+      cell.altitude += S.altitudes[p.actions[t]]; cell.hours++;
+      days.set(day, cell);
+    }
+    for (const cell of days.values()) cell.altitude /= cell.hours;
+    return days;
+  };
+  const drawCalendar = () => {
+    const box = $("calendar"), p = S.by[view.focus], gains = $("calendar-shows").value === "gain";
+    box.replaceChildren();
+    const W = box.clientWidth || 600, days = daily(p), months = new Map();
+    for (const [day, cell] of days) { const d = new Date(day * 86400000), key = d.getUTCFullYear() * 12 + d.getUTCMonth(); months.set(key, [...(months.get(key) || []), [d.getUTCDate(), day, cell]]); }
+    const x0 = 66, end = 74, size = Math.max(6, Math.min(36, (W - x0 - end) / 31)), high = Math.max(12, Math.min(20, size)), top = 18;
+    const values = [...days.values()].map((cell) => Math.abs(cell.gain)).sort((a, b) => a - b), most = values[Math.floor(0.98 * (values.length - 1))] || 1;
+    const low = S.altitudes[0], span = S.altitudes[S.n - 1] - low || 1;
+    const s = svg("svg", { width: W, height: top + high * months.size + 4, role: "img", "aria-label": `${p.name}, day by day: ${gains ? "net energy above fixed" : "mean altitude"}` }, box);
+    const text = (x, y, words, anchor, ink) => { svg("text", { x, y, fill: css(ink || "--soft"), "font-size": 12, "text-anchor": anchor }, s).textContent = words; };
+    for (const d of [1, 5, 10, 15, 20, 25, 30]) text(x0 + (d - 0.5) * size, 12, d, "middle");
+    const x1 = Math.min(W - 2, x0 + 31 * size + end - 4);
+    text(x1, 12, gains ? "kWh" : "mean, m", "end");
+    [...months.keys()].sort((a, b) => a - b).forEach((key, i) => {
+      const y = top + i * high; let sum = 0, count = 0;
+      text(x0 - 6, y + 0.75 * high, `${MONTHS[key % 12]} ${Math.floor(key / 12)}`, "end");
+      for (const [date, day, cell] of months.get(key)) {
+        const u = gains ? Math.min(1, Math.abs(cell.gain) / most) : (cell.altitude - low) / span, fill = gains ? `rgba(${cell.gain >= 0 ? "40,110,200" : "200,60,40"},${(0.06 + 0.94 * u).toFixed(2)})` : `rgb(${shade(0.1 + 0.9 * u).map(Math.round).join(",")})`;
+        const cellBox = svg("rect", { x: x0 + (date - 1) * size, y, width: size - 1, height: high - 1, fill, tabindex: -1 }, s);
+        svg("title", {}, cellBox).textContent = `${new Date(day * 86400000).toISOString().slice(0, 10)}: ${cell.gain >= 0 ? "+" : "\u2212"}${kwh(Math.abs(cell.gain), 1)} kWh against fixed, ${Math.round(cell.altitude)} m on average`;
+        cellBox.style.cursor = "pointer";
+        cellBox.onclick = () => { const t = indexOf(day * 86400); view.hover = Math.min(t, S.T - 1); view.pinned = false; look((day - 3) * 86400, (day + 4) * 86400); explain(); };
+        sum += gains ? cell.gain : cell.altitude; count++;
+      }
+      text(x1, y + 0.75 * high, gains ? `${sum >= 0 ? "+" : "\u2212"}${kwh(Math.abs(sum))}` : kwh(sum / count), "end", "--ink");
+    });
+    $("calendar-title").textContent = gains ? `Day by day: net energy of ${p.name} above fixed` : `Day by day: mean altitude of ${p.name}`;
+    $("calendar-note").textContent = gains ? `Blue: more than fixed, red: less; the darkest cells are ${kwh(most)} kWh a day or more. Touch a day to see its hours below.` : `From ${Math.round(low)} m to ${Math.round(low + span)} m. Touch a day to see its hours below.`;
   };
 
   // ---- bars and what-if
@@ -324,7 +408,7 @@
   // ---- controls
   let drag = null;
   const drawTimes = () => { drawField(); drawSum(); drawOver(); };
-  const drawAll = () => { drawTimes(); drawBars(); drawRho(); explain(); };
+  const drawAll = () => { drawCalendar(); drawTimes(); drawBars(); drawRho(); explain(); };
   const look = (from, to) => {
     const first = S.time[0], last = end(S.T - 1), span = Math.min(Math.max(to - from, 12 * S.step_hours * 3600), last - first);
     view.from = Math.min(Math.max(from, first), last - span); view.to = view.from + span; drawTimes();
@@ -345,6 +429,12 @@
     for (const p of S.policies) { const o = element("option", p.name, focus); o.value = p.name; }
     focus.value = view.focus; chips();
     view.hover = nextMove(-1, 1); // something to read before the first touch
+    if (view.to - view.from > LONG * 86400) { // of a long time, the two weeks around the day that gained most
+      let best = null; for (const [day, cell] of daily(S.by[view.focus])) if (best === null || cell.gain > best[1].gain) best = [day, cell];
+      const t = nextMove(Math.max(0, indexOf(best[0] * 86400) - 1), 1);
+      if (t !== null) view.hover = t;
+      view.from = Math.max(S.time[0], (best[0] - 6) * 86400); view.to = Math.min(end(S.T - 1), view.from + 14 * 86400);
+    }
     drawAll();
   };
   const nextMove = (from, step) => {
@@ -360,8 +450,8 @@
   };
   for (const id of ["field-over", "sum-over"]) {
     const canvas = $(id), place = (event) => {
-      const box = canvas.getBoundingClientRect(), x = Math.min(Math.max(event.clientX - box.left, LEFT), box.width - RIGHT);
-      return { x, seconds: view.from + ((x - LEFT) / (box.width - LEFT - RIGHT)) * (view.to - view.from) };
+      const box = canvas.getBoundingClientRect(), a = left, b = box.width - right(box.width), x = Math.min(Math.max(event.clientX - box.left, a), b);
+      return { x, seconds: view.from + ((x - a) / (b - a)) * (view.to - view.from) };
     };
     canvas.addEventListener("pointermove", (event) => {
       const at = place(event);
@@ -388,11 +478,13 @@
   $("back").onclick = () => shift(-0.5); $("forward").onclick = () => shift(0.5);
   $("prev-move").onclick = () => jump(-1); $("next-move").onclick = () => jump(1);
   $("colour").onchange = (event) => { view.colour = event.target.value; drawField(); };
-  $("focus").onchange = (event) => { view.focus = event.target.value; view.shown.add(view.focus); chips(); drawTimes(); explain(); };
+  $("focus").onchange = (event) => { view.focus = event.target.value; view.shown.add(view.focus); chips(); drawCalendar(); drawTimes(); explain(); };
+  $("calendar-shows").onchange = () => drawCalendar();
   $("absolute").onchange = (event) => { view.absolute = event.target.checked; drawSum(); drawOver(); };
   $("theme").onclick = () => { root.dataset.theme = dark() ? "light" : "dark"; drawAll(); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll());
   window.addEventListener("resize", () => drawAll());
+  window.addEventListener("beforeprint", () => drawAll());
   // report.html#dark, #light, #move: for pictures and links
   const asked = location.hash.slice(1).split(",");
   for (const theme of ["dark", "light"]) if (asked.includes(theme)) root.dataset.theme = theme;

@@ -1,7 +1,7 @@
 r"""The wind filter as a cost model: from wind measured where the machine is to the energy expected everywhere.
 
-The wind is what is usual plus a Gaussian process in time: a `Climate` learned from history, or `GeneralWind`. What a
-rule sees is the expected energy through the power curve, by Gauss-Hermite quadrature of
+The wind is what is usual plus a Gaussian process in time: `Candidates`, of which one leads. What a rule sees is the
+expected energy through the power curve, by Gauss-Hermite quadrature of
 
 .. math:: E(x, h) = \int P(v)\, N(v; \mu(x, h), \sigma(x, h)^2)\, dv,
 
@@ -12,6 +12,10 @@ convex (weak wind) variance is worth something, near rated speed it costs.
 it was measured; the trust in a lead is the share of the filter's own variance v that they would remove,
 max(0, 1 - s^2/v), and the mean moves that far from the filter's prediction to the forecast. A forecast that was no
 better than the filter is ignored.
+
+**What an altitude is worth** in the long run, energy a round, begins with what the history made there and goes on as a
+mean over all rounds, with the energy that the filter expects of each altitude in every round flown. A plan ends where
+it pays to settle by that (`settled_costs`): for a day, and the longer the more rounds the mean is of.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.costs import Estimate
 from holdcourse.wind.physics import EnergyCosts, PowerCurve
+from holdcourse.wind.policy.candidates import CandidateFilter
 from holdcourse.wind.policy.profiles import forecast_rows, profile_at
 
 Array: TypeAlias = NDArray[np.float64]
@@ -37,6 +42,7 @@ REMEMBERED = 72  # measurements that forecasts are compared with
 PRIOR_ROUNDS = 6.0  # the error of a forecast begins as if so many had been seen with the error that it claims ...
 CLAIMED = 0.5  # ... or, if it claims none, with this share of the filter's variance
 POOLED = 2  # leads that far apart are taken to be alike
+SETTLING = (24.0, 0.02)  # hours that a plan settles for at its end: at first, and more for every hour known
 
 
 def expected_power(curve: PowerCurve, mean: Array, std: Array) -> Array:
@@ -47,6 +53,15 @@ def expected_power(curve: PowerCurve, mean: Array, std: Array) -> Array:
     return np.asarray(curve.power(winds) @ WEIGHTS)
 
 
+def settled_energy(worth: Array, known: Array, interval: float) -> Array:
+    """Return what settling at each altitude makes less than at the best one, (..., n).
+
+    By what a round of `interval` hours is worth at each, (..., n), and how many rounds that is known from, (...).
+    """
+    rounds = SETTLING[0] / interval + SETTLING[1] * known
+    return np.asarray(rounds[..., None] * (worth.max(axis=-1, keepdims=True) - worth))
+
+
 class WindModel(Protocol):
     """What is believed of the wind before the first measurement. Contexts are hours since 1970."""
 
@@ -54,7 +69,7 @@ class WindModel(Protocol):
         """Return the usual wind at k hours, (k, n)."""
         ...
 
-    def posterior(self, problem: hc.Problem) -> hc.Posterior:
+    def posterior(self, problem: hc.Problem) -> hc.Posterior | CandidateFilter:
         """Return the anomalies, wind less what is usual, as a process over altitudes and time."""
         ...
 
@@ -76,11 +91,25 @@ class ExpectedEnergy:
         The machine.
     scale
         Energy of one round per unit of power: hours of a round times rho.
+    worth, known
+        Energy of a round at each altitude in the long run, as believed at first, in each climate of the wind, (c, n),
+        and how many rounds that comes from, (c,). None: a plan may end anywhere.
+    interval
+        Hours of a round.
     """
 
     needs_costs = False
 
-    def __init__(self, wind: WindModel, problem: hc.Problem, curve: PowerCurve, scale: float) -> None:
+    def __init__(
+        self,
+        wind: WindModel,
+        problem: hc.Problem,
+        curve: PowerCurve,
+        scale: float,
+        worth: ArrayLike | None = None,
+        known: ArrayLike = 0.0,
+        interval: float = 1.0,
+    ) -> None:
         if not (np.isfinite(scale) and scale > 0):
             raise InvalidInput(f"scale must be positive, got {scale!r}")
         self.wind = wind
@@ -88,7 +117,30 @@ class ExpectedEnergy:
         self.posterior = wind.posterior(problem)
         self.curve = curve
         self.scale = float(scale)
+        self.interval = float(interval)
         self._told = np.full((REMEMBERED, 3), np.nan)  # time, action, speed; newest first
+        self._worth = None if worth is None else np.array(np.atleast_2d(np.asarray(worth, dtype=np.float64)))
+        if self._worth is not None:
+            begun = np.broadcast_to(np.asarray(known, dtype=np.float64), self._worth.shape[:1])
+            if self._worth.shape[1] != problem.n or not (np.isfinite(self._worth).all() and (begun > 0).all()):
+                raise InvalidInput(f"worth must be {problem.n} numbers for each climate, of more than 0 rounds known")
+            self._known = np.array(begun)
+        self._described = None if self._worth is None else [*self._worth.ravel().tolist(), *self._known.tolist()]
+
+    def settled_costs(self) -> Array:
+        """Return the energy that settling at each altitude after a plan would make less than at the best one, (n,)."""
+        if self._worth is None:
+            return np.zeros(self.problem.n)
+        return settled_energy(self._worth[self._climate], self._known[self._climate], self.interval)
+
+    @property
+    def _climate(self) -> int:
+        return self.posterior.climate if isinstance(self.posterior, CandidateFilter) else 0
+
+    @property
+    def notice(self) -> str:
+        """What people should know of what was found out while flying; empty where there is nothing."""
+        return self.posterior.notice if isinstance(self.posterior, CandidateFilter) else ""
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """Return the costs of every altitude at this hour."""
@@ -145,8 +197,13 @@ class ExpectedEnergy:
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """Take in the wind speed measured at an altitude; hours may be missing, but never go back."""
         self.problem.check_action(action)
-        self.posterior.predict(context)  # refuses a context that is no time, or one that has passed
+        anomaly, std = self.posterior.predict(context)  # refuses a context that is no time, or one that has passed
         hour = float(np.reshape(context, -1)[0])
+        if self._worth is not None and hour != self._told[0, 0]:
+            mean = anomaly + self.wind(np.array([hour]))[0]
+            made = self.scale * expected_power(self.curve, mean, std)
+            self._known = self._known + 1.0
+            self._worth = self._worth + (made - self._worth) / self._known[:, None]
         usual = float(self.wind(np.array([hour]))[0, action])
         self.posterior.condition(action, hour, measurement - usual)
         if hour != self._told[0, 0]:  # of a profile, what was measured where the machine is, which comes first
@@ -174,6 +231,14 @@ class ExpectedEnergy:
     def new_episode(self) -> None:
         """Change nothing: the wind goes on from one episode to the next."""
 
+    def in_lockstep(self, count: int) -> Any:
+        """Make so many like this one, to be asked together; None: filters of earlier versions are asked one by one."""
+        if self._worth is None or not isinstance(self.posterior, CandidateFilter):
+            return None
+        from holdcourse.wind.policy.lockstep import WindsTogether  # compiled code that only a fleet needs
+
+        return WindsTogether(self, count)
+
     def copy(self) -> ExpectedEnergy:
         """Make an independent twin."""
         twin = copy.copy(self)  # what the wind and the machine are is shared
@@ -183,16 +248,26 @@ class ExpectedEnergy:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the filter's arrays and the last measurements."""
-        return {f"posterior.{name}": array for name, array in self.posterior.state().items()} | {"told": self._told}
+        arrays = {f"posterior.{name}": array for name, array in self.posterior.state().items()} | {"told": self._told}
+        return arrays if self._worth is None else arrays | {"worth": self._worth, "known": self._known}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> ExpectedEnergy:
         """Take over what `state` of an equal model gave."""
         if "told" not in arrays or np.shape(arrays["told"]) != self._told.shape:
             raise InvalidInput(f"this is not the state of a wind filter: found {sorted(arrays)}")
+        account = [] if self._worth is None else self._account()
+        if any(name not in arrays or arrays[name].shape != own.shape for name, own in account):
+            raise InvalidInput(f"this is not the state of this wind filter: found {sorted(arrays)}")
         prefix = "posterior."
         self.posterior.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
         self._told = np.array(arrays["told"], dtype=np.float64)
+        if self._worth is not None:
+            self._worth, self._known = (np.array(arrays[name], dtype=np.float64) for name, _ in self._account())
         return self
+
+    def _account(self) -> list[tuple[str, Array]]:
+        assert self._worth is not None
+        return [("worth", self._worth), ("known", self._known)]
 
     def describe(self) -> dict[str, Any]:
         """Return what the model is, in JSON values."""
@@ -202,4 +277,4 @@ class ExpectedEnergy:
             "scale": self.scale,
             "wind": self.wind.describe(),
             "anomalies": self.posterior.describe(),
-        }
+        } | ({} if self._described is None else {"worth": self._described, "interval": self.interval})

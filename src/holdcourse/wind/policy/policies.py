@@ -69,6 +69,8 @@ class Setting:
         Expected wind speed; by default the mean of the past.
     fit
         Hyperparameters fitted before; see `fitted`.
+    gauge_noise
+        Standard deviation of the machine's wind measurements, m/s; None: `wind-planner` finds it out while flying.
     """
 
     world: WindWorld
@@ -77,6 +79,7 @@ class Setting:
     hyperparameters: Literal["paper", "fitted"] = "paper"
     prior_mean: float | None = None
     fit: hc.Fit | None = None
+    gauge_noise: float | None = None
 
     def fitted(self) -> Setting:
         """Return the same with hyperparameters fitted now, once for all policies."""
@@ -191,12 +194,12 @@ def stationary(setting: Setting) -> hc.Policy:
 
 
 def gp_md(setting: Setting) -> hc.Policy:
-    """The paper's algorithm: learns the wind where it flies, and moves when that promises more than the way costs."""
+    """The paper's algorithm: learns the wind where it flies, and moves if it expects that to pay."""
     return hc.gp_md(setting.world.problem, **setting.learning())
 
 
 def cgp_lcb(setting: Setting) -> hc.Policy:
-    """Fly where the bounds learned promise most, whatever the way costs."""
+    """Fly where the bounds learned promise most, whatever the move costs."""
     return hc.cgp_lcb(setting.world.problem, **setting.learning())
 
 
@@ -211,5 +214,5 @@ def md_known(setting: Setting) -> hc.Policy:
 
 
 def minc_known(setting: Setting) -> hc.Policy:
-    """The best altitude of every hour, whatever the way costs."""
+    """The best altitude of every hour, whatever the move costs."""
     return hc.minc_known(setting.world.problem)

@@ -19,15 +19,15 @@ import holdcourse as hc
 from holdcourse.archive import writing
 from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.backtest.result import Flight, Reasons
+from holdcourse.wind.backtest.result import Flight, Plans, Reasons
 from holdcourse.wind.backtest.run import SiteResult
 from holdcourse.wind.report.pictures import check_pictures, write_pictures
 from holdcourse.wind.report.tables import (
     COLUMNS,
-    MONEY_COLUMNS,
     cells,
     line_data,
     look,
+    money_columns,
     worth_showing,
     write_decisions,
     write_summary,
@@ -36,14 +36,19 @@ from holdcourse.wind.report.yearly import section, write_yearly
 
 Array: TypeAlias = NDArray[np.float64]
 
-# On A4 every column is there: what scrolls on a screen is small on paper.
-PRINTED = """
+# On a phone nothing is wider than it; on A4 every column is there: what scrolls on a screen is small on paper.
+LAYOUT = """
+.plan td { padding: .1rem .3rem !important; white-space: nowrap !important; }
+.plan td:first-child { padding-left: 0 !important; }
+@media (max-width: 560px) { header, main { padding: 0 14px; } #about dl { grid-template-columns: minmax(0, 1fr); } }
 @media print {
   .scroll { overflow: visible; }
   .scroll table { font-size: 8pt !important; width: 100%; }
   .scroll th, .scroll td { padding: 1px 3px !important; white-space: nowrap; font-size: inherit; }
   .scroll th { white-space: normal; }
   .scroll table.fine { font-size: 6.5pt !important; }
+  canvas, svg { max-width: 100%; }
+  .plot, #calendar, .bar-row, section > h2, h3 { break-inside: avoid; break-after: avoid-page; }
   .fine th, .fine td { padding: 1px !important; }
 }
 """
@@ -56,10 +61,10 @@ def page(results: Sequence[SiteResult]) -> str:
         "TITLE": escape(f"Altitude control at {', '.join(result.site for result in results)}"),
         "HEADLINE": _headline(results),
         "TABLE": _table(results),
-        "RHO_NOTE": "" if results[0].plan.rho == 1 else f", energy made times &#961; = {results[0].plan.rho:g}",
+        "RHO_NOTE": "" if results[0].plan.rho == 1 else f"Energy made counts &#961; = {results[0].plan.rho:g} times. ",
         "YEARS": section(results),
         "ABOUT": "".join(_about(result) for result in results),
-        "STYLE": style() + PRINTED,
+        "STYLE": style() + LAYOUT,
         "SCRIPT": (folder / "report.js").read_text(encoding="utf-8"),
         # A "<" inside could end the script element.
         "DATA": json.dumps({"sites": [_site(result) for result in results]}, allow_nan=False).replace("<", "\\u003c"),
@@ -85,7 +90,7 @@ def _headline(results: Sequence[SiteResult]) -> str:
 
 def _table(results: Sequence[SiteResult]) -> str:
     priced = results[0].plan.price is not None
-    columns = [*COLUMNS, *(MONEY_COLUMNS if priced else ())]
+    columns = [*COLUMNS, *(money_columns(results[0].plan.currency) if priced else ())]
     rows = ["<tr><th>policy</th>" + "".join(f"<th>{escape(column)}</th>" for column in columns) + "</tr>"]
     for result in results:
         if len(results) > 1:
@@ -172,6 +177,17 @@ def _policy(flight: Flight) -> dict[str, Any]:
         "reasons": None
         if reasons is None
         else {part.name: _packed(getattr(reasons, part.name), np.float32) for part in fields(Reasons)},
+        "plans": None if flight.plans is None else _plans(flight.plans),
+    }
+
+
+def _plans(plans: Plans) -> dict[str, Any]:
+    return {
+        "length": plans.actions.shape[1],
+        "rounds": _packed(plans.rounds, np.uint32),
+        "actions": _packed(plans.actions, np.uint16),
+        "more": _packed(plans.more, np.float32),
+        "home": None if plans.home is None else _packed(plans.home, np.uint16),
     }
 
 

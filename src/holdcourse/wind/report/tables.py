@@ -43,9 +43,14 @@ def worth_showing(found: Backtest) -> list[str]:
 
 Rows: TypeAlias = Sequence[Sequence[tuple[Line, list[str]]]]  # of every site: what was found, and its cells
 
-COLUMNS = ("net", "gross", "lost", "moves/day", "of hindsight", "against fixed")
-MONEY_COLUMNS = ("worth", "more than fixed")
+COLUMNS = ("net, kWh", "gross, kWh", "lost, kWh", "moves a day", "share of hindsight, %", "against fixed, %")
 GAP = 2  # blanks between columns on screen
+
+
+def money_columns(currency: str) -> tuple[str, str]:
+    """Return the heads of the columns of money."""
+    unit = currency or "in money"
+    return f"worth, {unit}", f"more than fixed, {unit}"
 
 
 def cells(row: Line, result: SiteResult) -> list[str]:
@@ -80,16 +85,17 @@ def screen_tables(results: Sequence[SiteResult], width: int) -> list[Table]:
     Where it is narrow, money gets a table of its own, intervals a column of their own, and what was made gross goes:
     it is net and lost together.
     """
-    title = f"{results[0].site}, {results[0].period}" if len(results) == 1 else f"{len(results)} sites"
-    heads = ["net kWh", "gross", "lost", "moves\n/day", "of hind-\nsight", "against\nfixed"]
-    money = ["worth", "more than\nfixed"] if results[0].plan.price is not None else []
+    title = f"{results[0].site}, {results[0].period}" if len(results) == 1 else f"{len(results)} backtests"
+    heads = ["net\nkWh", "gross\nkWh", "lost\nkWh", "moves\n/day", "of hind-\nsight", "against\nfixed"]
+    unit = results[0].plan.currency or "money"
+    money = [f"worth\n{unit}", f"over fixed\n{unit}"] if results[0].plan.price is not None else []
     rows = [[(row, cells(row, result)) for row in result.backtest.lines] for result in results]
     if _policy_width(rows) + _numbers_width(heads + money, rows) <= width:
         return [_table(results, rows, title, heads + money, width)]
     apart = [[(row, _interval_apart(shown[:6])) for row, shown in site] for site in rows]
     heads.append("95 %\ninterval")
     if _policy_width(apart) + _numbers_width(heads, apart) > width:
-        heads.remove("gross")
+        heads.remove("gross\nkWh")
         apart = [[(row, shown[:1] + shown[2:]) for row, shown in site] for site in apart]
     tables = [_table(results, apart, title, heads, width)]
     if money:
@@ -161,7 +167,7 @@ def as_data(results: Sequence[SiteResult]) -> dict[str, Any]:
             site["per_year"] = result.bankable.as_values()
         price = result.plan.price
         if price is not None:
-            site["price_per_kwh"] = price
+            site["price_per_kwh"], site["currency"] = price, result.plan.currency or None
             for row in site["policies"]:
                 row["worth"] = row["net"] * price
         sites.append(site)

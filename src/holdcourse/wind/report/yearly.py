@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from holdcourse.tables.spreadsheet import write_rows
-from holdcourse.wind.backtest.bankable import LEVELS, LOAN_YEARS, Bankable
+from holdcourse.wind.backtest.bankable import LEVELS, LOAN_YEARS, USED, Bankable
 from holdcourse.wind.backtest.run import SiteResult
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ROWS = (("wind-planner", "ours"), ("fixed", "fixed"), ("gain", "more"))
-FILES = ("yearly.csv", "month_hour.csv", "altitude_hours.csv")
+FILES = ("yearly.csv", "month_hour.csv", "altitude_hours.csv", "levels.csv")
 
 
 def section(results: Sequence[SiteResult]) -> str:
@@ -49,7 +49,8 @@ def _levels(found: Bankable) -> str:
     heads = ["net at the meter", *(f"P{100 * level:.0f}, kWh a year" for level in LEVELS)]
     heads.append(f"P90, mean of {LOAN_YEARS} years, kWh")
     priced = found.price is not None
-    heads += [f"worth at P{100 * level:.0f}, a year" for level in LEVELS] if priced else []
+    unit = found.currency or "in money"
+    heads += [f"worth at P{100 * level:.0f}, {unit} a year" for level in LEVELS] if priced else []
     rows = []
     for name, kind in ROWS:
         form = "+,.0f" if kind == "more" else ",.0f"
@@ -73,20 +74,20 @@ NAMES = {
 
 
 def _knowing(found: Bankable) -> str:
-    heads = ["besides the machine's own gauge", "kWh a year", "of the plain policy"]
-    heads += ["worth a year"] if found.price is not None else []
+    heads = ["besides the machine's own gauge", "more, kWh a year", "of the plain policy, %"]
+    heads += [f"worth, {found.currency or 'in money'} a year"] if found.price is not None else []
     base = float(found.energies("ours").mean())
     rows = []
     for name, more in found.worth_knowing.items():
         share = 100 * more / base if base > 0 else math.nan
         cells = [escape(NAMES[name]), f"{more:+,.0f}", _number(share, "+.1f") + " %"]
         rows.append(cells + ([f"{more * found.price:+,.0f}"] if found.price is not None else []))
-    note = f"Mean over the years below; {found.skill.words}. What it costs to buy is not in it."
+    note = f"Mean over the years below; {found.skill.words}. {USED} What it costs to buy is not in it."
     return _html(heads, rows) + f"<p class='small'>{escape(note)}</p>"
 
 
 def _years(found: Bankable) -> str:
-    heads = ["year to", "data", "net kWh", "fixed net kWh", "gain", "lost to moving, kWh", "moves/day"]
+    heads = ["year to", "data, %", "net, kWh", "fixed net, kWh", "gain, %", "lost to moving, kWh", "moves a day"]
     rows = [
         [
             year.end,
@@ -105,7 +106,7 @@ def _years(found: Bankable) -> str:
 
 def _month_hour(found: Bankable) -> str:
     most = float(np.nanmax(np.abs(found.gain))) or 1.0
-    heads = ["UTC", *(f"{hour:02d}" for hour in range(24)), "mean"]
+    heads = ["hour, UTC", *(f"{hour:02d}" for hour in range(24)), "mean"]
     lines = []
     for name, row in zip(MONTHS, found.gain, strict=True):
         cells = [f"<td>{name}</td>"]
@@ -122,7 +123,7 @@ def _month_hour(found: Bankable) -> str:
 
 
 def _altitudes(found: Bankable) -> str:
-    heads = ["altitude, m", "hours a year", "", "Weibull scale, m/s", "shape"]
+    heads = ["altitude, m", "hours a year", "", "Weibull scale, m/s", "Weibull shape"]
     most = float(found.hours_at.max())
     rows = []
     for height, hours, (scale, shape) in zip(found.altitudes, found.hours_at, found.weibull, strict=True):
@@ -145,10 +146,7 @@ def write_yearly(results: Sequence[SiteResult], folder: Path) -> list[Path]:
             for year in found.years:
                 numbers = (year.ours, year.fixed, year.moving, year.moves_per_day)
                 write_rows(file, [[site, year.end, f"{year.coverage:.3f}", *(f"{number:.3f}" for number in numbers)]])
-            for level in LEVELS:
-                made = [found.exceeded(kind, level) for kind in ("ours", "fixed")]
-                written = ["" if math.isnan(energy) else f"{energy:.3f}" for energy in made]
-                write_rows(file, [[site, f"P{100 * level:.0f} at the meter", "", *written, "", ""]])
+    _write_levels(having, paths[3])
     with paths[1].open("w", newline="", encoding="utf-8") as file:
         write_rows(file, [["site", "month", *(f"gain_kw_{hour:02d}h" for hour in range(24))]])
         for site, found in having:
@@ -160,3 +158,31 @@ def write_yearly(results: Sequence[SiteResult], folder: Path) -> list[Path]:
             columns = np.column_stack([found.altitudes, found.hours_at, found.weibull]).round(4).tolist()
             write_rows(file, ([site, *row] for row in columns))
     return paths
+
+
+def _write_levels(having: Sequence[tuple[str, Bankable]], path: Path) -> None:
+    """Write what is exceeded with which probability at the meter, what knowing more is worth, and what came true."""
+
+    def written(number: float) -> str:
+        return f"{number:.3f}" if math.isfinite(number) else ""
+
+    unit = next((found.currency for _, found in having if found.currency), "") or "money"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        write_rows(file, [["site", "what", "level", "kwh_per_year", f"{unit.lower()}_per_year", "held", "tried"]])
+        for site, found in having:
+            price = math.nan if found.price is None else found.price
+            rows: list[tuple[str, str, float]] = []
+            for name, kind in ROWS:
+                rows += [(name, f"P{100 * level:.0f}", found.exceeded(kind, level)) for level in LEVELS]
+                rows.append((name, f"P90 of the mean of {LOAN_YEARS} years", found.exceeded(kind, 0.9, LOAN_YEARS)))
+            rows += [(f"knowing more: {name}", "mean", more) for name, more in found.worth_knowing.items()]
+            write_rows(
+                file, ([site, what, level, written(kwh), written(kwh * price), "", ""] for what, level, kwh in rows)
+            )
+            write_rows(
+                file,
+                (
+                    [site, f"calibration: {each.what}", f"{100 * each.nominal:.0f} %", "", "", each.held, each.tried]
+                    for each in found.calibration
+                ),
+            )

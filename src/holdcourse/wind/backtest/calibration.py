@@ -1,0 +1,124 @@
+"""Was what was said before also so? Years and half-years judged by nothing but what came before them.
+
+The origin rolls through the record. At each one the levels of a year's energy (P50, P75, P90) and the interval of the
+next half-year's gain are reckoned as the report does, from the past alone, and compared with what then came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from holdcourse.backtest.verdict import BATCH, LEVEL
+
+Array: TypeAlias = NDArray[np.float64]
+
+FEWEST_YEARS = 3  # two to say something, one to see whether it held
+FIRST_WEEKS, NEXT_WEEKS, EVERY_WEEKS = 52, 26, 13  # known at the first origin, judged at each, and from one to the next
+ENOUGH = 10  # independent tries, below which a count shows little
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How often something said with a probability came true.
+
+    Attributes
+    ----------
+    what
+        "P90", or "gain" for the interval of the next half-year's gain.
+    nominal
+        The probability said.
+    held, tried
+        How often it came true, of how many.
+    apart
+        How many of these do not overlap.
+    """
+
+    what: str
+    nominal: float
+    held: int
+    tried: int
+    apart: int
+
+
+def reached_levels(
+    made: Array, levels: Sequence[float], exceeded: Callable[[Array, float], float]
+) -> list[Calibration]:
+    """Count the years that reached what the years before them had said; `exceeded` says it."""
+    judged = range(FEWEST_YEARS - 1, len(made))
+    return [
+        Calibration(
+            f"P{100 * level:.0f}",
+            level,
+            sum(bool(made[k] >= exceeded(made[:k], level)) for k in judged),
+            len(judged),
+            len(judged),
+        )
+        for level in levels
+        if len(judged)
+    ]
+
+
+def gains_inside(ours: Array, theirs: Array) -> Calibration | None:
+    """Count the half-years whose gain lay where all weeks before them had said; None where there is none to judge.
+
+    Parameters
+    ----------
+    ours, theirs
+        What each policy made in every week, kWh, (weeks,).
+    """
+    origins = range(FIRST_WEEKS, len(ours) - NEXT_WEEKS + 1, EVERY_WEEKS)
+    held = 0
+    for origin in origins:
+        low, high = next_gain(ours[:origin], theirs[:origin], NEXT_WEEKS)
+        after = slice(origin, origin + NEXT_WEEKS)
+        held += bool(low <= _gain(ours[after], theirs[after]) <= high)
+    if not len(origins):
+        return None
+    apart = -(-len(origins) * EVERY_WEEKS // NEXT_WEEKS)
+    return Calibration("gain", LEVEL, held, len(origins), apart)
+
+
+def next_gain(ours: Array, theirs: Array, weeks: int) -> tuple[float, float]:
+    """Return where the gain of so many further weeks would lie, in percent, by how that of `BATCH` weeks varied."""
+    batches = len(ours) // BATCH
+    whole = slice(len(ours) - batches * BATCH, None)
+    mine, other = (part[whole].reshape(batches, BATCH).sum(axis=1) for part in (ours, theirs))
+    if batches < 2 or not theirs.sum() > 0:
+        return -math.inf, math.inf
+    gain = _gain(ours, theirs)
+    more = 100 * (mine - (1 + gain / 100) * other) / other.mean()
+    deviation = math.sqrt(float((more**2).sum()) / (batches - 1) * (BATCH / weeks + BATCH / len(ours)))
+    half = float(student.ppf((1 + LEVEL) / 2, batches - 1)) * deviation
+    return gain - half, gain + half
+
+
+def _gain(ours: Array, theirs: Array) -> float:
+    """Percent that one made more than the other."""
+    return 100 * (float(ours.sum()) / float(theirs.sum()) - 1) if theirs.sum() > 0 else math.nan
+
+
+def calibration_words(found: Sequence[Calibration]) -> list[str]:
+    """Return in sentences how often what was said came true."""
+    levels = [each for each in found if each.what != "gain"]
+    said = []
+    if levels:
+        told = ", ".join(f"{each.what} in {each.held} of {each.tried}" for each in levels)
+        said.append(f"Years that reached what the years before them had said of them: {told}.")
+    said += [
+        "The gain of the next half-year lay within the 95 % interval that the weeks before it gave in "
+        f"{each.held} of {each.tried} tries, {each.apart} of them apart from each other."
+        for each in found
+        if each.what == "gain"
+    ]
+    if said and min(each.apart for each in found) < ENOUGH:
+        few = min(each.apart for each in found)
+        tries = "one try shows" if few == 1 else f"{few} tries show"
+        said.append(f"So few years say little: {tries} neither that P90 is right nor that it is wrong.")
+    return said

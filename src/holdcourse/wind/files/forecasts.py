@@ -1,0 +1,169 @@
+"""Forecasts of the past, to see how wrong a forecaster was: CSV, Open-Meteo JSON, ECMWF open data in GRIB.
+
+=====================  ================================================================================================
+CSV                    `issued` (or `run`) and `time`, or `time` and `lead` in hours; then a column for each height
+Open-Meteo JSON        of its API for previous runs: `wind_speed_120m_previous_day1` is what was said a day before;
+                       plain columns are the newest word on each hour, hours old at most, and are left out
+ECMWF open data        `10u, 10v, 100u, 100v` with several steps, of one run or many
+=====================  ================================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdcourse.errors import DamagedFile, InvalidInput
+from holdcourse.tables.text import MOST_CELLS, read_text
+from holdcourse.tables.times import Times, read_times
+from holdcourse.wind.files.csv_table import read_table, wide_columns
+from holdcourse.wind.files.data import Array
+from holdcourse.wind.files.grid import Field, nearest_point, open_fields, quiet
+from holdcourse.wind.files.paths import Paths, WindFile, wind_files
+from holdcourse.wind.files.units import METRES_PER_SECOND, speed_unit
+
+ISSUED = ("issued", "issue_time", "run", "init", "init_time", "reference_time", "forecast_reference_time")
+LEAD = ("lead", "lead_hours", "lead_time", "lead_h", "step_hours")
+WINDS = {10.0: ("u10", "v10"), 100.0: ("u100", "v100")}
+_PREVIOUS = re.compile(r"wind_?speed_(\d+)m_previous_day(\d+)")
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """What was said of the wind, and how long before: a row for each time that was spoken of.
+
+    Attributes
+    ----------
+    time, lead
+        When the wind was to blow, UTC, (k,), and how many hours before it was said, (k,).
+    heights, speed
+        Metres above ground, (m,), and m/s, (k, m); NaN where nothing was said.
+    """
+
+    time: Times
+    lead: Array
+    heights: Array
+    speed: Array
+    source: str
+
+    def __post_init__(self) -> None:
+        if not len(self.time) or not np.isfinite(self.speed).any():
+            raise InvalidInput(f"{self.source} holds no forecast of the wind speed; give times, leads and speeds")
+        if not (np.isfinite(self.lead) & (self.lead >= 0)).all():
+            raise InvalidInput(f"{self.source}: a forecast was issued after the time that it is about; check issued")
+
+
+def read_forecasts(paths: Paths, *, lat: float | None = None, lon: float | None = None) -> list[Forecasts]:
+    """Read what was forecast, from one or more files; of a grid, at the point nearest to the site."""
+    found = []
+    with quiet(), ExitStack() as stack:
+        for file in wind_files(paths, stack):
+            if file.kind == "grib":
+                found += [_gridded(field, lat, lon) for field in open_fields(file, stack) if _winds(field)]
+            elif file.kind == "text":
+                text = read_text(file.path, file.label, most_cells=MOST_CELLS).text
+                found.append(_open_meteo(text, file.label) if text.lstrip("\ufeff \r\n\t")[:1] in "{[" else _csv(file))
+            else:
+                raise InvalidInput(f"{file.label}: forecasts are read from CSV, Open-Meteo JSON or GRIB")
+    if not found:
+        raise InvalidInput(
+            "no file holds wind at 10 or 100 m with steps ahead; ECMWF open data have it as 10u and 100u"
+        )
+    return found
+
+
+def _csv(file: WindFile) -> Forecasts:
+    table = read_table(file)
+    named = {name.strip().lower(): index for index, name in enumerate(table.names)}
+    issued = next((named[name] for name in ISSUED if name in named), None)
+    lead = next((named[name] for name in LEAD if name in named), None)
+    if "time" not in named or (issued is None) == (lead is None):
+        raise InvalidInput(
+            f"{file.label}: a table of forecasts has a column time, and one of when it was said: issued, or lead in "
+            f"hours; the columns are {', '.join(table.names)[:200]}"
+        )
+    columns = wide_columns(table.names, file.label)
+    if not columns:
+        raise InvalidInput(f"{file.label}: no column is a wind speed at a height; name them like ws_100m")
+    units = {column.unit or "m/s" for column in columns}
+    if len(units) > 1:
+        raise InvalidInput(f"{file.label}: the speed columns have different units ({', '.join(sorted(units))})")
+    speed = np.stack([table.numbers(column.index) for column in columns], axis=1) * METRES_PER_SECOND[units.pop()]
+    time = _moments(table.cells[named["time"]], file.label)
+    if lead is not None:
+        ahead = table.numbers(lead)
+    else:
+        assert issued is not None  # one of them, as checked above
+        ahead = _hours(time, _moments(table.cells[issued], file.label))
+    return Forecasts(time, ahead, np.array([column.height for column in columns]), speed, file.label)
+
+
+def _moments(cells: Sequence[str], label: str) -> Times:
+    return read_times(list(cells), "time utc", label, tidy=True)[0]
+
+
+def _hours(time: Times, issued: Times) -> Array:
+    return np.asarray((time - issued).astype("timedelta64[s]").astype(np.float64) / 3600.0)
+
+
+def _open_meteo(text: str, label: str) -> Forecasts:
+    try:
+        answer = json.loads(text)
+        hourly, units = answer["hourly"], answer.get("hourly_units", {})
+        names = {name: match for name in hourly if (match := _PREVIOUS.fullmatch(name))}
+        texts = [str(cell) for cell in hourly["time"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise DamagedFile(f"{label} is no answer of Open-Meteo: it has no hourly.time; download it again") from None
+    if not names:
+        raise InvalidInput(
+            f"{label} holds no wind_speed_..._previous_day1; ask the API for previous runs for it: what is said now "
+            "does not tell how wrong it will be"
+        )
+    shift = float(answer.get("utc_offset_seconds", 0) or 0)
+    time = _moments(texts, label) - np.timedelta64(int(shift), "s")
+    heights = np.unique([float(match[1]) for match in names.values()])
+    days = sorted({int(match[2]) for match in names.values()})
+    speed = np.full((len(days), len(time), len(heights)), np.nan)
+    for name, match in names.items():
+        unit = speed_unit(str(units.get(name, "km/h")))  # its default
+        column = np.array([np.nan if cell is None else cell for cell in hourly[name]], dtype=np.float64)
+        if unit is None or column.shape != time.shape:
+            raise DamagedFile(
+                f"{label}: {name} has the unit {units.get(name)!r} and {column.size} of {len(time)} hours"
+            )
+        at = int(np.searchsorted(heights, float(match[1])))
+        speed[days.index(int(match[2])), :, at] = column * METRES_PER_SECOND[unit]
+    lead = np.repeat(24.0 * np.array(days, dtype=np.float64), len(time))
+    return Forecasts(np.tile(time, len(days)), lead, heights, speed.reshape(-1, len(heights)), label)
+
+
+def _winds(field: Field) -> dict[float, tuple[str, str]]:
+    """Which heights a data set has, and the components there."""
+    return {height: pair for height, pair in WINDS.items() if field.has(*pair, "time", "step")}
+
+
+def _gridded(field: Field, lat: float | None, lon: float | None) -> Forecasts:
+    point = nearest_point(field, lat, lon)
+    data: Any = field.data
+    issued = np.atleast_1d(data["time"].values).astype("datetime64[s]")
+    steps = np.atleast_1d(data["step"].values).astype("timedelta64[s]")
+    heights = np.array(sorted(_winds(field)))
+    speed = np.empty((len(issued), len(steps), len(heights)))
+    for k, height in enumerate(heights):
+        parts = []
+        for name in WINDS[height]:
+            array = data[name].isel({axis: at for axis, at in point.index.items() if axis in data[name].dims})
+            array = array.expand_dims([axis for axis in ("time", "step") if axis not in array.dims])
+            if set(array.dims) != {"time", "step"}:
+                raise InvalidInput(f"{field.label}: {name} has the axes {array.dims}; keep one member and one level")
+            parts.append(np.asarray(array.transpose("time", "step").values, dtype=np.float64))
+        speed[:, :, k] = np.hypot(*parts)
+    time = (issued[:, None] + steps[None, :]).reshape(-1)
+    lead = np.tile(steps.astype(np.float64) / 3600.0, len(issued))
+    return Forecasts(time, lead, heights, speed.reshape(-1, len(heights)), field.label)

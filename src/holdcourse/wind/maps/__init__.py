@@ -1,0 +1,1 @@
+"""Where would altitude control pay? The wind planner flown at every point of a grid."""

@@ -1,0 +1,147 @@
+"""Forecasts of the past: what is read from every layout, and that the error fitted is the one that was put in."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from holdcourse.errors import DamagedFile, HoldcourseError, InvalidInput
+from holdcourse.wind import bundled
+from holdcourse.wind.backtest.knowing import PUBLISHED, PUBLISHED_HOURS, Skill, fitted_skill
+from holdcourse.wind.backtest.run import Plan, run_backtest
+from holdcourse.wind.files.forecasts import Forecasts, read_forecasts
+
+RECORD = bundled("test")
+HEIGHTS = np.array([100.0, 250.0])
+
+
+def made_up(first=1.0, day=2.0, runs=120, leads=24, seed=0, memory=6.0, reach=0.7) -> Forecasts:
+    """Forecasts every twelve hours, hour by hour, wrong by a skill that is known."""
+    skill, wind = Skill(first, day, memory, reach), RECORD.at(HEIGHTS)
+    times, ahead, speed = [], [], []
+    for run in range(runs):
+        rows = 12 * run + np.arange(1, leads + 1)
+        wrong = skill.wrong(HEIGHTS, leads, 1.0, seed=seed + run)
+        lead = np.arange(1.0, leads + 1)
+        times.append(RECORD.time[rows])
+        ahead.append(lead)
+        speed.append(wind[rows] + skill.at(lead)[:, None] * wrong)
+    return Forecasts(np.concatenate(times), np.concatenate(ahead), HEIGHTS, np.concatenate(speed), "mine.csv")
+
+
+def test_the_error_put_in_is_found():
+    found = fitted_skill([made_up(runs=300)], [RECORD])
+    assert (found.first, found.day) == (pytest.approx(1.0, rel=0.15), pytest.approx(2.0, rel=0.1))
+    assert found.memory == pytest.approx(6.0, rel=0.3)
+    assert found.reach == pytest.approx(0.7, rel=0.2)
+    assert "fitted to 14,400 forecasts in mine.csv" in found.words
+
+
+def test_one_lead_keeps_the_growth_of_published_figures():
+    said = made_up(3.0, 3.0, runs=300)
+    day = said.lead == 24
+    found = fitted_skill([Forecasts(said.time[day], said.lead[day], HEIGHTS, said.speed[day], "day.csv")], [RECORD])
+    assert found.day == pytest.approx(3.0, rel=0.1)
+    assert found.day / found.first == pytest.approx(Skill().day / Skill().first)
+
+
+def test_the_default_gives_the_published_errors():
+    squares = Skill().at(np.arange(1.0, PUBLISHED_HOURS + 1)) ** 2
+    assert squares.mean() == pytest.approx(np.mean(np.square(PUBLISHED)), rel=0.05)
+
+
+def test_csv_with_runs_or_leads(tmp_path):
+    said = made_up(runs=20)
+    text = [str(time) for time in said.time.astype("datetime64[s]")]
+    issued = (said.time - (3600 * said.lead).astype("timedelta64[s]")).astype("datetime64[s]")
+    runs = ["issued,time,ws_100m,ws_250m"]
+    leads = ["time,lead,ws_100m [km/h],ws_250m [km/h]"]
+    for k, (low, high) in enumerate(said.speed.tolist()):
+        runs.append(f"{issued[k]},{text[k]},{low!r},{high!r}")
+        leads.append(f"{text[k]},{said.lead[k]:g},{3.6 * low!r},{3.6 * high!r}")
+    for name, lines in (("runs.csv", runs), ("leads.csv", leads)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        (found,) = read_forecasts(tmp_path / name)
+        assert found.heights.tolist() == [100, 250]
+        assert np.array_equal(found.lead, said.lead)
+        assert found.speed == pytest.approx(said.speed)
+    late = tmp_path / "late.csv"
+    late.write_text("issued,time,ws_100m\n2010-07-02T00:00Z,2010-07-01T00:00Z,5\n")
+    with pytest.raises(InvalidInput, match="issued after the time"):
+        read_forecasts(late)
+
+
+def test_open_meteo(tmp_path):
+    hours = [str(time)[:16] for time in RECORD.time[:400].astype("datetime64[m]")]
+    wind = RECORD.at(HEIGHTS)[:400]
+    answer = {
+        "utc_offset_seconds": 0,
+        "hourly_units": {"wind_speed_100m_previous_day1": "km/h"},
+        "hourly": {
+            "time": hours,
+            "wind_speed_100m": [0.0] * 400,
+            "wind_speed_100m_previous_day1": [None, *(3.6 * (wind[1:, 0] + 2.0)).tolist()],
+        },
+    }
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps(answer))
+    (found,) = read_forecasts(path)
+    assert (found.heights.tolist(), np.unique(found.lead).tolist()) == ([100], [24])
+    assert fitted_skill([found], [RECORD]).day == pytest.approx(2.0, abs=0.01)
+    answer["hourly"].pop("wind_speed_100m_previous_day1")
+    path.write_text(json.dumps(answer))
+    with pytest.raises(InvalidInput, match="ask the API for previous runs"):
+        read_forecasts(path)
+    path.write_text('{"error": true}')
+    with pytest.raises(DamagedFile, match="no answer of Open-Meteo"):
+        read_forecasts(path)
+
+
+def test_ecmwf_open_data(tmp_path):
+    eccodes = pytest.importorskip("eccodes", reason="needs cfgrib and eccodes: pip install 'holdcourse[wind]'")
+    grid = {"gridType": "regular_ll", "Ni": 2, "Nj": 2, "centre": 98, "dataDate": 20100701, "dataTime": 0}
+    corners = {"FirstGridPointInDegrees": (53.5, 1.25), "LastGridPointInDegrees": (53.25, 1.5)}
+    for name, (north, east) in corners.items():
+        grid |= {f"latitudeOf{name}": north, f"longitudeOf{name}": east}
+    grid |= {"iDirectionIncrementInDegrees": 0.25, "jDirectionIncrementInDegrees": 0.25}
+    path = tmp_path / "open.grib2"
+    with path.open("wb") as stream:
+        for step in (0, 3, 6):
+            for name, value in (("100u", 3.0), ("100v", 4.0 + step), ("10u", 1.0), ("10v", 0.0)):
+                message = eccodes.codes_grib_new_from_samples("GRIB2")
+                for key, given in (grid | {"shortName": name, "step": step, "bitsPerValue": 24}).items():
+                    eccodes.codes_set(message, key, given)
+                eccodes.codes_set_values(message, np.array([value, 0.0, 0.0, 0.0]) + np.array([0, 9, 9, 9]))
+                eccodes.codes_write(message, stream)
+                eccodes.codes_release(message)
+    found = read_forecasts(path, lat=53.5, lon=1.25)
+    assert sorted(float(height) for each in found for height in each.heights) == [10, 100]
+    high = next(each for each in found if 100 in each.heights)
+    assert high.lead.tolist() == [0, 3, 6]
+    assert high.time.astype(str).tolist()[1] == "2010-07-01T03:00:00"
+    column = high.speed[:, high.heights.tolist().index(100)]
+    assert column == pytest.approx(np.hypot(3.0, [4.0, 7.0, 10.0]), abs=1e-4)
+    with pytest.raises(InvalidInput, match="say which with lat= and lon="):
+        read_forecasts(path)
+
+
+def test_forecasts_of_another_time_are_refused():
+    early = made_up(runs=5)
+    elsewhere = Forecasts(early.time - np.timedelta64(3650, "D"), early.lead, HEIGHTS, early.speed, "old.csv")
+    with pytest.raises(InvalidInput, match=r"0 forecasts are of hours and heights .* give wind of the same time"):
+        fitted_skill([elsewhere], [RECORD])
+
+
+@pytest.mark.parametrize("text", ["time,ws_100m\n2020-01-01,5\n", "issued,time,x\n2020-01-01,2020-01-01,5\n", "[]"])
+def test_what_is_no_forecast_is_said(tmp_path, text):
+    (tmp_path / "odd.csv").write_text(text)
+    with pytest.raises(HoldcourseError):
+        read_forecasts(tmp_path / "odd.csv")
+
+
+def test_a_backtest_reckons_with_the_skill_fitted():
+    plan = Plan(low=50, high=500, count=3, end="2010-08-20", policies=("fixed",), what_if=(), forecasts=(made_up(),))
+    found = run_backtest(bundled("test"), bundled("history").between("2010-06-01", None), plan)
+    assert "fitted to" in found.plan.skill.source
