@@ -1,0 +1,294 @@
+"""The command `holdcourse wakes`: would wake steering have paid off at a farm."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from holdcourse.cli.arguments import (
+    Decimal,
+    Encoding,
+    Json,
+    Separator,
+    TimeFormat,
+    Timezone,
+    check_out,
+    names_of,
+    names_option,
+)
+from holdcourse.cli.backtest import Save, check_save, saved_words
+from holdcourse.cli.progress import Working
+from holdcourse.deciding import registry
+from holdcourse.errors import InvalidInput, MissingExtra
+from holdcourse.units import seconds
+from holdcourse.wakes.backtest import backtest
+from holdcourse.wakes.bundled import CREDIT, TURBINES, bundled_farm_file, bundled_record, bundled_table
+from holdcourse.wakes.farm import FlorisModel, WakeModel
+from holdcourse.wakes.groups import GroupedModel, wake_model
+from holdcourse.wakes.handover import steering_policy
+from holdcourse.wakes.learning import AT_MOST
+from holdcourse.wakes.offsets import MOST, STEP, build_table
+from holdcourse.wakes.record import WindRecord, read_record
+from holdcourse.wakes.report.page import write_report
+from holdcourse.wakes.report.tables import as_data, screen_table, words
+from holdcourse.wakes.result import ON_REQUEST, POLICIES, Study
+from holdcourse.wakes.table import EnergyTable
+
+DATA, STEERING, COMPARED, OUTPUT = "Data", "Steering", "What is compared", "Output"
+
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+
+
+@app.command()
+def wakes(
+    record: Annotated[
+        Path | None,
+        typer.Argument(help="Wind over time: CSV, Excel or Parquet. Default: La Haute Borne 2014.", show_default=False),
+    ] = None,
+    farm: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="FLORIS input file (YAML) of the farm.", rich_help_panel=DATA)
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Energy table: read if it is there, else written by FLORIS.", rich_help_panel=DATA
+        ),
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Earlier wind, to learn its drift from.", rich_help_panel=DATA),
+    ] = None,
+    allow_later_history: Annotated[
+        bool,
+        typer.Option(
+            "--allow-later-history", help="Learn from wind after the record, too: hindsight.", rich_help_panel=DATA
+        ),
+    ] = False,
+    direction: Annotated[
+        str | None, typer.Option(help="Columns of the wind direction: 'wd_1,wd_2'.", rich_help_panel=DATA)
+    ] = None,
+    speed: Annotated[
+        str | None, typer.Option(help="Columns of the wind speed: 'ws_1,ws_2'.", rich_help_panel=DATA)
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="Column of the time.", rich_help_panel=DATA)] = None,
+    begin: Annotated[str | None, typer.Option(help="First day, UTC: 2014-07-01.", rich_help_panel=DATA)] = None,
+    end: Annotated[str | None, typer.Option(help="Day after the last, UTC.", rich_help_panel=DATA)] = None,
+    price: Annotated[
+        str,
+        typer.Option(
+            metavar="PRICE",
+            help="Of turning by one degree: '0.5 kWh per degree', '0.02 EUR per degree'; one for each turbine: 'a; b'.",
+            rich_help_panel=STEERING,
+        ),
+    ] = "0.5 kWh per degree",
+    kwh_price: Annotated[
+        float | None, typer.Option(help="What a kWh is worth, for prices in money.", rich_help_panel=STEERING)
+    ] = None,
+    most: Annotated[
+        float | None, typer.Option(help=f"Largest offset, degrees; default {MOST:g}.", rich_help_panel=STEERING)
+    ] = None,
+    step: Annotated[
+        float | None, typer.Option(help=f"Steps of offsets, degrees; default {STEP:g}.", rich_help_panel=STEERING)
+    ] = None,
+    yaw_speed: Annotated[float, typer.Option(help="Of a nacelle, degrees per second.", rich_help_panel=STEERING)] = 0.3,
+    every: Annotated[
+        str | None,
+        typer.Option(help="Time between decisions: '10 min'; default: that of the record.", rich_help_panel=STEERING),
+    ] = None,
+    at_most: Annotated[
+        float, typer.Option(help="Percent of the energy that the learner may lose.", rich_help_panel=STEERING)
+    ] = 100 * AT_MOST,
+    idealised: Annotated[
+        bool,
+        typer.Option(
+            "--idealised", help="Let every decision know the wind of its own interval.", rich_help_panel=COMPARED
+        ),
+    ] = False,
+    policies: Annotated[
+        list[str] | None,
+        names_option(
+            "--policies", "Which policies; also gp-md, which takes minutes.", (*POLICIES, *ON_REQUEST), COMPARED
+        ),
+    ] = None,
+    hysteresis: Annotated[
+        str, typer.Option(help="Widths of hysteresis zones, degrees.", rich_help_panel=COMPARED)
+    ] = "2,4,8,12,16",
+    rate_limits: Annotated[
+        str, typer.Option(help="Degrees of offset per degree of direction.", rich_help_panel=COMPARED)
+    ] = "5,3,2,1",
+    no_front: Annotated[
+        bool,
+        typer.Option("--no-front", help="Leave out the planner at other prices: quicker.", rich_help_panel=COMPARED),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of all randomness.", rich_help_panel=COMPARED)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.html, tables and pictures.", rich_help_panel=OUTPUT)
+    ] = None,
+    save_policy: Save = None,
+    as_json: Json = False,
+    timezone: Timezone = None,
+    time_format: TimeFormat = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+) -> None:
+    """Would wake steering have paid off? Every policy on a farm's wind.
+
+    Energy gained against degrees that the nacelles turned, for FLORIS' lookup table,
+    hysteresis, rate limits and our planner. Decisions know earlier readings only. How the
+    wind usually turns is learned from --history or, without one, from the other parts of
+    the record, later ones too.
+
+    Example: [bold]holdcourse wakes --out wakes-report[/]
+
+    Example: [bold]holdcourse wakes wind.csv --farm farm.yaml --table farm.table[/]
+
+    Example: [bold]holdcourse wakes wind.csv --table farm.table --save site.policy[/]
+    """
+    check_save(save_policy, False)
+    check_out(out)
+    study = Study(
+        price=[part.strip() for part in price.split(";")],
+        kwh_price=kwh_price,
+        hours=None if every is None else seconds(every, "every") / 3600.0,
+        knowing=idealised,
+        hysteresis=_numbers(hysteresis, "--hysteresis"),
+        rate_limits=_numbers(rate_limits, "--rate-limits"),
+        policies=names_of(policies) or POLICIES,
+        yaw_speed=yaw_speed,
+        at_most=at_most / 100.0,
+        seed=seed,
+        front=() if no_front else Study.front,
+    )
+    columns = {"direction": direction, "speed": speed, "time": time}
+    how = {
+        "timezone": timezone,
+        "time_format": time_format,
+        "separator": separator,
+        "decimal": decimal,
+        "encoding": encoding,
+    }
+    with Working("reading") as working:
+        wind = _wind(record, farm, table, columns | how).between(begin, end)
+        past = None if history is None else read_record(history, **columns, **how)
+        energy, model = _energy(record, farm, table, most, step, working)
+        found = backtest(
+            energy,
+            wind,
+            study,
+            model=model,
+            history=past,
+            allow_later_history=allow_later_history,
+            progress=lambda what, share: working.tell(what, 0.3 + 0.7 * share, 1.0),
+        )
+        if table is not None and len(found.table.offsets) > len(energy.offsets):
+            found.table.save(table)  # with what the rules passed through, so that the next time nothing is computed
+        policy = None
+        if save_policy is not None:
+            files = [path for path in (record, farm, table, history) if path is not None]
+            policy = steering_policy(found, files=files)
+            policy.save(save_policy)
+        paths = [] if out is None else write_report(found, out, model=model)
+    if as_json:
+        extra = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
+        saved = {} if save_policy is None else {"saved": str(save_policy)}
+        typer.echo(json.dumps(as_data(found) | extra | saved))
+        return
+    console = Console()
+    console.print(screen_table(found, console.width))
+    if any(registry.is_knowing(line.policy) for line in found.lines):
+        typer.echo("* knows all wind in advance; a yardstick, not a choice")
+    typer.echo(f"how the wind turns was learned from {found.drift_judged}")
+    console.print(f"\n{found.conclusion}", style="bold", highlight=False, markup=False)
+    for text in words(found):
+        console.print(text, highlight=False, markup=False)
+    for text in found.warnings:
+        console.print(f"warning: {text}", highlight=False, markup=False)
+    notes = (*found.notes, *((CREDIT,) if record is None else ()))
+    for note in notes:
+        console.print(note, style="dim", highlight=False, markup=False)
+    if save_policy is not None and policy is not None:
+        for said in saved_words(save_policy, policy):
+            typer.echo(said)
+    if paths:
+        typer.echo(f"report: {paths[0]}")
+
+
+def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: dict[str, str | None]) -> WindRecord:
+    if record is not None:
+        return read_record(record, **reading)
+    if farm is not None or table is not None:
+        raise InvalidInput("a farm of yours needs wind of yours: give the file of the wind before the options")
+    return bundled_record()
+
+
+def _energy(
+    record: Path | None, farm: Path | None, table: Path | None, most: float | None, step: float | None, working: Working
+) -> tuple[EnergyTable, FlorisModel | GroupedModel | None]:
+    """Return the energy table and, where the farm's FLORIS file is there, its model."""
+    if record is None:
+        _same_offsets("the bundled table", bundled_table(), most, step)
+        with suppress(MissingExtra):  # the bundled table holds what the default study needs
+            return bundled_table(), FlorisModel(bundled_farm_file(), turbines=TURBINES)
+        return bundled_table(), None
+    if table is not None and table.exists():
+        energy = EnergyTable.load(table)
+        _same_offsets(str(table), energy, most, step)
+        if farm is None:
+            return energy, None
+        _same_farm(str(table), energy, FlorisModel(farm))
+        return energy, wake_model(FlorisModel(farm, turbines=energy.farm.turbines))
+    if farm is None:
+        raise InvalidInput("which farm? Give its FLORIS input file with --farm FILE, or its energy table with --table")
+    model = wake_model(FlorisModel(farm))
+    energy = build_table(
+        model,
+        most=MOST if most is None else most,
+        step=STEP if step is None else step,
+        progress=lambda what, share: working.tell(what, 0.3 * share, 1.0),
+    )
+    if table is not None:
+        energy.save(table)
+    return energy, model
+
+
+def _same_offsets(name: str, energy: EnergyTable, most: float | None, step: float | None) -> None:
+    """Refuse options that a table was not computed with."""
+    for option, given, there in (("--most", most, energy.most), ("--step", step, energy.step)):
+        if given is not None and given != there:
+            known = "does not say what it was computed with" if there is None else f"was computed with {there:g}"
+            raise InvalidInput(f"{option} {given:g}: {name} {known}; remove the table or the option")
+
+
+def _same_farm(name: str, energy: EnergyTable, model: WakeModel) -> None:
+    """Refuse a table that was computed for another layout."""
+    one, two = energy.farm, model.farm
+    pairs = ((one.x, two.x), (one.y, two.y), (one.diameter, two.diameter))
+    if len(one) != len(two) or not all(np.allclose(a - a[0], b - b[0], atol=1.0) for a, b in pairs[:2]):
+        differs = f"{len(one)} turbines, and the farm has {len(two)}" if len(one) != len(two) else "other places"
+    elif not np.allclose(*pairs[2], rtol=1e-3):
+        differs = "other rotor diameters"
+    elif abs(energy.turbulence - model.turbulence) > 1e-6:
+        differs = f"a turbulence intensity of {energy.turbulence:g}, and the farm has {model.turbulence:g}"
+    else:
+        return
+    raise InvalidInput(
+        f"{name} was computed for {differs}: it belongs to another farm than --farm; remove the table or the option"
+    )
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        found = (math.nan,)
+    if any(not math.isfinite(number) or number <= 0 for number in found):
+        raise InvalidInput(f"{option} takes numbers above 0 such as 4,8,12, got {text!r}")
+    return found

@@ -1,0 +1,332 @@
+"""Would wake steering have paid off? Every policy over one record, and the front of energy gained against yaw travel.
+
+Every policy decides at the begin of an interval and knows the wind before it, never that of the interval (unless the
+study is `knowing`, which is called idealised wherever it is shown). The energy of an interval is the wake model's, at
+the wind that was recorded in it. What the planners know of the wind's drift is learned from a history that ends before
+the record begins; without one it comes from the other parts of the record, in turn, so that nothing is judged on what
+it was learned from. Those parts are later ones, too: how the wind usually turns is then known from after a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+import holdcourse as hc
+from holdcourse._numeric.steering import held
+from holdcourse.errors import InvalidInput
+from holdcourse.units import amount
+from holdcourse.wakes.drift import learn_drift
+from holdcourse.wakes.farm import WakeModel
+from holdcourse.wakes.learning import LearnedEnergy, wakeless
+from holdcourse.wakes.offsets import in_zone, rate_limited
+from holdcourse.wakes.planning import PlanAhead, PlannedEnergy, degree_prices, follow, steering_problem
+from holdcourse.wakes.record import Rounds, WindRecord
+from holdcourse.wakes.result import BASE, HINDSIGHT, LEARNER, OURS, RULES, Backtest, Steered, Study, label_of
+from holdcourse.wakes.table import EnergyTable
+from holdcourse.wakes.world import SteeringWorld, around, gp_md_on
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+Progress: TypeAlias = Callable[[str, float], None]
+
+NOTHING = np.zeros(0)
+
+
+def backtest(
+    table: EnergyTable,
+    record: WindRecord,
+    study: Study | None = None,
+    *,
+    model: WakeModel | None = None,
+    history: WindRecord | None = None,
+    truth: EnergyTable | None = None,
+    allow_later_history: bool = False,
+    progress: Progress | None = None,
+) -> Backtest:
+    """Run every policy over a record.
+
+    Parameters
+    ----------
+    table
+        What the policies believe that every setting makes.
+    record
+        The wind that is judged.
+    study
+        What to compare.
+    model
+        Computes what the table does not hold, such as offsets that a hysteresis passes through.
+    history
+        An earlier record, to learn the wind's drift from; it must end before the record begins.
+    truth
+        What settings really make, where that is something else than the table: the same vectors by another model.
+    allow_later_history
+        Take a history that ends after the record begins all the same: hindsight, and called so.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> table, record = hc.wakes.bundled_table(), hc.wakes.bundled_record().between("2014-01-01", "2014-03-01")
+    >>> found = hc.wakes.backtest(table, record, hc.wakes.Study(policies=("lookup", "wake-planner"), front=()))
+    >>> found.line("wake-planner").travel < found.line("lookup").travel / 2
+    True
+    """
+    study = study or Study()
+    told = progress or (lambda what, share: None)
+    real = table if truth is None else truth
+    if not np.array_equal(real.offsets[: len(table.offsets)], table.offsets[: len(real.offsets)]):
+        raise InvalidInput("the true table has other offset vectors than the one believed in; compute it for the same")
+    rounds = record.rounds(study.hours, knowing=study.knowing)
+    if len(rounds) < 2:
+        raise InvalidInput(f"the record has {len(rounds)} rounds; give a longer one")
+    later = history is not None and bool(history.time[-1] >= record.time[0])
+    if history is not None and later and not allow_later_history:
+        raise InvalidInput(
+            f"the history goes to {history.time[-1]}Z, and the record begins at {record.time[0]}Z: decisions would "
+            "know wind from after them. Give a history that ends earlier; to learn from it all the same, say "
+            "allow_later_history=True (on the command line --allow-later-history)"
+        )
+    steering = _Steering(table, real, model, rounds, study, history)
+    rounds = steering.rounds
+    wanted = (BASE, *(name for name in study.policies if name != BASE))
+    runs: dict[str, Steered] = {BASE: steering.base()}
+    fronts: dict[str, list[Steered]] = {}
+    learned = None
+    for k, name in enumerate(wanted):
+        told(label_of(name), k / (len(wanted) + 1))
+        if name == "lookup":
+            runs[name] = steering.rule(name, None, steering.looked_up)
+            fronts[name] = [runs[name]]
+        elif name in RULES:
+            settings = study.hysteresis if name == "hysteresis" else study.rate_limits
+            fronts[name] = [steering.rule(name, setting, steering.ruled(name, setting)) for setting in settings]
+            runs |= {f"{name} {setting:g}": run for setting, run in zip(settings, fronts[name], strict=True)}
+        elif name in (OURS, HINDSIGHT):
+            runs[name] = steering.priced(name, None)
+            fronts[name] = [steering.priced(name, price) for price in steering.front_prices]
+        elif name == LEARNER:
+            runs[name], learned = steering.learning()
+        elif name == "gp-md":
+            runs[name] = steering.gp_md()
+    told("fronts", len(wanted) / (len(wanted) + 1))
+    found = Backtest(
+        study=study,
+        table=steering.truth,
+        believed=table,
+        rounds=rounds,
+        prices=steering.prices,
+        runs=runs,
+        fronts={},
+        drift=steering.drift,
+        drift_source=steering.drift_source,
+        drift_judged=steering.drift_judged,
+        learned=learned,
+        longest=steering.longest,
+        hindsight=later,
+        notes=(table.words, *record.notes),
+    )
+    points = {
+        name: sorted((found.point(run) for run in each), key=lambda point: point.travel)
+        for name, each in fronts.items()
+    }
+    return replace(found, fronts=points)
+
+
+def within_reach(wanted: Array, longest: float) -> Array:
+    """Return the offsets of nacelles that turn towards those wanted, (t, m), by at most so many degrees a round."""
+    offsets, at = np.empty_like(wanted), np.zeros(wanted.shape[1])
+    for t, target in enumerate(wanted):
+        at = at + np.clip(target - at, -longest, longest)
+        offsets[t] = at
+    return offsets
+
+
+def cheapest(costs: Array, moves: Array) -> Indices:
+    """Return the settings of least total cost from no steering on, (t,), where some moves are infinitely expensive."""
+    onward = np.zeros(len(moves))
+    ahead = np.empty(costs.shape, dtype=np.int64)
+    for t in range(len(costs) - 1, -1, -1):
+        total = moves + (costs[t] + onward)
+        ahead[t] = total.argmin(axis=1)
+        onward = total.min(axis=1)
+    actions, at = np.empty(len(costs), dtype=np.int64), 0
+    for t, row in enumerate(ahead):
+        actions[t] = at = int(row[at])
+    return actions
+
+
+def _wind_words(rounds: Rounds, steps: int) -> str:
+    days = rounds.time.astype("datetime64[D]")
+    return f"{rounds.record.name}, {days[0]} to {days[-1]}, {steps:,} steps of {60 * rounds.hours:g} minutes"
+
+
+class _Steering:
+    """The policies of a study at work on its rounds."""
+
+    def __init__(
+        self,
+        table: EnergyTable,
+        truth: EnergyTable,
+        model: WakeModel | None,
+        rounds: Rounds,
+        study: Study,
+        history: WindRecord | None,
+    ) -> None:
+        past = None if history is None else history.rounds(rounds.hours, knowing=study.knowing)
+        if past is not None:  # so that nothing at all is chosen on what is judged
+            newest = max(1, round(past.memory * past.record.step_hours / rounds.record.step_hours))
+            rounds = replace(rounds, newest=newest)
+        self.table, self.truth, self.model, self.rounds, self.study = table, truth, model, rounds, study
+        self.prices = degree_prices(study.price, len(table.farm), study.kwh_price)
+        self.problem = steering_problem(table, self.prices)
+        self.contexts, self.energy = rounds.contexts, rounds.energy(truth)
+        speed = amount(study.yaw_speed, "°/s", "yaw_speed") if isinstance(study.yaw_speed, str) else study.yaw_speed
+        if not speed > 0:
+            raise InvalidInput(f"yaw_speed={study.yaw_speed!r}: a nacelle turns by some degrees per second")
+        reach = float(speed) * 3600.0 * rounds.hours
+        self.longest = reach if reach < float(np.ptp(table.settings)) else None
+        nearest = float(np.abs(table.settings[1:]).max(axis=1).min()) if table.n > 1 else 0.0
+        if reach * (1 + 1e-9) < nearest:
+            raise InvalidInput(
+                f"at {float(speed):g} degrees per second a nacelle turns by {reach:.3g} degrees between two decisions, "
+                f"less than the {nearest:g} degrees to the nearest setting: nothing could ever be steered. Decide less "
+                "often (hours=, on the command line --every), or give a higher yaw_speed"
+            )
+        if self.longest is not None and "gp-md" in study.policies:
+            raise InvalidInput(
+                f"a nacelle turns by at most {reach:.3g} degrees between two decisions here, and gp-md knows no such "
+                "limit; leave it out of the policies, or decide less often"
+            )
+        grid = (table.directions, table.speeds)
+        if past is not None:
+            learned = learn_drift(past, *grid)
+            self.parts = [(slice(0, len(rounds)), learned)]
+            self.drift = learned
+            self.drift_source = self.drift_judged = _wind_words(past, learned.steps)
+        else:
+            edges = np.linspace(0, len(rounds), study.folds + 1).astype(int).tolist()
+            self.parts = []
+            for a, b in pairwise(edges):
+                known = np.ones(len(rounds), dtype=bool)
+                known[a:b] = False
+                self.parts.append((slice(a, b), learn_drift(rounds, *grid, known)))
+            self.drift = learn_drift(rounds, *grid)
+            self.drift_source = _wind_words(rounds, self.drift.steps)
+            self.drift_judged = (
+                f"the other {study.folds - 1} of {study.folds} parts of {rounds.record.name}, later ones too: no "
+                "history was given"
+            )
+
+    def _run(self, policy: str, setting: float | None, vectors: Indices) -> Steered:
+        offsets = self.truth.offsets[vectors]
+        before = np.concatenate([np.zeros((1, offsets.shape[1])), offsets[:-1]])
+        energy = self.rounds.energy_of(self.truth, vectors)
+        return Steered(policy, setting, offsets, energy, np.abs(offsets - before))
+
+    @cached_property
+    def alone(self) -> Array:
+        """What the table says that no steering makes in each round, kWh, (t,): as a farm would reckon it."""
+        return self.rounds.energy_of(self.table, np.zeros(len(self.rounds), dtype=np.int64))
+
+    def base(self) -> Steered:
+        """Return what not steering makes."""
+        return self._run(BASE, None, np.zeros(len(self.rounds), dtype=np.int64))
+
+    @cached_property
+    def _bins(self) -> tuple[Indices, Indices]:
+        bins = len(self.table.directions)
+        direction = np.rint(self.contexts[:, 0] / (360.0 / bins)).astype(np.int64) % bins
+        return direction, np.abs(self.contexts[:, 1][:, None] - self.table.speeds).argmin(axis=1)
+
+    @property
+    def looked_up(self) -> Array:
+        """The lookup table's offsets for the wind that each decision knows, (t, m)."""
+        return self.table.offsets[self.table.lookup][self._bins]
+
+    def ruled(self, name: str, setting: float) -> Array:
+        """Return the offsets of a rule, (t, m)."""
+        if name == "rate-limit":
+            return rate_limited(self.table, setting)[self._bins]
+        inside = in_zone(self.table, self.contexts[:, 0], setting)
+        return np.asarray(held(self.looked_up, inside, np.zeros(len(self.table.farm))))
+
+    def rule(self, name: str, setting: float | None, offsets: Array) -> Steered:
+        """Return what a rule's offsets, (t, m), make."""
+        each, places = self.rounds.readings_of()
+        record = self.rounds.record
+        if self.longest is not None:
+            offsets = within_reach(offsets, self.longest)
+        self.truth, vectors = self.truth.knowing(
+            record.direction[places], record.speed[places], offsets[each], self.model
+        )
+        return self._run(name, setting, vectors.reshape(len(self.rounds), -1)[:, 0])
+
+    @cached_property
+    def front_prices(self) -> list[float]:
+        """Prices of a degree that trace a front, kWh: from hardly any to more than steering is worth."""
+        costs = PlannedEnergy(self.table, self.drift, self.problem).season_costs(0)
+        best = -costs.min(axis=2)
+        typical = float(np.quantile(best[best > 0], 0.9)) if (best > 0).any() else 1.0
+        return [share * typical / 10.0 for share in self.study.front]
+
+    def priced(self, name: str, price: float | None) -> Steered:
+        """Return what the planner or hindsight makes at a price of a degree; None: the study's."""
+        problem = self.problem if price is None else steering_problem(self.table, price)
+        if name == HINDSIGHT:
+            costs = self.energy[:, :1] - self.energy
+            if self.longest is None:
+                return self._run(name, price, hc.optimal_path(costs, problem, 0).actions)
+            moves = PlannedEnergy(self.table, self.drift, problem, self.longest).moves
+            return self._run(name, price, cheapest(costs, moves))
+        actions, at = [], 0
+        for part, drift in self.parts:
+            planned = PlannedEnergy(self.table, drift, problem, self.longest)
+            actions.append(follow(planned, self.contexts[part], at))
+            at = int(actions[-1][-1])
+        return self._run(name, price, np.concatenate(actions))
+
+    def learning(self) -> tuple[Steered, LearnedEnergy]:
+        """Return what the learner makes, told the power of every round with noise, and its model at the end."""
+        rule = PlanAhead(self.problem, self.longest)
+        state, carried = rule.begin(0, self.study.seed), None
+        allowed = np.ones(self.problem.n, dtype=bool)
+        _, places = self.rounds.readings_of()
+        free = np.interp(self.rounds.record.speed[places], self.table.speeds, wakeless(self.table), left=0.0)
+        free = free.reshape(len(self.rounds), -1).sum(axis=1) * self.rounds.record.step_hours
+        actions = np.empty(len(self.rounds), dtype=np.int64)
+        costs: LearnedEnergy | None = None
+        for part, drift in self.parts:
+            costs = LearnedEnergy(self.table, drift, self.problem, self.longest, self.study.at_most)
+            if carried is not None:
+                costs.restore(carried)
+            for t in range(part.start, part.stop):
+                context = self.contexts[t]
+                choice = rule.step(state, hc.rules.View(NOTHING, context, allowed, model=costs))
+                state, actions[t] = choice.state, choice.action
+                error = 1.0 + self.study.noise * hc.measurement_noise(self.study.seed, t)
+                if free[t] > 0:  # `power_surplus` of the interval
+                    surplus = (self.energy[t, choice.action] * error - self.alone[t]) / free[t]
+                    costs.learn(choice.action, context, float(surplus))
+            carried = costs.state()
+        assert costs is not None
+        return self._run(LEARNER, None, actions), costs
+
+    def gp_md(self) -> Steered:
+        """Return what the paper's algorithm makes, with the table as its prior mean, told the same power."""
+        contexts, told = around(self.contexts), np.zeros(0)
+        actions = np.zeros(0, dtype=np.int64)
+        for k, (part, drift) in enumerate(self.parts):
+            policy = gp_md_on(self.table, drift, self.problem)
+            for t, action in enumerate(actions.tolist()):  # what it was told so far, on this part's prior mean
+                policy.costs.learn(action, contexts[t], float(told[t]))
+            world = SteeringWorld(self.problem, self.energy[part], self.study.noise, self.alone[part])
+            start = int(actions[-1]) if len(actions) else 0
+            run = hc.simulate(policy, world, contexts[part], start=start, seed=self.study.seed + k)
+            actions, told = np.concatenate([actions, run.actions]), np.concatenate([told, run.measurements])
+        return self._run("gp-md", None, actions)

@@ -1,0 +1,237 @@
+"""A wind farm and its wake model: layout from a FLORIS input file, power of every turbine by FLORIS.
+
+FLORIS is needed where its model is evaluated, and nowhere else: a `Farm` is a layout, and an `EnergyTable` remembers
+what FLORIS said.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput, MissingExtra
+
+Array: TypeAlias = NDArray[np.float64]
+
+INSTALL = 'pip install "holdcourse[wakes]"'
+TURBULENCE = 0.06  # where the file names none
+BATCH = 4000  # conditions that FLORIS computes at once: more would only take more memory
+
+
+@dataclass(frozen=True, eq=False)
+class Farm:
+    """Where the turbines of a farm stand.
+
+    Parameters
+    ----------
+    name
+        Of the farm.
+    turbines
+        Their names.
+    x, y
+        Metres to the east and to the north of some point, (m,).
+    diameter
+        Of the rotors, metres, (m,).
+    """
+
+    name: str
+    turbines: tuple[str, ...]
+    x: Array
+    y: Array
+    diameter: Array
+
+    def __len__(self) -> int:
+        return len(self.turbines)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it in JSON values."""
+        return {
+            "name": self.name,
+            "turbines": list(self.turbines),
+            "x": self.x.tolist(),
+            "y": self.y.tolist(),
+            "diameter": self.diameter.tolist(),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Farm:
+        """Read what `to_data` gave."""
+        x, y, diameter = (np.array(data[key], dtype=np.float64) for key in ("x", "y", "diameter"))
+        return cls(str(data["name"]), tuple(map(str, data["turbines"])), x, y, diameter)
+
+    def __repr__(self) -> str:
+        return f"Farm({self.name!r}, {len(self)} turbines)"
+
+
+class WakeModel(Protocol):
+    """What can say how much power a farm makes."""
+
+    turbulence: float
+
+    @property
+    def farm(self) -> Farm:
+        """The layout."""
+        ...
+
+    def power(self, directions: ArrayLike, speeds: ArrayLike, offsets: ArrayLike) -> Array:
+        """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors."""
+        ...
+
+    def best_offsets(self, directions: ArrayLike, speeds: ArrayLike, most: float) -> Array:
+        """Return the best offsets within +-`most` degrees for k directions and speeds, (k, m)."""
+        ...
+
+
+class FlorisModel:
+    """The wake model of a FLORIS input file.
+
+    Parameters
+    ----------
+    path
+        A FLORIS input file (YAML) of any farm.
+    turbines
+        Names of the turbines; default T1, T2, ...
+    changes
+        Factors on wake parameters, by the model's own names: ``{"ka": 1.3}`` multiplies `ka` wherever the velocity and
+        deflection models in use have it. To see what a wrong parameter does.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        turbines: tuple[str, ...] | None = None,
+        changes: Mapping[str, float] | None = None,
+    ) -> None:
+        path = Path(path)
+        if not path.is_file():
+            raise InvalidInput(f"there is no file {path}; give a FLORIS input file (YAML)")
+        floris = _floris()
+        try:
+            model = floris.FlorisModel(str(path))
+            if changes:
+                model = floris.FlorisModel(_changed(model.core.as_dict(), changes))
+        except InvalidInput:
+            raise
+        except Exception as error:  # FLORIS raises whatever its parts raise
+            first = str(error).partition("\n")[0]
+            raise InvalidInput(f"{path}: FLORIS cannot read it: {type(error).__name__}: {first}") from error
+        self._model = model
+        x, y = (np.array(each, dtype=np.float64) for each in (model.layout_x, model.layout_y))
+        names = turbines or tuple(f"T{k + 1}" for k in range(len(x)))
+        if len(names) != len(x):
+            raise InvalidInput(f"{len(names)} names of turbines, and {path.name} has {len(x)} turbines; give as many")
+        diameter = np.broadcast_to(np.ravel(np.array(model.core.farm.rotor_diameters, dtype=np.float64)), x.shape)
+        self._farm = Farm(str(model.core.name or path.stem), names, x, y, diameter.copy())
+        given = np.ravel(np.array(model.core.flow_field.turbulence_intensities, dtype=np.float64))
+        self.turbulence = float(given[0]) if given.size else TURBULENCE
+
+    @property
+    def farm(self) -> Farm:
+        """The layout."""
+        return self._farm
+
+    def power(self, directions: ArrayLike, speeds: ArrayLike, offsets: ArrayLike) -> Array:
+        """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors."""
+        yaw = np.atleast_2d(np.asarray(offsets, dtype=np.float64))
+        d = np.broadcast_to(np.asarray(directions, dtype=np.float64), len(yaw))
+        u = np.broadcast_to(np.asarray(speeds, dtype=np.float64), len(yaw))
+        found = np.empty(yaw.shape)
+        for first in range(0, len(yaw), BATCH):
+            part = slice(first, first + BATCH)
+            self._model.set(
+                wind_directions=d[part],
+                wind_speeds=u[part],
+                turbulence_intensities=np.full(len(d[part]), self.turbulence),
+                yaw_angles=yaw[part],
+            )
+            self._model.run()
+            found[part] = np.asarray(self._model.get_turbine_powers()) / 1000.0
+        return np.asarray(found)
+
+    def best_offsets(self, directions: ArrayLike, speeds: ArrayLike, most: float) -> Array:
+        """Return the offsets that FLORIS' serial refine finds best within +-`most` degrees, (k, m)."""
+        from floris.optimization.yaw_optimization.yaw_optimizer_sr import YawOptimizationSR
+
+        d, u = (np.asarray(each, dtype=np.float64) for each in (directions, speeds))
+        self._model.set(
+            wind_directions=d,
+            wind_speeds=u,
+            turbulence_intensities=np.full(len(d), self.turbulence),
+            yaw_angles=np.zeros((len(d), len(self.farm))),
+        )
+        search = YawOptimizationSR(
+            self._model, minimum_yaw_angle=-most, maximum_yaw_angle=most, verify_convergence=False
+        )
+        found = search.optimize(print_progress=False)
+        return np.vstack(found["yaw_angles_opt"].to_numpy())
+
+    @property
+    def one_kind(self) -> bool:
+        """Whether all turbines are alike."""
+        return len(self._model.core.farm.turbine_type) == 1
+
+    def part(self, turbines: ArrayLike) -> FlorisModel:
+        """Return the model of some of the turbines (indices) alone."""
+        which = np.asarray(turbines, dtype=np.int64)
+        twin = copy.copy(self)
+        twin._model = self._model.copy()
+        farm, kinds = self.farm, list(self._model.core.farm.turbine_type)
+        changes: dict[str, Any] = {"layout_x": farm.x[which], "layout_y": farm.y[which]}
+        if len(kinds) == len(farm):
+            changes["turbine_type"] = [kinds[k] for k in which]
+        one = {"wind_directions": [270.0], "wind_speeds": [8.0], "turbulence_intensities": [self.turbulence]}
+        twin._model.reset_operation()
+        twin._model.set(**changes, **one)
+        names = tuple(farm.turbines[k] for k in which)
+        twin._farm = Farm(farm.name, names, farm.x[which], farm.y[which], farm.diameter[which])
+        return twin
+
+    def deficit(self, direction: float, speed: float, offsets: ArrayLike, resolution: int = 200) -> tuple[Array, ...]:
+        """Return the wind over the farm at hub height: x (k,), y (l,) in metres and speed (l, k) in m/s."""
+        self._model.set(
+            wind_directions=np.array([direction]),
+            wind_speeds=np.array([speed]),
+            turbulence_intensities=np.array([self.turbulence]),
+            yaw_angles=np.atleast_2d(np.asarray(offsets, dtype=np.float64)),
+        )
+        x, y, d = self.farm.x, self.farm.y, float(self.farm.diameter.max())
+        span = max(np.ptp(x), np.ptp(y)) / 2 + 4 * d
+        middle = (x.min() + x.max()) / 2, (y.min() + y.max()) / 2
+        xs, ys = (np.linspace(at - span, at + span, resolution) for at in middle)
+        over = np.meshgrid(xs, ys)
+        height = np.full(over[0].size, float(np.mean(self._model.core.farm.hub_heights)))
+        wind = self._model.sample_flow_at_points(over[0].ravel(), over[1].ravel(), height)
+        return xs, ys, np.asarray(wind, dtype=np.float64).reshape(len(ys), len(xs))
+
+
+def _floris() -> Any:
+    try:
+        import floris
+    except ImportError:
+        raise MissingExtra(f"wake models are computed by FLORIS: {INSTALL}") from None
+    return floris
+
+
+def _changed(described: dict[str, Any], changes: Mapping[str, float]) -> dict[str, Any]:
+    """Return FLORIS' own description of a model with some parameters multiplied."""
+    wake = described["wake"]
+    strings = wake["model_strings"]
+    used = [
+        wake["wake_velocity_parameters"][strings["velocity_model"]],
+        wake["wake_deflection_parameters"][strings["deflection_model"]],
+    ]
+    for name, factor in changes.items():
+        holders = [parameters for parameters in used if isinstance(parameters.get(name), int | float)]
+        if not holders:
+            known = sorted({key for parameters in used for key in parameters})
+            raise InvalidInput(f"the wake model has no parameter {name!r}; it has {', '.join(known)}")
+        for parameters in holders:
+            parameters[name] = parameters[name] * factor
+    return described

@@ -1,0 +1,362 @@
+"""The wind of a farm over time, as its turbines or a mast recorded it, and the rounds in which it is decided.
+
+Directions of several turbines are averaged over the circle (as unit vectors: 350 and 10 degrees make 0, not 180),
+speeds as numbers. A file may hold a column for each turbine, or a row for each turbine and time.
+
+**Rounds.** A decision is taken every so many readings, for the interval that begins. It knows the readings before that:
+the mean over the newest ones, as many of them as predict the interval best. Causal is the default; `knowing=True` shows
+each decision the mean wind of the very interval it decides for, which nobody could know, and is called idealised
+wherever it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from holdcourse.errors import InvalidInput
+from holdcourse.tables.columns import find_column, has_column, listed, split_name
+from holdcourse.tables.numbers import Signs, read_numbers
+from holdcourse.tables.sources import frame_table, read_file
+from holdcourse.tables.times import read_times
+from holdcourse.wakes.table import EnergyTable
+
+Array: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+DIRECTIONS = ("wind_direction", "wind direction", "direction", "wd", "Wa_avg")
+SPEEDS = ("wind_speed", "wind speed", "speed", "ws", "Ws_avg")
+TIMES = ("time", "timestamp", "datetime", "Date_time", "date")
+FASTEST = 60.0  # m/s
+FEWEST = 2
+MISSING = "Leave the cell empty where it is missing"
+
+
+def turned(before: ArrayLike, after: ArrayLike) -> Array:
+    """Return by how much a direction turned, degrees, from -180 to 180."""
+    return np.asarray((np.asarray(after) - np.asarray(before) + 180.0) % 360.0 - 180.0)
+
+
+def circle_mean(directions: ArrayLike, axis: int = -1) -> Array:
+    """Return the mean of directions over the circle, degrees; missing ones are left out, NaN where all are missing.
+
+    Examples
+    --------
+    >>> from holdcourse.wakes.record import circle_mean
+    >>> float(circle_mean([350.0, 10.0]).round(6) % 360)
+    0.0
+    """
+    angles = np.exp(1j * np.radians(np.asarray(directions, dtype=np.float64)))
+    there = np.isfinite(angles)
+    total = np.where(there, angles, 0.0).sum(axis=axis)
+    mean = np.degrees(np.angle(total)) % 360.0
+    return np.asarray(np.where(there.any(axis=axis) & (np.abs(total) > 1e-9), mean, np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class WindRecord:
+    """Wind direction and speed of a farm over time.
+
+    Parameters
+    ----------
+    time
+        Begin of each interval, UTC, ascending, (t,).
+    direction, speed
+        Degrees from which the wind comes, m/s, (t,).
+    name
+        Of the record.
+    power
+        Of the farm, kW, (t,); NaN where it was not measured.
+    notes
+        What was left out or taken for granted.
+    """
+
+    time: NDArray[np.datetime64]
+    direction: Array
+    speed: Array
+    name: str = "record"
+    power: Array | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.time) < FEWEST or not len(self.time) == len(self.direction) == len(self.speed):
+            raise InvalidInput(
+                f"a record needs {FEWEST} readings at least, and as many directions and speeds as times; got "
+                f"{len(self.time)}, {len(self.direction)} and {len(self.speed)}"
+            )
+        object.__setattr__(self, "time", self.time.astype("datetime64[s]"))
+        if not (np.diff(self.time.astype(np.int64)) > 0).all():
+            raise InvalidInput("the times of a record must ascend, each once; sort it")
+        for what, values, low, high in (("direction", self.direction, -360, 720), ("speed", self.speed, 0, FASTEST)):
+            wrong = np.flatnonzero(~((values >= low) & (values <= high)))
+            if len(wrong):
+                at = int(wrong[0])
+                raise InvalidInput(
+                    f"{self.name}: the wind {what} at {self.time[at]}Z is {values[at]:g}; it must lie between {low} "
+                    f"and {high}. {MISSING}"
+                )
+        object.__setattr__(self, "direction", self.direction % 360.0)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @cached_property
+    def step_hours(self) -> float:
+        """Hours from one reading to the next, as a rule."""
+        return float(np.median(np.diff(self.time.astype(np.int64)))) / 3600.0
+
+    def between(self, begin: str | None = None, end: str | None = None) -> WindRecord:
+        """Return the part from `begin` on and before `end`, UTC."""
+        try:
+            low = self.time[0] if begin is None else np.datetime64(begin, "s")
+            high = self.time[-1] + np.timedelta64(1, "s") if end is None else np.datetime64(end, "s")
+        except ValueError as error:
+            raise InvalidInput(f"{error}; write times like 2014-07-01") from None
+        part = (self.time >= low) & (self.time < high)
+        if part.sum() < FEWEST:
+            raise InvalidInput(
+                f"there are {int(part.sum())} readings from {low} to {high}; the record goes from {self.time[0]} to "
+                f"{self.time[-1]}"
+            )
+        power = None if self.power is None else self.power[part]
+        return replace(self, time=self.time[part], direction=self.direction[part], speed=self.speed[part], power=power)
+
+    def rounds(self, hours: float | None = None, *, knowing: bool = False) -> Rounds:
+        """Return the rounds in which this record is decided.
+
+        Parameters
+        ----------
+        hours
+            Between two decisions; default the step of the record. A multiple of it.
+        knowing
+            Show each decision the mean wind of its own interval: idealised.
+        """
+        step = self.step_hours
+        per = 1 if hours is None else round(hours / step)
+        if per < 1 or (hours is not None and abs(per * step - hours) > 0.01 * step):
+            raise InvalidInput(
+                f"decisions every {60 * (hours or 0):g} min, and readings every {60 * step:g} min; give a multiple"
+            )
+        return Rounds(self, per, knowing)
+
+    def __repr__(self) -> str:
+        readings = f"{len(self)} readings every {60 * self.step_hours:g} min"
+        return f"WindRecord({self.name!r}, {readings}, {self.time[0]}Z..{self.time[-1]}Z)"
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """A record cut into rounds of `per` readings."""
+
+    record: WindRecord
+    per: int
+    knowing: bool = False
+    newest: int | None = None  # readings that are averaged, where they were chosen on another record
+
+    @property
+    def hours(self) -> float:
+        """Of a round."""
+        return self.per * self.record.step_hours
+
+    @cached_property
+    def first(self) -> Indices:
+        """The first reading of each round; rounds that a gap cuts short are left out."""
+        seconds = self.record.time.astype(np.int64)
+        step = round(3600 * self.record.step_hours)
+        found = np.arange(len(seconds))
+        if self.per > 1:  # a round begins at a whole multiple of its length, to keep to the clock
+            found = np.flatnonzero(seconds % (self.per * step) < step)
+            found = found[found + self.per <= len(seconds)]
+            found = found[seconds[found + self.per - 1] - seconds[found] == (self.per - 1) * step]
+        return found if self.knowing else found[found > 0]  # before the first reading nothing is known
+
+    @cached_property
+    def memory(self) -> int:
+        """How many of the newest readings before a round are averaged: `newest`, or as many as predict it best."""
+        if self.newest is not None:
+            return self.newest
+        if self.per == 1:
+            return 1
+        candidates = sorted({1, 2, 3, 5, self.per // 4, self.per // 2, self.per} - {0})
+        usable = self.first[self.first >= max(candidates)]
+        mean = self._means(usable, 0, self.per)
+        errors = [np.median(np.abs(turned(self._means(usable, -k, 0), mean))) for k in candidates]
+        return candidates[int(np.argmin(errors))]
+
+    def _means(self, first: Indices, begin: int, end: int) -> Array:
+        each = np.clip(first[:, None] + np.arange(begin, end), 0, len(self.record) - 1)
+        return circle_mean(self.record.direction[each])
+
+    @cached_property
+    def time(self) -> NDArray[np.datetime64]:
+        """Begin of each round."""
+        return self.record.time[self.first]
+
+    @cached_property
+    def contexts(self) -> Array:
+        """What each decision knows: direction, speed, and the day of the year, (t, 3)."""
+        begin, end = (0, self.per) if self.knowing else (-self.memory, 0)
+        each = np.clip(self.first[:, None] + np.arange(begin, end), 0, len(self.record) - 1)
+        days = self.time.astype("datetime64[D]")
+        day = (days - days.astype("datetime64[Y]")).astype(np.int64) + 1.0
+        return np.column_stack([circle_mean(self.record.direction[each]), self.record.speed[each].mean(axis=1), day])
+
+    @cached_property
+    def follows(self) -> NDArray[np.bool_]:
+        """Whether the round before each one ended when it began."""
+        gaps = np.diff(self.time.astype(np.int64))
+        return np.concatenate([[False], gaps.astype(np.float64) <= 1.01 * 3600 * self.hours])
+
+    @cached_property
+    def fresh(self) -> NDArray[np.bool_]:
+        """Whether what each decision knows is as new as it should be: no gap lies right before it."""
+        if self.knowing:
+            return np.ones(len(self.first), dtype=bool)
+        seconds = self.record.time.astype(np.int64)
+        age = (seconds[self.first] - seconds[np.maximum(self.first - self.memory, 0)]).astype(np.float64)
+        return np.asarray((self.first >= self.memory) & (age <= 1.01 * 3600 * self.memory * self.record.step_hours))
+
+    def readings_of(self) -> tuple[Indices, Indices]:
+        """Return the round and the place in the record of every reading, both (t x per,)."""
+        places = self.first[:, None] + np.arange(self.per)
+        each = np.repeat(np.arange(len(self.first)), self.per)
+        return each, np.asarray(places.ravel())
+
+    def energy(self, table: EnergyTable) -> Array:
+        """Return what every setting makes in each round, kWh, (t, n)."""
+        _, places = self.readings_of()
+        made = table.power_at(self.record.direction[places], self.record.speed[places])
+        return np.asarray(made.reshape(len(self.first), self.per, -1).sum(axis=1) * self.record.step_hours)
+
+    def energy_of(self, table: EnergyTable, vectors: Indices) -> Array:
+        """Return what one offset vector (index) in each round makes there, kWh, (t,)."""
+        each, places = self.readings_of()
+        made = table.power_at(self.record.direction[places], self.record.speed[places], vectors[each])
+        return np.asarray(made.reshape(len(self.first), self.per).sum(axis=1) * self.record.step_hours)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def read_record(
+    source: Any,
+    *,
+    direction: str | Sequence[str] | None = None,
+    speed: str | Sequence[str] | None = None,
+    power: str | Sequence[str] | None = None,
+    time: str | None = None,
+    timezone: str | None = None,
+    time_format: str | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    name: str | None = None,
+) -> WindRecord:
+    """Read the wind of a farm from a table: CSV, Excel, Parquet, or a data frame.
+
+    Parameters
+    ----------
+    source
+        A path, a data frame, or columns in a dict.
+    direction, speed
+        Columns; of several, such as one per turbine, the mean is taken, of directions over the circle. Rows of one time
+        are averaged too: a row for each turbine and time is fine. Default: columns with usual names.
+    power
+        Columns of power, kW, that are summed up over the farm.
+    time
+        Column of the time; default one with a usual name.
+    timezone, time_format, separator, decimal, encoding
+        Settle what the file leaves open, as for a plant's readings.
+    """
+    if isinstance(source, str | Path):
+        path = Path(source)
+        table, _ = read_file(path, separator=separator, encoding=encoding)
+        label = path.name
+    else:
+        table, label = frame_table(source), "the table"
+
+    def columns(given: str | Sequence[str] | None, usual: Sequence[str], what: str) -> list[int]:
+        if given is None:
+            named = [each for each in usual if has_column(table, each)]
+            if not named:
+                raise InvalidInput(
+                    f"{label}: which column is the {what}? Name it with {what.split()[-1]}=; there are "
+                    f"{listed(table.names)}"
+                )
+            return [find_column(table, named[0])]
+        texts = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
+        return [find_column(table, text) for text in texts]
+
+    when = columns(time, TIMES, "time")[0]
+    signs, notes = Signs(decimal, None), []
+    wanted = {
+        "direction": columns(direction, DIRECTIONS, "wind direction"),
+        "speed": columns(speed, SPEEDS, "wind speed"),
+        "power": [] if power is None else columns(power, (), "power"),
+    }
+    read = read_numbers(table, [column for found in wanted.values() for column in found], signs)
+    parts, place = {}, 0
+    for key, found in wanted.items():
+        parts[key] = np.array(read[place : place + len(found)]).reshape(len(found), len(table.lines))
+        place += len(found)
+    for key, units, low, high in (("direction", ("°", "deg", "degrees"), -360, 720), ("speed", ("m/s",), 0, FASTEST)):
+        for column, values in zip(wanted[key], parts[key], strict=True):  # a mean would hide what one column says
+            header = table.names[column]
+            unit = split_name(header).unit
+            if unit and unit not in units:
+                raise InvalidInput(f"{label}: column {header!r} is in {unit}; convert it to {units[-1]}")
+            wrong = np.flatnonzero((values < low) | (values > high))
+            if len(wrong):
+                at = int(wrong[0])
+                raise InvalidInput(
+                    f"{table.at(at)}: the wind {key} at {table.cells[when][at]} is {values[at]:g} {units[-1]} in "
+                    f"column {header!r}; it must lie between {low} and {high}. {MISSING}"
+                )
+            there = np.abs(values[np.isfinite(values)])
+            if key == "direction" and not unit and len(there) and there.max() <= 2 * np.pi + 1e-6:
+                raise InvalidInput(
+                    f"{label}: no direction in column {header!r} is above {there.max():.3g}: that looks like radians. "
+                    f"Convert it to degrees; where it is in degrees, say so in the header: '{header} [deg]'"
+                )
+    cells = [cell if isinstance(cell, datetime) else str(cell) for cell in table.cells[when]]
+    times, said = read_times(
+        cells, table.names[when], label, at=table.at, timezone=timezone, time_format=time_format, tidy=True
+    )
+    notes.append(said)
+    together = _gathered(times, parts)
+    there = np.isfinite(together["direction"]) & np.isfinite(together["speed"])
+    if not there.all():
+        notes.append(f"{int((~there).sum()):,} of {len(there):,} times left out: direction or speed is missing")
+    made = together["power"][there] if power is not None else None
+    wind = (together["direction"][there], together["speed"][there])
+    return WindRecord(together["time"][there], *wind, name or label, made, tuple(notes))
+
+
+def _gathered(times: NDArray[np.datetime64], parts: dict[str, Array]) -> dict[str, Any]:
+    """Return one direction, speed and power for each time, from k columns and several rows of it."""
+    distinct, row = np.unique(times, return_inverse=True)
+    row = np.ravel(row)
+
+    def total(values: Array) -> tuple[Array, Array]:
+        there = np.isfinite(values)
+        sums, counts = np.zeros(len(distinct), dtype=values.dtype), np.zeros(len(distinct))
+        for column, known in zip(np.where(there, values, 0), there, strict=True):
+            np.add.at(sums, row, column)
+            np.add.at(counts, row, known)
+        return sums, counts
+
+    around, _ = total(np.exp(1j * np.radians(parts["direction"])))
+    direction = np.where(np.abs(around) > 1e-9, np.degrees(np.angle(around)) % 360.0, np.nan)
+    sums, counts = total(parts["speed"])
+    speed = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    made, measured = total(parts["power"])
+    # A farm whose turbines do not all report has made an unknown power.
+    power = np.where((measured > 0) & (measured == measured.max(initial=0)), made, np.nan)
+    return {"time": distinct, "direction": direction, "speed": speed, "power": power}

@@ -1,0 +1,1 @@
+"""The report on a farm: tables, one page, pictures."""

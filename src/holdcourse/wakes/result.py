@@ -1,0 +1,401 @@
+"""What a study of wake steering asks, and what its backtest found: runs, the table of results, fronts, the answer.
+
+Energies are in kWh, travel in degrees that all nacelles turned for the sake of offsets; turning after the wind is
+common to all policies and not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.backtest.verdict import Verdict, gain_interval, line_of, verdict
+from holdcourse.deciding import registry
+from holdcourse.errors import InvalidInput
+from holdcourse.wakes.drift import Drift
+from holdcourse.wakes.learning import AT_MOST, LearnedEnergy
+from holdcourse.wakes.record import Rounds
+from holdcourse.wakes.table import EnergyTable
+
+Array: TypeAlias = NDArray[np.float64]
+
+BASE, OURS, LEARNER, HINDSIGHT = "no-steering", "wake-planner", "wake-learner", "clairvoyant"
+RULES = ("lookup", "hysteresis", "rate-limit")
+POLICIES = (BASE, *RULES, OURS, LEARNER, HINDSIGHT)
+ON_REQUEST = ("gp-md",)
+HOURS_PER_YEAR, HOURS_PER_WEEK = 8766.0, 168.0
+FEWEST_WEEKS = 6
+SECTOR = 30.0  # degrees
+# Label and colour of what only wake steering knows; the others are in the table of policies.
+LOOKS = {
+    BASE: ("No steering", "#737a82"),
+    "lookup": ("Lookup table", "#d55e00"),
+    "hysteresis": ("Hysteresis", "#8348ff"),
+    "rate-limit": ("Rate limit", "#3f78d8"),
+}
+
+
+def label_of(policy: str) -> str:
+    """Return how a policy is called in tables and pictures."""
+    return LOOKS[policy][0] if policy in LOOKS else registry.label_of(policy)
+
+
+def colour_of(policy: str) -> str:
+    """Return the colour of a policy."""
+    return LOOKS[policy][1] if policy in LOOKS else registry.colour_of(policy)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to compare, and at which prices.
+
+    Parameters
+    ----------
+    price, kwh_price
+        Of turning a nacelle by one degree, as in `steering_problem`: what wear is billed at, and what our policies plan
+        with.
+    hours
+        Between two decisions; default the step of the record.
+    knowing
+        Show every decision the mean wind of its own interval: idealised.
+    hysteresis
+        Widths of the zones in which offsets are held, degrees.
+    rate_limits
+        Degrees of offset per degree of direction.
+    policies
+        Names; default all but GP-MD, which takes minutes.
+    yaw_speed
+        Of a nacelle, degrees per second, or a text such as "0.3 °/s".
+    folds
+        Without a history, so many parts of the record take turns in being judged and being learned from.
+    noise
+        Relative error of the power of one interval, as the learner is told it.
+    at_most
+        The learner's promise: share of the energy without steering that it may lose.
+    seed
+        Of that noise, and of policies that draw.
+    front
+        Prices of a degree at which the fronts of the planner and of hindsight are traced, in tenths of what steering
+        gains in a round where it gains much: the last ones are more than it is worth.
+    """
+
+    price: Any = 0.5
+    kwh_price: float | None = None
+    hours: float | None = None
+    knowing: bool = False
+    hysteresis: tuple[float, ...] = (2.0, 4.0, 8.0, 12.0, 16.0)
+    rate_limits: tuple[float, ...] = (5.0, 3.0, 2.0, 1.0)
+    policies: tuple[str, ...] = POLICIES
+    yaw_speed: float | str = 0.3
+    folds: int = 4
+    noise: float = 0.1
+    at_most: float = AT_MOST
+    seed: int = 0
+    front: tuple[float, ...] = (0.01, 0.03, 0.06, 0.12, 0.2, 0.35, 0.6, 1.0, 1.6)
+
+    def __post_init__(self) -> None:
+        for name in self.policies:
+            if name not in (*POLICIES, *ON_REQUEST):
+                raise registry.unknown(name, (*POLICIES, *ON_REQUEST))
+        if self.folds < 2:
+            raise InvalidInput(f"folds={self.folds}: two parts at least take turns in being judged")
+        if not 0 <= self.noise < 1:
+            raise InvalidInput(f"noise={self.noise}: a relative error of power from 0 to below 1")
+        for what, values in (("hysteresis", self.hysteresis), ("rate_limits", self.rate_limits), ("front", self.front)):
+            if not all(np.isfinite(value) and value > 0 for value in values):
+                raise InvalidInput(f"{what}={values}: give numbers above 0")
+
+
+@dataclass(frozen=True, eq=False)
+class Steered:
+    """What one policy did and made; one entry per round.
+
+    Attributes
+    ----------
+    policy, setting
+        Its name in the table, and what tells it from others of that name: a width, a limit or a price.
+    offsets
+        Degrees of every turbine, (t, m).
+    energy
+        kWh, (t,).
+    travel
+        Degrees turned by every turbine to be there, (t, m).
+    """
+
+    policy: str
+    setting: float | None
+    offsets: Array
+    energy: Array
+    travel: Array
+
+    @property
+    def label(self) -> str:
+        """How it is called in tables."""
+        said = label_of(self.policy)
+        if self.policy == "hysteresis":
+            return f"{said}, {self.setting:g}°"
+        return f"{said}, {self.setting:g}° per degree" if self.policy == "rate-limit" else said
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the result.
+
+    Attributes
+    ----------
+    gain, gain_low, gain_high
+        Energy above that of no steering in percent of it, and its 95 % interval by weeks; NaN where there is none.
+    net, net_low, net_high
+        The same less wear.
+    travel
+        Degrees a year, of all nacelles together.
+    wear
+        kWh a year.
+    moves_per_day
+        Changes of the offsets.
+    steering_hours
+        Hours a year with any offset.
+    """
+
+    policy: str
+    label: str
+    gain: float
+    gain_low: float
+    gain_high: float
+    net: float
+    net_low: float
+    net_high: float
+    travel: float
+    wear: float
+    moves_per_day: float
+    steering_hours: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a front: a width, limit or price, degrees travelled a year, and energy gained in percent."""
+
+    setting: float
+    travel: float
+    gain: float
+    low: float = np.nan
+    high: float = np.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """All policies over one record.
+
+    Attributes
+    ----------
+    fronts
+        Energy gained against travel, by policy, in ascending travel: ours and hindsight at several prices, rules at
+        several settings.
+    table
+        What settings really make: what is billed, with the vectors that rules passed through.
+    believed
+        What the policies believe that they make: the table that was given.
+    learned
+        The learner's model at the end.
+    drift
+        Learned from the history or, without one, from all of the record: what one would go on with.
+    drift_source
+        Which wind that is, in words.
+    drift_judged
+        What the judged decisions knew of the drift, in words: without a history the other parts of the record.
+    hindsight
+        Whether the history holds wind from after the record began.
+    longest
+        Degrees that a nacelle can turn between two decisions; None: as many as any setting asks for.
+    """
+
+    study: Study
+    table: EnergyTable
+    believed: EnergyTable
+    rounds: Rounds
+    prices: Array
+    runs: dict[str, Steered]
+    fronts: dict[str, list[Point]]
+    drift: Drift
+    drift_source: str
+    drift_judged: str
+    learned: LearnedEnergy | None
+    longest: float | None = None
+    hindsight: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def years(self) -> float:
+        """Length of what was judged, in years."""
+        return len(self.rounds) * self.rounds.hours / HOURS_PER_YEAR
+
+    @property
+    def weeks(self) -> int:
+        """Whole weeks of what was judged."""
+        return len(self.rounds) // self._per_week
+
+    @property
+    def _per_week(self) -> int:
+        return max(1, round(HOURS_PER_WEEK / self.rounds.hours))
+
+    @property
+    def base(self) -> Array:
+        """Energy without steering, kWh, (t,)."""
+        return self.runs[BASE].energy
+
+    @property
+    def period(self) -> str:
+        """First and last day."""
+        time = self.rounds.time.astype("datetime64[D]")
+        return f"{time[0]} to {time[-1]}"
+
+    def weekly(self, values: Array) -> Array:
+        """Return sums over whole weeks; what is left over at the end belongs to none."""
+        per = self._per_week
+        return np.asarray(values[: self.weeks * per].reshape(self.weeks, per).sum(axis=1))
+
+    def _gain(self, energy: Array) -> tuple[float, float, float]:
+        total = float(self.base.sum())
+        if not total > 0:
+            return (np.nan,) * 3
+        gain = 100 * (float(energy.sum()) / total - 1)
+        if self.weeks < FEWEST_WEEKS:
+            return gain, np.nan, np.nan
+        return gain, *gain_interval(self.weekly(energy), self.weekly(self.base), (), 1.0)
+
+    def wear(self, run: Steered) -> Array:
+        """Return what turning cost, kWh, (t,)."""
+        return np.asarray(run.travel @ self.prices)
+
+    def point(self, run: Steered) -> Point:
+        """Return where a run lies on its front."""
+        return Point(float(run.setting or 0.0), float(run.travel.sum()) / self.years, *self._gain(run.energy))
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The result table, best net energy first."""
+        rows = []
+        days = self.years * HOURS_PER_YEAR / 24
+        for run in self.runs.values():
+            wear = self.wear(run)
+            moves = float((run.travel > 0).any(axis=1).sum()) / days
+            hours = float((run.offsets != 0).any(axis=1).sum()) * self.rounds.hours / self.years
+            gains = (0.0, np.nan, np.nan) if run.policy == BASE else self._gain(run.energy)
+            nets = (0.0, np.nan, np.nan) if run.policy == BASE else self._gain(run.energy - wear)
+            travel = float(run.travel.sum()) / self.years
+            rows.append(
+                Line(run.policy, run.label, *gains, *nets, travel, float(wear.sum()) / self.years, moves, hours)
+            )
+        return sorted(rows, key=lambda row: -row.net)
+
+    def line(self, policy: str) -> Line:
+        """Return the first row of a policy."""
+        return line_of(self.lines, policy)
+
+    @property
+    def judged(self) -> Line | None:
+        """What the answer is about: our planner, or else the learner."""
+        found = [name for name in (OURS, LEARNER) if name in self.runs]
+        return self.line(found[0]) if found else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether steering would have paid off, net of wear, as far as this record can tell."""
+        ours = self.judged
+        if ours is None:
+            return verdict(np.nan, np.nan, comparable=False)
+        return verdict(ours.net_low, ours.net_high, enough=self.weeks >= FEWEST_WEEKS, stayed=ours.travel == 0)
+
+    @property
+    def conclusion(self) -> str:
+        """The answer in plain words, also when it is no."""
+        ours = self.judged
+        if ours is None:
+            return "No planner was run, so there is nothing to conclude."
+        name = label_of(ours.policy)
+        made = (
+            f"{name} would have made {ours.gain:+.2f} % energy against no steering, {ours.net:+.2f} % net of wear, "
+            f"and turned the nacelles by {ours.travel:,.0f} degrees a year for it"
+        )
+        if self.study.knowing:
+            made = f"Idealised, with the wind of every interval known in advance: {made}"
+        if self.verdict == "too few":
+            return f"{made}; {self.weeks} weeks are too few to conclude anything."
+        if self.verdict == "stayed":
+            return f"{name} found nothing that is worth turning a nacelle for and did not steer."
+        ending = {
+            "yes": "wake steering would have paid off here",
+            "no": "wake steering would not have paid off here",
+            "undecided": "this record does not decide whether wake steering pays off here",
+        }[self.verdict]
+        interval = f"95 % interval of the net gain by weeks {ours.net_low:+.2f} to {ours.net_high:+.2f} %"
+        beside = ""
+        if "lookup" in self.runs:
+            table = self.line("lookup")
+            beside = (
+                f" FLORIS' lookup table would have made {table.gain:+.2f} % with {table.travel:,.0f} degrees a year, "
+                f"{table.net:+.2f} % net of wear."
+            )
+        return f"{made} ({interval}): {ending}.{beside}"
+
+    def gain_at(self, travel: float, policy: str = OURS) -> float:
+        """Return the gain that a front reaches with so many degrees a year, percent.
+
+        Between two points of a front it is interpolated: one could run the one for some weeks and the other for the
+        rest. Beyond the last point it is that of the best one.
+        """
+        points = [Point(0.0, 0.0, 0.0), *self.fronts[policy]]
+        return float(np.interp(travel, [p.travel for p in points], np.maximum.accumulate([p.gain for p in points])))
+
+    def travel_for(self, gain: float, policy: str = OURS) -> float:
+        """Return how many degrees a year a front needs for a gain, percent; NaN where it does not reach it."""
+        points = [Point(0.0, 0.0, 0.0), *self.fronts[policy]]
+        gains = np.maximum.accumulate([p.gain for p in points])
+        if gain > gains[-1]:
+            return np.nan
+        return float(np.interp(gain, gains, [p.travel for p in points]))
+
+    def sector_hours(self, policy: str) -> tuple[Array, Array, Array]:
+        """Return hours a year by direction: sectors' beginnings, all hours, and hours with any offset."""
+        edges = np.arange(0.0, 360.0, SECTOR)
+        which = (self.rounds.record.direction[self.rounds.first] // SECTOR).astype(np.int64)
+        steers = (self.runs[policy].offsets != 0).any(axis=1)
+        scale = self.rounds.hours / self.years
+        whole, steered = (np.bincount(which, weights, len(edges)) * scale for weights in (None, steers.astype(float)))
+        return edges, np.asarray(whole), np.asarray(steered)
+
+    def turbine_travel(self, policy: str) -> Array:
+        """Return degrees a year of every turbine, (m,)."""
+        return np.asarray(self.runs[policy].travel.sum(axis=0) / self.years)
+
+    def striking_rounds(self, count: int = 4) -> list[int]:
+        """Return the rounds in which our planner gained most, at most one of each sector of direction."""
+        more = self.runs[OURS].energy - self.base
+        steers = (self.runs[OURS].offsets != 0).any(axis=1)
+        direction = self.rounds.record.direction[self.rounds.first]
+        taken: dict[int, int] = {}
+        for t in np.argsort(-np.where(steers, more, -np.inf), kind="stable").tolist():
+            if len(taken) == count or not (steers[t] and more[t] > 0):
+                break
+            taken.setdefault(int(direction[t] // SECTOR), t)
+        return list(taken.values())
+
+    @property
+    def warnings(self) -> list[str]:
+        """What stands between this record and a conclusion about next year."""
+        found = []
+        if self.study.knowing:
+            found.append("Idealised: every decision knew the mean wind of its own interval, which nobody can.")
+        if self.hindsight:
+            found.append("Hindsight: the history holds wind from after the record began, which nobody can know.")
+        if self.weeks < FEWEST_WEEKS:
+            found.append(
+                f"The record has {self.weeks} whole weeks; fewer than {FEWEST_WEEKS} say nothing about a year."
+            )
+        elif self.weeks < 51:
+            found.append(f"The record has {self.weeks} weeks; seasons that are not in it may be different.")
+        return found

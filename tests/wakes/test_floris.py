@@ -1,0 +1,115 @@
+"""FLORIS as the judge: the power of every setting, joint offsets by brute force, groups of a large farm."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.wakes.bundled import TURBINES
+from holdcourse.wakes.groups import GroupedModel, groups_of
+from holdcourse.wakes.offsets import build_table
+
+pytest.importorskip("floris", reason="needs the extra: pip install 'holdcourse[wakes]'")
+yaml = pytest.importorskip("yaml")
+
+GRID = np.array([-20.0, -10.0, 0.0, 10.0, 20.0])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return hc.wakes.FlorisModel(hc.wakes.bundled_farm_file(), turbines=TURBINES)
+
+
+def farm_file(folder, x, y):
+    data = yaml.safe_load(hc.wakes.bundled_farm_file().read_text())
+    data["farm"]["layout_x"], data["farm"]["layout_y"] = list(x), list(y)
+    path = folder / "farm.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+def test_the_table_is_what_floris_says(table, model):
+    random = np.random.default_rng(0)
+    d, s = random.integers(180, size=200), random.integers(12, size=200)
+    setting = np.arange(200) % table.n  # every setting several times
+    made = model.power(table.directions[d], table.speeds[s], table.settings[setting]).sum(axis=1)
+    np.testing.assert_allclose(table.planned[d, s, setting], made, atol=0.08)  # rounded to a part of its largest
+
+
+def test_no_joint_offsets_are_much_better_than_the_settings(tmp_path):
+    """Three turbines, every joint vector in steps of ten degrees: the best one against the best setting."""
+    small = hc.wakes.FlorisModel(farm_file(tmp_path, [0.0, 400.0, 800.0], [0.0, 15.0, -10.0]))
+    table = build_table(small, most=20.0, step=10.0, direction_step=10.0, speeds=(7.0, 9.0), most_settings=40)
+    vectors = np.array(list(itertools.product(GRID, repeat=3)))
+    for direction, speed in ((270.0, 7.0), (270.0, 9.0), (260.0, 9.0), (90.0, 7.0)):
+        joint = small.power(direction, speed, vectors).sum(axis=1)
+        alone = small.power(direction, speed, np.zeros((1, 3))).sum()
+        d, s = int(direction / 10), int(np.flatnonzero(table.speeds == speed)[0])
+        lookup = float(small.power(direction, speed, table.offsets[table.lookup[d, s]][None]).sum())
+        assert joint.max() >= alone
+        # FLORIS' search is greedy, from the front to the back: it may miss a little of what all of them could make.
+        assert lookup - alone >= 0.85 * (joint.max() - alone)
+        assert table.planned[d, s].max() >= lookup - 0.01 * (joint.max() - alone) - 0.1
+
+
+def test_groups_make_what_the_whole_farm_makes(tmp_path):
+    """Two pairs far apart: the joint optimum is that of each pair, and so is the power."""
+    whole = hc.wakes.FlorisModel(farm_file(tmp_path, [0.0, 400.0, 0.0, 400.0], [0.0, 0.0, 3000.0, 3000.0]))
+    groups = GroupedModel(whole)
+    assert [each.tolist() for each in groups_of(whole.farm, 270.0)] == [[0, 1], [2, 3]]
+    random = np.random.default_rng(1)
+    # Along the pairs; from north and south wakes of 36 diameters would meet, which groups leave out.
+    directions, speeds = random.uniform(235, 305, 40), random.uniform(5, 12, 40)
+    offsets = random.choice(GRID, (40, 4))
+    parts, all_of_it = (each.power(directions, speeds, offsets) for each in (groups, whole))
+    np.testing.assert_allclose(parts, all_of_it, rtol=0.01)
+    np.testing.assert_allclose(parts.sum(axis=1), all_of_it.sum(axis=1), rtol=0.003)
+    aligned = np.array([270.0, 268.0, 90.0])
+    eight = np.full(3, 8.0)
+    apart, together = groups.best_offsets(aligned, eight, 20.0), whole.best_offsets(aligned, eight, 20.0)
+    np.testing.assert_allclose(
+        whole.power(aligned, eight, apart).sum(axis=1), whole.power(aligned, eight, together).sum(axis=1), rtol=1e-3
+    )
+    # And all joint vectors of the four, by brute force, are hardly better.
+    vectors = np.array(list(itertools.product(GRID, repeat=4)))
+    best = whole.power(270.0, 8.0, vectors).sum(axis=1).max()
+    alone = whole.power(270.0, 8.0, np.zeros((1, 4))).sum()
+    found = whole.power(270.0, 8.0, apart[:1]).sum()
+    assert found - alone >= 0.95 * (best - alone)
+
+
+def test_wake_parameters_can_be_changed(model):
+    other = hc.wakes.FlorisModel(hc.wakes.bundled_farm_file(), changes={"ka": 1.3})
+    still = np.zeros((1, 4))
+    assert other.power(158.0, 8.0, still).sum() != pytest.approx(model.power(158.0, 8.0, still).sum(), rel=1e-4)
+    with pytest.raises(InvalidInput, match="has no parameter 'kx'; it has"):
+        hc.wakes.FlorisModel(hc.wakes.bundled_farm_file(), changes={"kx": 1.3})
+
+
+def test_files_that_are_no_farm(tmp_path):
+    with pytest.raises(InvalidInput, match="there is no file"):
+        hc.wakes.FlorisModel(tmp_path / "none.yaml")
+    (tmp_path / "text.yaml").write_text("hello: world\n")
+    with pytest.raises(InvalidInput, match="FLORIS cannot read it"):
+        hc.wakes.FlorisModel(tmp_path / "text.yaml")
+
+
+def test_without_floris_the_rest_works_and_the_model_names_the_remedy():
+    code = """
+import sys
+sys.modules["floris"] = None
+import holdcourse as hc
+print(hc.wakes.bundled_table().n)
+try:
+    hc.wakes.FlorisModel(hc.wakes.bundled_farm_file())
+except hc.errors.MissingExtra as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["46", 'wake models are computed by FLORIS: pip install "holdcourse[wakes]"']

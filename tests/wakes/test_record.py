@@ -1,0 +1,168 @@
+"""Wind records: means over the circle, tables of several turbines, rounds that know the past only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdcourse as hc
+from holdcourse.errors import InvalidInput
+from holdcourse.wakes.record import WindRecord, circle_mean, read_record, turned
+
+
+def minutes(count, step=10, begin="2020-01-01T00:00"):
+    return np.datetime64(begin, "s") + np.arange(count) * np.timedelta64(60 * step, "s")
+
+
+def a_record(count=600, seed=0, step=10):
+    random = np.random.default_rng(seed)
+    direction = (200 + np.cumsum(random.standard_normal(count) * 4)) % 360
+    return WindRecord(minutes(count, step), direction, 8 + np.abs(random.standard_normal(count)), "test")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0, 360), st.lists(st.floats(-80, 80), min_size=1, max_size=5))
+def test_the_mean_over_the_circle_turns_with_the_directions(turn, around):
+    there = circle_mean([each % 360 for each in around])
+    after = circle_mean([(each + turn) % 360 for each in around])
+    assert abs(turned(there + turn, after)) < 1e-6
+
+
+def test_directions_of_several_turbines_are_averaged_over_north():
+    table = {
+        "time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"],
+        "wd_1": [350.0, 10.0],
+        "wd_2": [10.0, None],
+        "ws_1 [m/s]": [8.0, 6.0],
+        "ws_2 [m/s]": [10.0, 8.0],
+        "kW_1": [100.0, 200.0],
+        "kW_2": [300.0, None],
+    }
+    found = read_record(table, direction="wd_1, wd_2", speed=["ws_1", "ws_2"], power="kW_1,kW_2")
+    np.testing.assert_allclose(turned(found.direction, [0.0, 10.0]), 0.0, atol=1e-9)
+    assert found.speed.tolist() == [9.0, 7.0]
+    assert found.power[0] == 400.0
+    assert np.isnan(found.power[1])  # a turbine did not report
+
+
+def test_a_row_for_each_turbine_and_time():
+    table = {
+        "time": ["2020-01-01T00:00Z", "2020-01-01T00:00Z", "2020-01-01T00:10Z", "2020-01-01T00:10Z"],
+        "wind_direction": [355.0, 5.0, 90.0, 100.0],
+        "wind_speed": [8.0, 6.0, 5.0, 7.0],
+    }
+    found = read_record(table)
+    assert len(found) == 2
+    np.testing.assert_allclose(turned(found.direction, [0.0, 95.0]), 0.0, atol=1e-9)
+    assert found.speed.tolist() == [7.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"wind_speed": [8.0, -1.0]}, "wind speed at .* is -1"),
+        ({"wind_direction": [8.0, 5000.0]}, "wind direction at .* is 5000"),
+        ({"wind_speed [knots]": [8.0, 9.0], "wind_speed": None}, "is in knots; convert it to m/s"),
+        ({"wind_direction": [0.5, 6.2]}, "looks like radians.*wind_direction .deg."),
+        ({"wind_direction": [8.0, -999.0]}, "is -999 .* Leave the cell empty where it is missing"),
+        ({"wind_speed": [5.0, -999.0]}, "is -999 .* Leave the cell empty where it is missing"),
+        ({"wind_speed": None}, "which column is the wind speed.*speed="),
+    ],
+)
+def test_what_cannot_be_wind_is_said(change, message):
+    table = {"time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"], "wind_direction": [8.0, 9.0], "wind_speed": [5.0, 6.0]}
+    table = {name: values for name, values in (table | change).items() if values is not None}
+    with pytest.raises(InvalidInput, match=message):
+        read_record(table)
+
+
+@pytest.mark.parametrize(
+    ("directions", "message"),
+    [
+        ({"wd1 [deg]": [100.0, 200.0], "wd2 [rad]": [1.0, 2.0]}, "'wd2 .rad.' is in rad; convert it to degrees"),
+        ({"wd1": [100.0, 200.0], "wd2": [1.0, 2.0]}, "'wd2' is above 2: that looks like radians"),
+        ({"wd1": [100.0, 200.0], "wd2": [100.0, -999.0]}, "-999 degrees in column 'wd2'"),
+    ],
+)
+def test_every_column_is_looked_at(directions, message):
+    table = {"time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"], "ws": [5.0, 6.0]} | directions
+    with pytest.raises(InvalidInput, match=message):
+        read_record(table, direction=list(directions))
+
+
+def test_north_wind_in_degrees_is_taken_where_the_header_says_so():
+    table = {"time": ["2020-01-01T00:00Z", "2020-01-01T00:10Z"], "wind_direction [deg]": [1.0, 2.0], "ws": [5.0, 6.0]}
+    assert read_record(table).direction.round(6).tolist() == [1.0, 2.0]
+
+
+def test_a_decision_knows_the_interval_before_and_not_its_own():
+    record = a_record(50)
+    causal, knowing = record.rounds(), record.rounds(knowing=True)
+    np.testing.assert_allclose(causal.contexts[:, :2], np.column_stack([record.direction, record.speed])[:-1])
+    assert (causal.time == record.time[1:]).all()
+    np.testing.assert_allclose(knowing.contexts[:, :2], np.column_stack([record.direction, record.speed]))
+
+
+def test_nothing_of_a_round_or_after_it_changes_what_was_known():
+    record = a_record(80, step=1)
+    rounds = record.rounds(10 / 60)
+    changed = record.direction.copy()
+    changed[40:] = (changed[40:] + 77) % 360
+    again = WindRecord(record.time, changed, record.speed).rounds(10 / 60)
+    assert (rounds.per, again.per) == (10, 10)
+    early = rounds.first <= 40
+    one, other = (circle_mean(r.record.direction[r.first[:, None] - 1 - np.arange(3)]) for r in (rounds, again))
+    np.testing.assert_array_equal(one[early], other[early])
+    same = rounds.memory == again.memory
+    if same:
+        np.testing.assert_array_equal(rounds.contexts[early], again.contexts[early])
+
+
+def test_fast_readings_are_summed_up_over_a_round():
+    record, table = a_record(240, step=1), hc.wakes.bundled_table()
+    rounds = record.rounds(10 / 60)
+    energy = rounds.energy(table)
+    k = 3
+    part = slice(rounds.first[k], rounds.first[k] + 10)
+    by_hand = table.power_at(record.direction[part], record.speed[part]).sum(axis=0) / 60
+    np.testing.assert_allclose(energy[k], by_hand)
+    assert str(rounds.time[k])[-4:-3] == "0"  # it keeps to the clock
+
+
+def test_gaps_are_no_steps():
+    time = np.concatenate([minutes(10), minutes(10, begin="2020-01-02T00:00")])
+    rounds = WindRecord(time, np.full(20, 10.0), np.full(20, 8.0)).rounds()
+    assert rounds.follows.sum() == 17
+
+
+def test_turns_over_gaps_are_not_learned():
+    """Four readings, a gap, four readings from elsewhere: within the blocks the wind never turns."""
+    table = hc.wakes.bundled_table()
+    count = 2000
+    time = np.concatenate([minutes(4, begin=str(np.datetime64("2020-01-01T00:00") + 240 * k)) for k in range(count)])
+    direction = np.repeat(np.random.default_rng(0).uniform(0, 360, count), 4)
+    rounds = WindRecord(time, direction, np.full(4 * count, 8.0)).rounds()
+    drift = hc.wakes.learn_drift(rounds, table.directions, table.speeds)
+    still = drift.turns.shape[2] // 2
+    s = int(np.flatnonzero(table.speeds == 8.0)[0])
+    np.testing.assert_allclose(drift.within[:, s, still], 1.0, atol=1e-6)
+    np.testing.assert_allclose(drift.turns[:, s, still], 1.0, atol=1e-6)
+
+
+def test_too_short_a_record_teaches_no_drift():
+    table = hc.wakes.bundled_table()
+    with pytest.raises(InvalidInput, match="Give a longer record"):
+        hc.wakes.learn_drift(a_record(100).rounds(), table.directions, table.speeds)
+
+
+def test_a_drift_is_a_distribution_and_wider_in_weak_wind():
+    table = hc.wakes.bundled_table()
+    drift = hc.wakes.learn_drift(hc.wakes.bundled_record().rounds(), table.directions, table.speeds)
+    for part in (drift.turns, drift.within, drift.changes, drift.settling):
+        np.testing.assert_allclose(part.sum(axis=2), 1.0)
+        assert (part >= 0).all()
+    assert (drift.error[:, 0] > drift.error[:, 6]).all()
+    again = hc.wakes.Drift.from_data(drift.to_data())
+    np.testing.assert_allclose(again.turns, drift.turns, atol=1e-7)
