@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from service.running import served
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("plot_*.py"))
@@ -49,12 +50,25 @@ def test_readme_python_runs(capsys):
     assert capsys.readouterr().out
 
 
-def test_the_wind_site_is_flown_end_to_end():
-    """A backtest, its policy's file, a service that runs it, forecasts, profiles, the airspace, and the proof."""
-    command = [sys.executable, ROOT / "examples" / "wind_site_live.py", "--hours", "30"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=300)
+def flown_alone(script, folder, monkeypatch, capsys):
+    """As one runs it: it starts a service of its own."""
+    said = subprocess.run([sys.executable, script, "--hours", "30"], capture_output=True, text=True, timeout=300)
     assert said.returncode == 0, said.stderr
-    lines = said.stdout.splitlines()
+    return said.stdout
+
+
+def flown_here(script, folder, monkeypatch, capsys):
+    """In this process, with a service that runs already."""
+    with served(folder / "data") as url:
+        monkeypatch.setattr(sys, "argv", [str(script), "--hours", "30", "--url", url])
+        runpy.run_path(str(script), run_name="__main__")
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flown", [flown_here, pytest.param(flown_alone, marks=pytest.mark.slow)])
+def test_the_wind_site_is_flown_end_to_end(flown, tmp_path, monkeypatch, capsys):
+    """A backtest, its policy's file, a service that runs it, forecasts, profiles, the airspace, and the proof."""
+    lines = flown(ROOT / "examples" / "wind_site_live.py", tmp_path, monkeypatch, capsys).splitlines()
     assert "altitude control" in lines[0]
     made, stayed = (float(text.replace(",", "")) for text in re.findall(r"([\d,]+) kWh", lines[1]))
     assert made > 0.9 * stayed > 0

@@ -68,10 +68,11 @@ print(np.random.random() == expected)
     assert python(code).strip() == "True"
 
 
-# What wind takes besides exported names: helpers that know nothing of policies, and what an outside user would write.
+# What wind and wakes take besides exported names: helpers that know nothing of policies, and what anybody would write.
 BESIDES_EXPORTS = {
     "holdcourse.archive": "the folder that reports are written to",
     "holdcourse.checks": "times as people write them",
+    "holdcourse.backtest.beside": "work in a second process",
     "holdcourse.backtest.handover": "what a site's and a plant's policy are handed over with",
     "holdcourse.backtest.verdict": "what judging wind and plants has in common",
     "holdcourse.running.database": "a controller's record given in place of wind is told apart",
@@ -80,7 +81,13 @@ BESIDES_EXPORTS = {
     "holdcourse.tables.times": "the same",
     "holdcourse.units": "prices and powers with their units",
     "holdcourse.tables.spreadsheet": "cells that a spreadsheet does not take for formulas",
-    "holdcourse._numeric.wind_replay": "all of numba lives in one place, also what only wind needs",
+    "holdcourse.tables.columns": "the same",
+    "holdcourse.tables.numbers": "the same",
+    "holdcourse.tables.sources": "the same",
+    "holdcourse._numeric.steering": "all of numba lives in one place, also what only wakes needs",
+    "holdcourse._numeric.wind_filter": "all of numba lives in one place, also what only wind needs",
+    "holdcourse._numeric.wind_replay": "the same",
+    "holdcourse._numeric.lockstep": "the same, for many machines at once",
 }
 
 
@@ -98,13 +105,19 @@ def imports_of(path):
 EXPORTED = {module.__name__: module for module in (getattr(hc, name) for name in hc.__all__) if ismodule(module)}
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "wind").rglob("*.py")), ids=lambda path: path.stem)
-def test_wind_is_an_outside_user(path):
-    """Wind takes what anybody can take: exported names, its own modules, and the few listed above."""
+APPLICATIONS = [path for room in ("wind", "wakes") for path in sorted((SOURCE / room).rglob("*.py"))]
+
+
+@pytest.mark.parametrize(
+    "path", APPLICATIONS, ids=lambda path: "-".join(path.relative_to(SOURCE).with_suffix("").parts)
+)
+def test_an_application_is_an_outside_user(path):
+    """It takes what anybody can take: exported names, its own modules, and the few listed above."""
+    room = path.relative_to(SOURCE).parts[0]
     for module, name in imports_of(path):
         if module == "holdcourse":
             assert name is None or name in hc.__all__, f"{name} is not exported"
-        elif module.split(".")[1] == "wind" or module == "holdcourse.errors" or module in BESIDES_EXPORTS:
+        elif module.split(".")[1] == room or module == "holdcourse.errors" or module in BESIDES_EXPORTS:
             continue
         else:
             if f"{module}.{name}" in EXPORTED:
@@ -120,15 +133,20 @@ def _is_of_ours(node):
 
 
 def test_docstring_examples():
-    """Every example in a docstring runs as printed."""
+    """Every example in a docstring runs as printed; those of public names do so in `test_docs.py`."""
     import doctest
     import importlib
     import pkgutil
 
+    elsewhere = {getattr(getattr(hc, name), "__doc__", None) for name in hc.__all__}
     attempted = 0
-    for module in pkgutil.walk_packages([str(SOURCE)], "holdcourse."):
-        if not any(part.startswith("_") or part == "ext" for part in module.name.split(".")):
-            result = doctest.testmod(importlib.import_module(module.name))
-            assert result.failed == 0, module.name
-            attempted += result.attempted
+    for found in pkgutil.walk_packages([str(SOURCE)], "holdcourse."):
+        if any(part.startswith("_") or part == "ext" for part in found.name.split(".")):
+            continue
+        module = importlib.import_module(found.name)
+        for example in doctest.DocTestFinder(exclude_empty=True).find(module):
+            if example.examples and example.docstring not in elsewhere:
+                result = doctest.DocTestRunner().run(example)
+                assert result.failed == 0, example.name
+                attempted += result.attempted
     assert attempted > 5

@@ -1,6 +1,7 @@
 """The whole road: readings, a backtest, a file, a controller in process, one over HTTP, and the proof of both.
 
-For a wind site, a plant, and a user's own policy. What was backtested is what runs: decisions are compared bit by bit.
+For a wind site, a plant, a wind farm, and a user's own policy. What was backtested is what runs: decisions are compared
+bit by bit.
 """
 
 from __future__ import annotations
@@ -164,6 +165,17 @@ def ones_own(lidar, plant, folder):
     return ran(found, plant_policy(found, make, as_judged=True))._replace(trust=source)
 
 
+def a_wind_farm(lidar, plant, folder):
+    table = hc.wakes.bundled_table()
+    year = hc.wakes.bundled_record()
+    history, record = year.between("2014-01-03", "2014-01-09"), year.between("2014-01-10", "2014-01-16")
+    study = hc.wakes.Study(price=0.1, policies=("wake-planner",), front=())
+    found = hc.wakes.backtest(table, record, study, history=history)
+    run, contexts = found.runs["wake-planner"], found.rounds.contexts[:400]
+    decided = [(int(action), 1.0) for action in table.vector_of(run.offsets)[:400]]
+    return Road(hc.wakes.steering_policy(found), contexts.tolist(), [0.0] * len(contexts), decided, 0, 0)
+
+
 def walked(controller, road, rounds=None):
     """Ask and tell as in the backtest; the decisions, each with the probability of its action."""
     found = []
@@ -176,8 +188,9 @@ def walked(controller, road, rounds=None):
     return found
 
 
-@pytest.mark.parametrize("begin", [wind_site, a_plant, ones_own], ids=lambda begin: begin.__name__)
-def test_what_was_backtested_is_what_runs(begin, lidar, plant, tmp_path):
+@pytest.mark.parametrize("begin", [wind_site, a_plant, a_wind_farm, ones_own], ids=lambda begin: begin.__name__)
+@pytest.mark.parametrize("served_rounds", [40, pytest.param(120, marks=pytest.mark.slow)])
+def test_what_was_backtested_is_what_runs(begin, served_rounds, lidar, plant, tmp_path):
     road = begin(lidar, plant, tmp_path)
     file, log = tmp_path / "site.policy", tmp_path / "machine.log"
     road.policy.save(file)
@@ -203,7 +216,7 @@ def test_what_was_backtested_is_what_runs(begin, lidar, plant, tmp_path):
                 service.create_from_file(file, "machine")
             return
         remote = service.create_from_file(file, "machine", start_index=road.start, seed=road.seed)
-        assert walked(remote, road, 120) == here[:120]
+        assert walked(remote, road, served_rounds) == here[:served_rounds]
         assert client.see("machine", "verify", full=True)["ok"]
     (record,) = (tmp_path / "data").rglob("epoch-*.db")
     assert audit.verify(record).verified

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import errors, testing, trials, wind, worlds
+    from . import errors, testing, trials, wakes, wind, worlds
     from .backtest.readings import Readings, read_readings
     from .client import RemoteController, RemoteDecision, Service, connect
     from .deciding import registry, rules
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from .movement.problem import Problem
     from .movement.tree import Tree, frt_tree
     from .running import audit
+    from .running.array_fleet import ArrayFleet
     from .running.controller import Controller
     from .running.decision import Decision, Explanation
+    from .running.fleet import Fleet, FleetDecisions, fleet
     from .running.limits import Guard, Limits
     from .running.witness import Witness
     from .trials.plan import TrialPlan, plan_trial
@@ -43,12 +45,15 @@ if TYPE_CHECKING:
     from .worlds.simulation import Run, World, measurement_noise, simulate
 
 __all__ = [
+    "ArrayFleet",
     "Controller",
     "Decision",
     "Evidence",
     "Explanation",
     "Fit",
     "FitWarning",
+    "Fleet",
+    "FleetDecisions",
     "Grid",
     "Guard",
     "History",
@@ -88,6 +93,7 @@ __all__ = [
     "fit_kernel",
     "fixed",
     "fixed_at",
+    "fleet",
     "frt_tree",
     "gp_md",
     "grid",
@@ -116,6 +122,7 @@ __all__ = [
     "theorem_quantities",
     "trial",
     "trials",
+    "wakes",
     "wind",
     "work_function",
     "worlds",
@@ -132,16 +139,20 @@ _MODULES = {
     "rules": "deciding.rules",
     "testing": "testing",
     "trials": "trials",
+    "wakes": "wakes",
     "wind": "wind",
     "worlds": "worlds",
 }
 _HOME = {
+    "ArrayFleet": "running.array_fleet",
     "Controller": "running.controller",
     "Decision": "running.decision",
     "Evidence": "deciding.policyfile",
     "Explanation": "running.decision",
     "Fit": "learning.fitting",
     "FitWarning": "learning.fitting",
+    "Fleet": "running.fleet",
+    "FleetDecisions": "running.fleet",
     "Grid": "movement.grid",
     "Guard": "running.limits",
     "History": "learning.history",
@@ -176,6 +187,7 @@ _HOME = {
     "fit_kernel": "learning.fitting",
     "fixed": "deciding.policy",
     "fixed_at": "deciding.policy",
+    "fleet": "running.fleet",
     "frt_tree": "movement.tree",
     "gp_md": "deciding.policy",
     "grid": "movement.grid",

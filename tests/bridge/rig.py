@@ -107,7 +107,7 @@ def answers(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def wait_for(condition, what, seconds=20.0):
+def wait_for(condition, what, seconds=120.0):
     until = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < until, f"waited {seconds:g} s for {what}"
@@ -221,7 +221,7 @@ class Rig:
 
     def stop_bridge(self):
         self.bridge.send_signal(signal.SIGTERM)
-        assert self.bridge.wait(10) == 0
+        assert self.bridge.wait(60) == 0
         return self.start_bridge
 
     def kill_plant(self):

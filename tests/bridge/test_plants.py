@@ -66,7 +66,7 @@ def broker(tmp_path):
     wait_for(lambda: answers(port), "the broker")
     yield port
     process.terminate()
-    process.wait(10)
+    process.wait(60)
 
 
 @pytest.fixture
@@ -322,8 +322,8 @@ def password_server():
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert ready.wait(20)
     try:
+        assert ready.wait(120)
         yield port
     finally:
         ended.set()

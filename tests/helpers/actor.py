@@ -134,15 +134,16 @@ def act(heard, said):
             continue
         if name == "kill":
             os.kill(child, signal.SIGKILL)
-            said.write("{}\n")
+            answer = "{}\n"
         else:
             tell.write(line)
             tell.flush()
-            said.write(hear.readline())
+            answer = hear.readline()
         if name in ("kill", "close"):
-            os.waitpid(child, 0)
+            os.waitpid(child, 0)  # before anybody hears of it: until then the record is held
             tell.close()
             hear.close()
+        said.write(answer)
 
 
 class Actor:

@@ -33,7 +33,7 @@ POLICIES = {
     "gp_md with history": learning(hc.gp_md, method="exact", history=HISTORY, guard=hc.OutlierGuard(2.0)),
     "cgp_lcb": learning(hc.cgp_lcb, maximise=True),
     "proximal_lcb": learning(hc.proximal_lcb, weight=2.0),
-    "trial": lambda: hc.trial(POLICIES["gp_md exact"](), POLICIES["proximal_lcb"](), block=2),
+    "trial": lambda: hc.trial(POLICIES["gp_md exact"](), POLICIES["proximal_lcb"](), block=2, heard=0.6),
     "md_known": lambda: hc.md_known(LINE),
     "minc_known": lambda: hc.minc_known(LINE),
     "stationary": lambda: hc.stationary(LINE),

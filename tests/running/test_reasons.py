@@ -162,9 +162,11 @@ class Reader:
 
     def plan_of_move(self):
         found = self.taken(
-            rf"By its plan being there is worth {NUMBER} over the next 33 rounds or so, and the way costs {NUMBER}\."
+            rf"The plan expects this to save {NUMBER} over about the next 33 rounds; the move costs {NUMBER}\."
         )
-        if found is None and not self.taken(r"It could not stay; by its plan this is the cheapest way on\."):
+        if found is None and not self.taken(
+            r"It could not stay; of the settings that it may use, the plan expects this one to cost least\."
+        ):
             return False
         assert self.facts["policy"] in ("planner", "promise", "trial", "history")
         assert self.decision.action == self.decision.wanted != self.before
@@ -177,11 +179,11 @@ class Reader:
 
     def plan_of_stay(self):
         found = self.taken(
-            rf"By its plan {NUMBER} would be worth {NUMBER} over the next 33 rounds or so, "
-            rf"no more than the {NUMBER} of the way there\."
+            rf"The plan expects {NUMBER} to save {NUMBER} over about the next 33 rounds, "
+            rf"which is not more than the {NUMBER} that the move costs\."
         )
         if found is None and not self.taken(
-            r"By its plan no other setting would be better over the next 33 rounds or so\."
+            r"The plan expects no other setting to do better over about the next 33 rounds\."
         ):
             return False
         assert self.facts["policy"] in ("planner", "promise", "trial", "history")
@@ -238,11 +240,11 @@ class Reader:
 
     def promise(self):
         found = self.taken(
-            rf"The rule's own wish, {NUMBER}, is too dear for the promise: it might cost {NUMBER} more than the "
-            rf"baseline, the way there and back included, and (nothing|{NUMBER}) is left to be risked\."
+            rf"The rule would rather run {NUMBER}, but the promise forbids it: that might cost {NUMBER} more than the "
+            rf"baseline, the move there and back included, and (nothing|{NUMBER}) is left to be risked\."
         )
         steps = found is None and self.taken(
-            rf"The rule's own wish, {NUMBER}, is far from all that was tried; the way there is gone in steps\."
+            rf"The rule would rather run {NUMBER}, far from every setting tried so far; it goes there in steps\."
         )
         if found is None and not steps:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import httpx
+from helpers.prepared import prepared
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
@@ -121,19 +123,17 @@ def served(data, token_file=None, bounds=Bounds(), clock=None, lease=30.0, notif
 
 
 class Process:
-    """A server as a user runs it."""
+    """A server in a process of its own; `fresh`: in an interpreter that has imported nothing yet, as a user runs it."""
 
-    def __init__(self, data, *options, port=0, ready=True, environment=None):
+    def __init__(self, data, *options, port=0, ready=True, fresh=False):
         kept = "--database" if isinstance(data, str) else "--data"
-        self.command = [sys.executable, "-c", "from holdcourse.cli import main; main()", "serve", kept, str(data)]
-        self.command += ["--port", str(port), *options]
-        self.started = subprocess.Popen(
-            self.command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "NO_COLOR": "1", **(environment or {})},
-        )
+        words, environment = ["serve", kept, str(data), "--port", str(port), *options], {**os.environ, "NO_COLOR": "1"}
+        if fresh or not sys.platform.startswith("linux"):
+            command = [sys.executable, "-c", "from holdcourse.cli import main; main()", *words]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            self.started = subprocess.Popen(command, **pipes, text=True, env=environment)
+        else:
+            self.started = prepared(json.dumps(KERNEL.to_json())).start(*words, environment=environment)
         line = self.started.stdout.readline()
         found = re.search(r"http://\S+", line)
         if found is None:
@@ -167,7 +167,7 @@ class Process:
             pipe.close()
 
 
-def wait_for(condition, what, seconds=30.0):
+def wait_for(condition, what, seconds=120.0):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, f"waited {seconds} s for {what}"

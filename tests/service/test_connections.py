@@ -174,7 +174,7 @@ def test_strangers_leave_the_records_their_descriptors_and_the_log_short(tmp_pat
     script.chmod(0o755)
     with monkeypatch.context() as patch:
         patch.setattr(running.sys, "executable", str(script))
-        process = Process(tmp_path / "data")
+        process = Process(tmp_path / "data", fresh=True)
     with process, opened(process.url, 350, HALF), Client(process.url) as client:
         client.create(id="a")
         for t in range(3):

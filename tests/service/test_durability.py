@@ -126,7 +126,7 @@ def _undisturbed(number, rounds):
 
 
 def test_stopped_by_a_service_manager_while_somebody_watches(folder):
-    with Process(folder) as server, Client(server.url) as client:
+    with Process(folder, fresh=True) as server, Client(server.url) as client:
         client.create(id="a")
         with client.stream("GET", "/events") as stream:
             lines = stream.iter_lines()

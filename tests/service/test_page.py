@@ -16,7 +16,7 @@ from holdcourse.service.core import tokens
 
 expect = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed").expect
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-expect.set_options(timeout=15_000)  # a busy machine compiles the first decision for seconds
+expect.set_options(timeout=60_000)  # a busy machine compiles the first decision for seconds
 
 
 def new_controller(page, server):
@@ -597,6 +597,7 @@ def test_a_trial_is_begun_watched_and_ended(server, browser):
         dialog = page.get_by_role("dialog", name="Begin a trial?")
         dialog.get_by_label("Against").select_option(label="people run the machine")
         dialog.get_by_label("Length of a block").fill("1")
+        dialog.get_by_label("Learned from the other's blocks").fill("45")
         dialog.get_by_role("button", name="Begin the trial").click()
         expect(page.get_by_role("heading", name="Trial: did it pay?")).to_be_visible()
         for k in range(40):
@@ -608,6 +609,7 @@ def test_a_trial_is_begun_watched_and_ended(server, browser):
         expect(headline).to_contain_text("measured by a trial")
         expect(headline).to_have_class(re.compile("bad"))
         expect(page.get_by_text(re.compile("It does not pay"))).to_be_visible()
+        expect(page.get_by_role("list").get_by_text("and from 45 % of the other's")).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("measured gain and its intervals"))).to_be_visible()
         page.get_by_role("button", name="End the trial").click()
         page.get_by_role("dialog", name="End the trial?").get_by_role("button", name="End the trial").click()

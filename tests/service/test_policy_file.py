@@ -188,7 +188,7 @@ def test_damaged_and_foreign_files_are_refused_in_a_sentence(client, name, kite_
     state, arrays = unpack(kite_file, "x")
     later = pack(state | {"format": 2}, arrays)
     assert "format 2" in create(client, name, later, status=422)["message"]
-    state["recipe"]["options"]["wind"]["modes"] = "x"
+    state["recipe"]["options"]["wind"]["climates"][0]["modes"] = "x"
     assert "no policy can be made of this" in create(client, name, pack(state, arrays), status=422)["message"]
     state["recipe"]["problem"]["actions"] = [[float(k)] for k in range(6000)]
     assert create(client, name, pack(state, arrays), status=422)["message"]
@@ -261,7 +261,7 @@ def test_the_wind_policy_live_over_http_is_the_same_as_in_process(url, client, n
         assert found[here] == found[there]
     assert client.see(name, "verify", full=True)["ok"]
     rows = client.see(name, "decisions", limit=24)["decisions"]
-    assert sum(row["measurement"] is not None for row in rows) >= 12  # some of them as the profile told it
+    assert sum(row["measurement"] is not None for row in rows) > 8  # eight were told as a number
     client.change(name, limits={"min_dwell": 1})
     asked = client.do(name, "ask", time=f"{world.time[30]}Z")
     client.do(name, "tell", decision=asked["decision"], profile={"heights": [40.0, 400.0], "speeds": [7.0, 9.0]})

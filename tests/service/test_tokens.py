@@ -320,7 +320,7 @@ def test_serving_on_all_addresses_with_tokens(tmp_path):
     _, secret = tokens.make(tmp_path / "tokens.json", "", ["admin"], ["*"])
     options = ("--host", "0.0.0.0", "--token-file", str(tmp_path / "tokens.json"))
     with (
-        Process(tmp_path / "data", *options) as server,
+        Process(tmp_path / "data", *options, fresh=True) as server,
         Client(server.url.replace("0.0.0.0", "127.0.0.1"), secret) as c,
     ):
         c.create(id="a")

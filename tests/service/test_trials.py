@@ -25,8 +25,9 @@ def turns(client, name, rounds, applied=None):
 def test_a_trial_begins_and_ends_on_a_running_controller(client, name):
     client.create(id=name, start_index=0)
     turns(client, name, 4)
-    state = client.change(name, trial={"block": 2, "baseline_index": 1})
+    state = client.change(name, trial={"block": 2, "baseline_index": 1, "heard": 0.4})
     assert (state["epoch"], state["round"]) == (2, 4)
+    assert client.see(name, "state")["trial"]["heard"] == 0.4
     rows = turns(client, name, 12)
     arms = [row["turn"]["arm"] for row in rows]
     assert [row["turn"]["block"] for row in rows] == [block for block in range(6) for _ in range(2)]
@@ -67,6 +68,7 @@ def test_a_policy_from_a_file_goes_on_trial_and_comes_back(client, name, tmp_pat
     [
         ({"block": 0}, "block"),
         ({"block": 2, "blocks": 3}, "multiple of 2"),
+        ({"block": 2, "heard": 1.5}, "less than or equal to 1"),
         ({"block": "6 h"}, "say how long a round is"),
         ({"block": 2, "baseline": 0.123}, "0.123"),
         ({"block": 2, "baseline_index": 1, "operators": True}, "give one of baseline"),

@@ -99,7 +99,7 @@ def test_refusals_are_logged_with_token_address_and_path_once_a_minute(tmp_path,
         for k in range(7):
             stranger.see(f"c{k}", "state", status=401)
         scada.see("nobody", "state", status=404)
-    lines = [record.message for record in caplog.records if "refused" in record.message]
+    lines = [record.message for record in caplog.records if record.name == "holdcourse.service.refusals"]
     token = known["control room"][0]
     assert lines == [
         f"refused 409 conflict: token {token.id} 'control room', from 127.0.0.1, POST '/controllers'",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from tests.helpers.dask_cluster import dask_cluster
 
 from holdcourse.errors import InvalidInput
 from holdcourse.experiments.paper import SyntheticConfig, SyntheticPlan
@@ -29,42 +26,8 @@ def contents(folder):
 @pytest.fixture
 def cluster():
     """Address of a scheduler, and its two workers."""
-    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    environment = os.environ | {"DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
-    started, readers = [], []
-
-    def start(*command):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli." + command[0], *command[1:]], env=environment, **quiet
-        )
-        started.append(process)
-        return process
-
-    def wait_for(process, pattern):
-        for line in process.stderr:
-            found = re.search(pattern, line)
-            if found:
-                readers.append(threading.Thread(target=process.stderr.read, daemon=True))  # or its pipe fills up
-                readers[-1].start()
-                return found
-        raise AssertionError(f"{process.args} ended with {process.wait()}")
-
-    scheduler = start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
-    address = wait_for(scheduler, r"(tcp://127\.0\.0\.1:\d+)")[1]
-    workers = [
-        start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--name", f"w{k}")
-        for k in (0, 1)
-    ]
-    for worker in workers:
-        wait_for(worker, "Registered to|Starting established connection")
-    yield address, workers
-    for process in reversed(started):
-        process.kill()
-        process.wait(timeout=30)
-    for thread in readers:
-        thread.join()
-    for process in started:
-        process.stderr.close()
+    with dask_cluster() as running:
+        yield running.address, running.workers
 
 
 def test_same_bytes_as_one_process_even_if_a_worker_dies(cluster, tmp_path, record_property):

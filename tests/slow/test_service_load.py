@@ -139,7 +139,7 @@ def on_a_small_disk(folder, size, monkeypatch):
     script.chmod(0o755)
     with monkeypatch.context() as patch:
         patch.setattr(running.sys, "executable", str(script))
-        server = Process(folder)
+        server = Process(folder, fresh=True)
     with server:
         yield server, Path(f"/proc/{server.started.pid}/root{folder}")
 

@@ -109,7 +109,7 @@ def test_as_quick_and_as_small_after_years(kind, tmp_path, record_property):
     skipped = 4 * BLOCK  # the first ones compile and fill caches
     rounds = max(int(full * SHARE) // BLOCK * BLOCK, 3 * window)
     memory = {}
-    with Process(tmp_path) as server:
+    with Process(tmp_path, fresh=True) as server:
         old, young = Driven(server, "old", settings), Driven(server, "young", settings)
         for _ in range(skipped):
             young.round()

@@ -38,7 +38,7 @@ Decimal = Annotated[str | None, typer.Option(help="Decimal sign: point or comma.
 Thousands = Annotated[
     str | None, typer.Option(help="Between thousands: comma, point, space, apostrophe.", rich_help_panel=HOW)
 ]
-Encoding = Annotated[str | None, typer.Option(help="E.g. utf-8, utf-16, cp1252.", rich_help_panel=HOW)]
+Encoding = Annotated[str | None, typer.Option(help="Encoding, e.g. utf-8, utf-16, cp1252.", rich_help_panel=HOW)]
 HeaderLine = Annotated[int | None, typer.Option(help="Line of the names of columns, from 1.", rich_help_panel=HOW)]
 Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file.", rich_help_panel=HOW)]
 Missing = Annotated[

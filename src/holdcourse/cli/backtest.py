@@ -18,6 +18,7 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from holdcourse import archive
+from holdcourse.backtest.beside import beside
 from holdcourse.backtest.csvfile import Csv
 from holdcourse.backtest.evidence import Judge
 from holdcourse.backtest.handover import plant_policy
@@ -44,7 +45,6 @@ from holdcourse.cli.arguments import (
     names_of,
     names_option,
 )
-from holdcourse.cli.beside import beside
 from holdcourse.cli.progress import Working
 from holdcourse.cli.wording import options_of, with_options
 from holdcourse.deciding import registry
@@ -64,10 +64,12 @@ from holdcourse.wind.backtest.bankable import Factors
 from holdcourse.wind.backtest.handover import site_policy
 from holdcourse.wind.backtest.knowing import Skill
 from holdcourse.wind.backtest.run import DRAWS, Plan, SiteResult, Wind, run_backtest
-from holdcourse.wind.files.awesio import check_awesio, read_awesio, write_awesio
 from holdcourse.wind.files.awesio import constraints as read_constraints
+from holdcourse.wind.files.awesio import read_awesio, write_awesio
+from holdcourse.wind.files.forecasts import Forecasts, read_forecasts
 from holdcourse.wind.files.load import bundled
 from holdcourse.wind.files.paths import expand
+from holdcourse.wind.files.yamlfile import check_yaml
 from holdcourse.wind.machines import Machine, machine_names
 from holdcourse.wind.machines import machine as find_machine
 from holdcourse.wind.physics import PowerCurve, UnitWarning, paper_curve, read_curve
@@ -77,6 +79,8 @@ from holdcourse.wind.report.pictures import check_pictures
 from holdcourse.wind.report.tables import as_data, screen_tables
 
 REPORT = Path("backtest-report")
+DEMO_SITE, DEMO_FROM = "North Sea", "2009-01-01"
+DEMO_WHAT_IF = (1 / 60, 0.1, 1.0)  # of the physical price: the paper's is 60 times as high
 MANY_READINGS = 2000  # from which on they are checked beside the backtest
 
 DATA, MACHINE, FLYING, OUTPUT = "Data", "Machine", "Flying", "Output"
@@ -166,7 +170,7 @@ def backtest_log(
     dwell: Annotated[str, typer.Option(help="How long a setting is kept in operation: rounds, or '4 h'.")] = "1",
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.")] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of all randomness.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, tables and pictures.")] = None,
     save_policy: Save = None,
     as_judged: AsJudged = False,
@@ -380,11 +384,11 @@ def backtest(
     each: Annotated[bool, typer.Option("--each", help="Every file is a site.", rich_help_panel=DATA)] = False,
     name: Annotated[list[str] | None, typer.Option(help="Name of the site, or sites.", rich_help_panel=DATA)] = None,
     units: Annotated[
-        str | None, typer.Option(help="Of speed in a CSV: m/s, km/h, kn, mph.", rich_help_panel=DATA)
+        str | None, typer.Option(help="Unit of speed in a CSV: m/s, km/h, kn, mph.", rich_help_panel=DATA)
     ] = None,
-    timezone: Annotated[str | None, typer.Option(help="Of times in a CSV.", rich_help_panel=DATA)] = None,
+    timezone: Annotated[str | None, typer.Option(help="Zone of the times in a CSV.", rich_help_panel=DATA)] = None,
     time_format: Annotated[
-        str | None, typer.Option(help="Of times in a CSV, e.g. %d/%m/%Y.", rich_help_panel=DATA)
+        str | None, typer.Option(help="How times in a CSV are written, e.g. %d/%m/%Y.", rich_help_panel=DATA)
     ] = None,
     surface_height: Annotated[
         float | None, typer.Option(help="Height of the ground, m above sea.", rich_help_panel=DATA)
@@ -408,7 +412,7 @@ def backtest(
         typer.Option(help="CSV of speed and power: m/s and kW, or as its header says.", rich_help_panel=MACHINE),
     ] = None,
     rated_speed: Annotated[
-        float | None, typer.Option(help="Of the paper's curve, m/s (12).", rich_help_panel=MACHINE)
+        float | None, typer.Option(help="Rated speed of the paper's curve, m/s (12).", rich_help_panel=MACHINE)
     ] = None,
     cut_in: Annotated[float | None, typer.Option(help="No power below, m/s.", rich_help_panel=MACHINE)] = None,
     cut_out: Annotated[float | None, typer.Option(help="No power above, m/s.", rich_help_panel=MACHINE)] = None,
@@ -422,16 +426,17 @@ def backtest(
         str | None,
         typer.Option(help="kWh per m up, or '20 Wh/m'; with --sink, not --movement.", rich_help_panel=MACHINE),
     ] = None,
-    sink: Annotated[str | None, typer.Option(help="The same of a metre down.", rich_help_panel=MACHINE)] = None,
+    sink: Annotated[str | None, typer.Option(help="kWh per m down, or '5 Wh/m'.", rich_help_panel=MACHINE)] = None,
     rho: Annotated[
         float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
     price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
+    currency: Annotated[str, typer.Option(help="Currency of the price: EUR, NOK.", rich_help_panel=MACHINE)] = "",
     availability: Annotated[
         float, typer.Option(help="Percent of the time that it can fly.", rich_help_panel=MACHINE)
     ] = 100.0,
     losses: Annotated[
-        float, typer.Option(help="Percent of energy lost on the way to the meter.", rich_help_panel=MACHINE)
+        float, typer.Option(help="Percent of energy lost before the meter.", rich_help_panel=MACHINE)
     ] = 0.0,
     uncertainty: Annotated[
         float | None,
@@ -439,7 +444,13 @@ def backtest(
     ] = None,
     forecast_error: Annotated[
         str | None,
-        typer.Option(metavar="M/S,M/S", help="Of forecasts, 1 h and 24 h ahead: 1.4,2.2.", rich_help_panel=MACHINE),
+        typer.Option(
+            metavar="M/S,M/S", help="Error of forecasts 1 h and 24 h ahead, m/s: 1.4,2.2.", rich_help_panel=MACHINE
+        ),
+    ] = None,
+    forecasts: Annotated[
+        list[str] | None,
+        typer.Option(help="Forecasts of the past to fit their error to (CSV, JSON, GRIB).", rich_help_panel=MACHINE),
     ] = None,
     policies: Annotated[
         list[str] | None,
@@ -457,7 +468,13 @@ def backtest(
     prior_mean: Annotated[
         float | None, typer.Option(help="Wind expected at first, m/s; default of history.", rich_help_panel=FLYING)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of policies that draw.", rich_help_panel=FLYING)] = 0,
+    gauge_noise: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="Deviation of the machine's wind gauge, m/s; default found out.", rich_help_panel=FLYING
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of policies that draw at random.", rich_help_panel=FLYING)] = 0,
     draws: Annotated[int, typer.Option(help="Seeds of a policy that draws.", rich_help_panel=FLYING)] = DRAWS,
     what_if: Annotated[
         str | None, typer.Option(metavar="NUMBERS", help="Other rho to try: 1,2,4, or none.", rich_help_panel=FLYING)
@@ -508,11 +525,13 @@ def backtest(
         draws=draws,
         factors=_factors(availability, losses, uncertainty),
         skill=_skill(forecast_error),
+        forecasts=_forecasts(forecasts, forecast_error, lat or [], lon or []),
         movement=_movement(movement, climb, sink),
         rho=rho,
         context=context,
         hyperparameters=hyperparameters,
         prior_mean=prior_mean,
+        gauge_noise=gauge_noise,
         start_altitude=start,
         policies=names_of(policies),
         max_gap=max_gap,
@@ -520,6 +539,7 @@ def backtest(
         seed=seed,
         what_if=_numbers(what_if),
         price=_price(price),
+        currency=_currency(currency, price),
     )
     loading = {"units": units, "timezone": timezone, "time_format": time_format, "surface_height": surface_height}
     sites = _sites(files, history, each, lat or [], lon or [], name or [], loading)
@@ -531,7 +551,7 @@ def backtest(
             raise InvalidInput(
                 f"--awesio writes the curve of one site, and there are {len(sites)}; run them one by one"
             )
-        check_awesio(awesio)
+        check_yaml(awesio)
     _run_and_show(sites, plan, folder, pictures, as_json, save_policy, as_judged, awesio)
 
 
@@ -540,31 +560,39 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
     machine: Annotated[str | None, MACHINE_OPTION] = None,
     movement: Annotated[
-        str, typer.Option(help="Cost of moving: paper, physical, '20 Wh/m'.", rich_help_panel=MACHINE)
-    ] = "paper",
+        str | None, typer.Option(help="Cost of moving: paper, physical, '20 Wh/m'.", rich_help_panel=MACHINE)
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """A backtest on bundled wind: half a year in the North Sea.
+    """A backtest on bundled wind: a SkySails kite in the North Sea.
 
-    With the two and a half years before it as history.
+    Two years are flown with the year before them as history, and beside them
+    the setting of the paper. With a machine or a price of yours, only these.
 
     Example: [bold]holdcourse demo --out demo[/]
 
-    Example: [bold]holdcourse demo --machine skysails --movement physical[/]
+    Example: [bold]holdcourse demo --machine v3 --movement paper[/]
     """
-    site = SiteFiles(bundled("test"), bundled("history"), "North Sea, 53.32 N 1.32 E", {})
-    plan = Plan(machine=_machine(machine), movement=_movement(movement, None, None))
-    _run_and_show([site], plan, out, None, as_json)
+    wind = bundled("all")
+    paid = "physical" if movement is None else _movement(movement, None, None)
+    others = DEMO_WHAT_IF if paid == "physical" else None
+    plan = Plan(machine=_machine(machine or "skysails"), movement=paid, begin=DEMO_FROM, what_if=others)
+    sites = [SiteFiles(wind, None, f"{DEMO_SITE}, {machine or 'SkySails kite'}", {})]
+    if machine is None and movement is None:
+        paper = Plan(begin="2010-07-01", policies=("fixed", "wind-planner", "gp-md"), what_if=())
+        sites.append(SiteFiles(wind, None, f"{DEMO_SITE}, the paper's setting", {}, paper))
+    _run_and_show(sites, plan, out, None, as_json)
 
 
 @dataclass(frozen=True)
 class SiteFiles:
-    """What to load for one site, and what to call it; None: what the data say."""
+    """What to load for one site, and what to call it (None: what the data say); a plan where it has one of its own."""
 
     wind: Wind
     history: Wind | None
     name: str | None
     loading: dict[str, Any]
+    plan: Plan | None = None
 
 
 def _curve(path: Path | None, rated_speed: float | None, cut_in: float | None, cut_out: float | None) -> PowerCurve:
@@ -614,7 +642,29 @@ def _skill(text: str | None) -> Skill:
         first, day = (float(part) for part in text.split(","))
     except ValueError:
         raise InvalidInput(f"--forecast-error takes two errors in m/s such as 1.4,2.2, got {text!r}") from None
-    return Skill(first, day)
+    return Skill(first, day, source="as stated")
+
+
+def _forecasts(
+    files: list[str] | None, stated: str | None, lat: list[float], lon: list[float]
+) -> tuple[Forecasts, ...]:
+    """Read what was forecast, at the site."""
+    if not files:
+        return ()
+    if stated is not None:
+        raise InvalidInput("--forecasts fits the error of forecasts and --forecast-error states it; leave one out")
+    if len(lat) > 1:
+        raise InvalidInput(f"--forecasts are those of one site, and there are {len(lat)}; run them one by one")
+    return tuple(read_forecasts(files, lat=lat[0] if lat else None, lon=lon[0] if lon else None))
+
+
+def _currency(text: str, price: float | None) -> str:
+    """Return the currency of the price."""
+    if text and price is None:
+        raise InvalidInput(f"--currency {text} belongs to a price; give --price too")
+    if len(text) > 12 or not text.isprintable():
+        raise InvalidInput(f"--currency is a short name such as EUR, got {text!r}")
+    return text.strip()
 
 
 def _altitudes(text: str | None) -> tuple[float, ...] | None:
@@ -761,7 +811,10 @@ def _run(sites: Sequence[SiteFiles], plan: Plan) -> list[SiteResult]:
             def tell(what: str, done: int, total: int, number: int = number) -> None:
                 working.tell(what, number + done / max(total, 1), len(sites))
 
-            results.append(run_backtest(site.wind, site.history, plan, site=site.name, progress=tell, **site.loading))
+            told = site.plan or plan
+            results.append(
+                run_backtest(site.wind, site.history, told, site=site.name, progress=tell, processes=2, **site.loading)
+            )
     return results
 
 

@@ -82,7 +82,7 @@ def compare(
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Policies side by side on our benchmark.
+    """Compare policies on our benchmark.
 
     cells: random landscapes; cost over the clairvoyant optimum, with paired
     differences.

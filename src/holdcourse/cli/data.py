@@ -39,12 +39,13 @@ from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.info import describe, draw, strips
 from holdcourse.wind.files.load import load
 from holdcourse.wind.files.paths import expand
+from holdcourse.wind.files.windio import is_windio
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Data of yours: what a file holds, wind or a plant's readings.",
+    help="Look into a data file: wind, or a plant's readings.",
 )
 
 Kind: TypeAlias = Literal["wind", "readings"]
@@ -63,7 +64,7 @@ MaxGap = Annotated[float, typer.Option(help="Hours; gaps up to this are bridged,
 
 @app.callback()
 def data() -> None:
-    """Data of yours: what a file holds, wind or a plant's readings."""
+    """Look into a data file: wind, or a plant's readings."""
 
 
 @app.command()
@@ -92,7 +93,7 @@ def info(
     sheet: Sheet = None,
     missing: Missing = None,
 ) -> None:
-    """What a file holds, before anything is asked of it.
+    """Show what a file holds, before you use it.
 
     Of a plant's readings: columns, ranges, gaps, how often the setting changed,
     what looks wrong. Of wind: layout, heights, period, gaps, the profile over time.
@@ -167,7 +168,7 @@ def kind_of(files: list[str], **options: Any) -> Kind:
                 return "readings" if "xl/workbook.xml" in archive.namelist() else "wind"
         except (zipfile.BadZipFile, OSError):
             return "readings" if path.suffix.lower() == ".xlsx" else "wind"  # which says what is wrong with it
-    if len(expand(files)) > 1:
+    if len(expand(files)) > 1 or is_windio(path):
         return "wind"  # a plant's readings are one table
     try:
         table, _ = read_file(path, **options)

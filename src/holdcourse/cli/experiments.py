@@ -44,7 +44,7 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Remove the results in the 
 
 @app.command("reproduce", no_args_is_help=True)
 def reproduce_paper(
-    section: Annotated[Literal["synthetic", "wind", "all"], typer.Argument(help="Which of its sections.")],
+    section: Annotated[Literal["synthetic", "wind", "all"], typer.Argument(help="Which section of the paper.")],
     rho: Rho = None,
     functions: Annotated[
         int | None, typer.Option(help="How many random functions, if synthetic; the paper has 25.")
@@ -56,7 +56,7 @@ def reproduce_paper(
         Numbers,
         names_option("--policies", "Which policies, e.g. gp-md,cgp-lcb.", policy_names()),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     data: Annotated[
         Path | None, typer.Option(help="For wind: folder of the paper's own files, ml_2016_MM.netcdf.")
     ] = None,
@@ -67,7 +67,7 @@ def reproduce_paper(
     quick: Annotated[bool, typer.Option("--quick", help="Small numbers: a look in seconds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The paper's experiments: runs, tables, figures, a report.
+    """Repeat the paper's experiments: runs, tables, figures, a report.
 
     synthetic: random functions on a grid, its Figure 2.
     wind: altitude of an airborne turbine, Figures 1 and 3 and the appendix, on
@@ -141,12 +141,14 @@ def executor_of(dask: str | None) -> Iterator[Executor | None]:
 
 
 @contextmanager
-def resumable(out: Path) -> Iterator[None]:
-    """Say, when interrupted within, how to go on; the exit code is 1."""
+def resumable(out: Path, what: str = "runs") -> Iterator[None]:
+    """Say, when interrupted within, which work is finished and how to go on; the exit code is 1."""
     try:
         yield
     except KeyboardInterrupt:
-        Console(stderr=True).print(f"interrupted; finished runs are in {out}, and the same command goes on from there")
+        Console(stderr=True).print(
+            f"interrupted; finished {what} are in {out}, and the same command goes on from there"
+        )
         raise typer.Exit(1) from None
 
 
@@ -217,7 +219,7 @@ def sweep(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of sweep files.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Policies against each other on a problem of your own.
+    """Compare policies on a problem of your own.
 
     A sweep file may name Python functions: cost, movement, own policies. These
     run with your rights, also with --dry-run, and are named before they do.

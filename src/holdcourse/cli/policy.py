@@ -21,14 +21,14 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Policies in files: what a file holds.",
+    help="Show what a policy file contains.",
 )
 SHOWN = 12  # settings
 
 
 @app.callback()
 def group() -> None:
-    """Policies in files: what a file holds."""
+    """Show what a policy file contains."""
 
 
 @app.command("show")

@@ -1,4 +1,4 @@
-"""Commands on a controller's record: verify, backup, accept, replay."""
+"""Commands on what a controller has recorded: verify, backup, accept, replay, export."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+import holdcourse as hc
 from holdcourse.cli.arguments import Json, Trusted, bill_rows, bill_table, completing
 from holdcourse.cli.progress import Working
 from holdcourse.deciding import registry
@@ -157,3 +158,25 @@ def replay(
 def _number(value: Any) -> Any:
     """A value as JSON holds it: what is no number is null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@app.command()
+def export(
+    url: Annotated[str, typer.Argument(help="The service, as holdcourse serve prints it.")],
+    controller: Annotated[str, typer.Argument(help="The controller's id.")],
+    target: Annotated[Path, typer.Argument(help="The table: .csv or .parquet.")],
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="HOLDCOURSE_TOKEN", help="A token, where the service asks for one.", show_envvar=True),
+    ] = None,
+) -> None:
+    """Write every round of a controller to CSV or Parquet.
+
+    Over all epochs: settings by value, times with the plant's offset, units in
+    the heads, who was in charge, what was expected, measured and taken back.
+
+    Example: [bold]holdcourse export http://127.0.0.1:8000 turbine-1 rounds.csv[/]
+    """
+    with hc.connect(url, token) as service:
+        length = service.controller(controller).export(target)
+    typer.echo(f"{target}: {length:,} bytes")

@@ -33,28 +33,29 @@ class Listed(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Listed("backtest", SITE, "A backtest on bundled wind: half a year in the North Sea."),
+    "demo": Listed("backtest", SITE, "A backtest on bundled wind: a SkySails kite in the North Sea."),
     "backtest": Listed("backtest", SITE, "Would altitude control have paid off? Every policy on your wind."),
     "serve": Listed("serve", RUNNING, "Run controllers over HTTP, with a page to watch them."),
     "bridge": Listed("bridge", RUNNING, "Wire a controller into a plant that speaks OPC UA or MQTT."),
-    "compare": Listed("compare", RESEARCH, "Policies side by side on our benchmark."),
-    "sweep": Listed("experiments", RESEARCH, "Policies against each other on a problem of your own."),
-    "reproduce": Listed("experiments", RESEARCH, "The paper's experiments: runs, tables, figures, a report."),
-    "tree": Listed("tools", RESEARCH, "The random tree that stands for a metric, and its stretch."),
+    "compare": Listed("compare", RESEARCH, "Compare policies on our benchmark."),
+    "sweep": Listed("experiments", RESEARCH, "Compare policies on a problem of your own."),
+    "reproduce": Listed("experiments", RESEARCH, "Repeat the paper's experiments: runs, tables, figures, a report."),
+    "tree": Listed("tools", RESEARCH, "Draw the random tree that stands for a metric, and its stretch."),
     "optimum": Listed(
-        "tools", SITE, "What perfect foresight would have paid, the best fixed setting, and simple rules."
+        "tools", SITE, "What perfect foresight, the best fixed setting and simple rules would have paid."
     ),
-    "export": Listed("export", RUNNING, "All rounds of a controller as CSV or Parquet."),
+    "export": Listed("records", RUNNING, "Write every round of a controller to CSV or Parquet."),
     "verify": Listed("records", RUNNING, "Decide every recorded round again and compare bit by bit."),
     "backup": Listed("records", RUNNING, "Copy a record, whole, while its controller goes on."),
     "accept": Listed("records", RUNNING, "Go on with a record whose newest events are missing."),
     "replay": Listed("records", RUNNING, "What another policy would have done in a recorded run."),
-    "policy": Listed("policy", RUNNING, "Policies in files: what a file holds."),
-    "wind": Listed("wind", SITE, "Machines that fly, by name or file."),
-    "data": Listed("data", SITE, "Data of yours: what a file holds, wind or a plant's readings."),
-    "trial": Listed("trial", RUNNING, "Did it pay? Trials of a policy against a baseline."),
+    "policy": Listed("policy", RUNNING, "Show what a policy file contains."),
+    "wind": Listed("wind", SITE, "Airborne machines that we know, and maps of where altitude control pays."),
+    "wakes": Listed("wakes", SITE, "Would wake steering have paid off? Every policy on a farm's wind."),
+    "data": Listed("data", SITE, "Look into a data file: wind, or a plant's readings."),
+    "trial": Listed("trial", RUNNING, "Did it pay? Try a policy against a baseline, and measure."),
     "share": Listed("serve", RUNNING, "Copy the controllers of a folder into a database that servers share."),
-    "token": Listed("tokens", RUNNING, "Tokens: who may use the service."),
+    "token": Listed("tokens", RUNNING, "Create, list and revoke the tokens of the service's clients."),
 }
 
 

@@ -134,7 +134,7 @@ def share(
 ) -> None:
     """Copy the controllers of a folder into a database that servers share.
 
-    Every event as it is: the folder stays untouched. The way back is a back-up, which is a folder.
+    Every event as it is: the folder stays untouched. To go back, make a back-up, which is a folder.
 
     Example: [bold]holdcourse share /var/lib/holdcourse postgresql://db.plant/holdcourse[/]
     """

@@ -15,7 +15,10 @@ from holdcourse.cli.arguments import Json, names_of, names_option
 from holdcourse.service.core import tokens
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Tokens: who may use the service."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Create, list and revoke the tokens of the service's clients.",
 )
 
 TokenFile = Annotated[Path, typer.Option("--token-file", help="The file that holds the tokens' hashes.")]
@@ -27,13 +30,13 @@ Expires = Annotated[
 @app.command("make")
 def make_token(
     token_file: TokenFile,
-    name: Annotated[str, typer.Option(help="Whose it is; shown in the list.")] = "",
+    name: Annotated[str, typer.Option(help="Whose token it is; shown in the list.")] = "",
     scope: Annotated[
         list[str] | None,
         names_option("--scope", "read, ask, tell or admin, e.g. ask,tell (default).", tokens.SCOPES),
     ] = None,
     controller: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="For which controllers; default all.")
+        list[str] | None, typer.Option(metavar="NAMES", help="The controllers that it is for; default all.")
     ] = None,
     expires: Expires = None,
     as_json: Json = False,
@@ -77,7 +80,7 @@ def _show(token: tokens.Token, secret: str, *, as_json: bool) -> None:
 
 @app.command("list")
 def list_tokens(token_file: TokenFile, as_json: Json = False) -> None:
-    """Which tokens there are.
+    """List the tokens.
 
     Example: [bold]holdcourse token list --token-file tokens.json[/]
     """

@@ -28,11 +28,11 @@ def tree(
     metric: Metric = "euclidean",
     matrix: Matrix = None,
     directed: Directed = False,
-    tau: Annotated[float, typer.Option(help="How much lighter each level is.")] = 5.0,
-    seed: Annotated[int, typer.Option(help="Which random tree.")] = 0,
+    tau: Annotated[float, typer.Option(help="How much lighter each level is than the one above.")] = 5.0,
+    seed: Annotated[int, typer.Option(help="Seed of the random tree.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """The random tree that stands for a metric, and its stretch.
+    """Draw the random tree that stands for a metric, and its stretch.
 
     Example: [bold]holdcourse tree altitudes.csv --seed 3[/]
     """
@@ -61,7 +61,7 @@ def optimum(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What perfect foresight would have paid, the best fixed setting, and simple rules.
+    """What perfect foresight, the best fixed setting and simple rules would have paid.
 
     Example: [bold]holdcourse optimum costs.csv --actions altitudes.csv --start 0[/]
     """

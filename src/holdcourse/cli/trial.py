@@ -35,7 +35,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    help="Did it pay? Trials of a policy against a baseline.",
+    help="Did it pay? Try a policy against a baseline, and measure.",
 )
 
 PLANT, WIND = "A plant's readings", "Wind"
@@ -44,7 +44,7 @@ OURS = "wind-planner"
 
 @app.callback()
 def group() -> None:
-    """Did it pay? Trials of a policy against a baseline."""
+    """Did it pay? Try a policy against a baseline, and measure."""
 
 
 @app.command("plan")
@@ -65,7 +65,7 @@ def plan_command(
         typer.Option(help="Setting to compare with; default the one that ran most, or makes most."),
     ] = None,
     move_cost: Annotated[
-        float, typer.Option(help="Of one unit of the setting; a saved policy knows it.", rich_help_panel=PLANT)
+        float, typer.Option(help="Cost of moving by one unit; a saved policy knows it.", rich_help_panel=PLANT)
     ] = 1.0,
     bins: Annotated[
         int | None, typer.Option(help="Gather continuous settings into so many.", rich_help_panel=PLANT)
@@ -85,10 +85,10 @@ def plan_command(
     ] = None,
     hours: Annotated[float | None, typer.Option(help="Length of a round; default from the data's times.")] = None,
     rehearsals: Annotated[
-        int, typer.Option(help="Run the trial itself so often, to see what learning changes.", min=0)
+        int, typer.Option(help="Run the trial itself so often, to see what learning from each other changes.", min=0)
     ] = 1,
     trust: Trusted = None,
-    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the picture, PNG and SVG.")] = None,
     as_json: Json = False,
     time: Time = None,

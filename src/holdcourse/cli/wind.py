@@ -1,20 +1,30 @@
-"""The command `holdcourse wind`: machines that come with holdcourse, and what files of machines hold."""
+"""The command `holdcourse wind`: machines, by name or file, and maps of where altitude control pays."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import multiprocessing
+import os
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Literal
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from holdcourse.cli.arguments import Json
+from holdcourse.cli.arguments import Json, check_out
 from holdcourse.cli.wording import with_options
+from holdcourse.errors import InvalidInput
 from holdcourse.wind.machines import Machine, machine, machine_names
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode="rich", help="Machines that fly, by name or file."
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Airborne machines that we know, and maps of where altitude control pays.",
 )
 SHOWN = 24  # points of a curve
 BACKTEST_OPTIONS = {"cut_out": "--cut-out"}  # that a remedy may name
@@ -22,7 +32,7 @@ BACKTEST_OPTIONS = {"cut_out": "--cut-out"}  # that a remedy may name
 
 @app.callback()
 def group() -> None:
-    """Machines that fly, by name or file."""
+    """Airborne machines that we know, and maps of where altitude control pays."""
 
 
 @app.command("machines")
@@ -103,3 +113,95 @@ def _describe(console: Console, each: Machine) -> None:
         table.add_row(f"{speeds[k]:.2f}", *(f"{row[k]:.2f}" for row in rows))
     console.print(table)
     console.print()
+
+
+@app.command("map", no_args_is_help=True)
+def wind_map_command(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Files of gridded wind: ERA5 as NetCDF or GRIB, with its single-level file."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the map; the same command resumes an interrupted map.")],
+    machine_name: Annotated[
+        str, typer.Option("--machine", metavar="NAME|FILE", help="Machine, by name or file.")
+    ] = "textbook",
+    low: Annotated[float, typer.Option(help="Lowest altitude, m.")] = 50.0,
+    high: Annotated[float, typer.Option(help="Highest altitude, m.")] = 500.0,
+    count: Annotated[int, typer.Option(help="How many altitudes.")] = 12,
+    movement: Annotated[
+        str, typer.Option(help="Cost of a metre of altitude: physical, paper, or '20 Wh/m'.")
+    ] = "physical",
+    surface_height: Annotated[
+        float | None, typer.Option(help="Height of the ground above sea level, m, if no file says; 0 at sea.")
+    ] = None,
+    block: Annotated[
+        int | None, typer.Option(help="Grid points along each side of a block; default: about 128 MB of wind.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Blocks computed at a time; default: one per processor.")] = None,
+    dask: Annotated[
+        str | None, typer.Option(help="Compute on the Dask cluster at this address, e.g. tcp://10.0.0.1:8786.")
+    ] = None,
+    form: Annotated[Literal["netcdf", "zarr"], typer.Option("--format", help="Format of the map file.")] = "netcdf",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Remove the blocks in the folder first.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Map where altitude control pays: fly the wind planner at every point of a grid.
+
+    The map holds, for each point: the best fixed altitude, the gain of control over a fixed altitude, the gain that a
+    year exceeds with 90 % probability (P90), and moves per day. It is a NetCDF or Zarr file and a picture.
+
+    Example: [bold]holdcourse wind map era5_2010_*.nc --machine skysails --out north_sea[/]
+
+    Example: [bold]holdcourse wind map era5_*.nc --out europe --dask tcp://10.0.0.1:8786[/]
+    """
+    from holdcourse.cli.experiments import executor_of, resumable
+    from holdcourse.cli.progress import Working
+    from holdcourse.experiments.execute import available_processors
+    from holdcourse.wind.maps.run import WAITING, MapPlan, check_extras, draw_map, wind_map, write_map
+
+    check_out(out)
+    if workers is not None and workers < 1:
+        raise InvalidInput(f"workers must be 1 or more, got {workers}")
+    if block is not None and block < 1:
+        raise InvalidInput(f"block must be 1 or more, got {block}")
+    check_extras(form)
+    price = float(movement) if movement.replace(".", "", 1).isdigit() else movement
+    plan = MapPlan(machine_name, low, high, count, price, surface_height)
+    with ExitStack() as stack, resumable(out, "blocks"), Working("reading the grid") as shown:
+        at_once, cluster = 1, stack.enter_context(executor_of(dask))
+        if cluster is not None:
+            executors, at_once = [lambda: cluster], WAITING
+        else:
+            several = workers or available_processors()
+            executors = [one_worker] * several if several > 1 else []
+        found = wind_map(
+            files,
+            plan,
+            out,
+            executors=executors,
+            at_once=at_once,
+            side=block,
+            fresh=fresh,
+            progress=lambda done, total: shown.tell(f"block {done} of {total}", done, total),
+        )
+        data, picture = write_map(found, form), draw_map(found)
+    if as_json:
+        medians = {name: _median(array) for name, array in found.figures.items()}
+        typer.echo(json.dumps({"map": str(data), "picture": str(picture), "words": found.words, "median": medians}))
+        return
+    for line in found.words:
+        typer.echo(line)
+    typer.echo(f"map: {data}\npicture: {picture}")
+
+
+def _median(values: np.ndarray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if known.size else None
+
+
+def one_worker() -> Executor:
+    """Start a process of its own: where it dies, the others go on."""
+    from holdcourse.experiments.execute import ONE_THREAD
+
+    os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))

@@ -54,7 +54,7 @@ class Controller:
     start
         The setting before the first round, by its value or label; by default the first one.
     seed
-        Of all randomness.
+        Seed of every random number.
     log
         File of the append-only record. If it exists, the controller goes on where the record ends.
     limits

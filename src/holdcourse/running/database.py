@@ -1,37 +1,20 @@
-"""The files of a record: the SQLite file, made, opened and copied, and the high-water mark beside it.
+"""The SQLite file of a record: made, opened and copied.
 
 This is the only code that opens a record. A file of SQLite may be opened by SQLite alone. Closing any other descriptor
 drops every lock that this process holds on the file; another process then takes itself for the last one and deletes
 the live write-ahead log, with all that was acknowledged since the last checkpoint. Decision 0009 goes through the other
 ways to lose a database.
-
-The mark says how many events were acknowledged, and the hash of the last. It is written after each commit and not
-waited for, so it may lag behind the record after a power cut but is never ahead of it. A record that holds less than
-its mark has lost something: it was shortened, or an older copy was put in its place. Its file is also what a controller
-holds while it writes to the record, so that no second one does.
-
-Whether a name still means the same file is asked without asking when it was changed. Linux from 6.13 on gives a file
-finer times once somebody has asked for them, so that every later write has to note the time on the disk: an ordinary
-`os.stat` between two commits makes the second one slower by a fifth. `statx` asks for the identity alone.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import glob
-import json
 import os
 import shutil
 import sqlite3
-import sys
-import time
-import weakref
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import get_ident
@@ -41,162 +24,11 @@ from urllib.parse import quote
 from holdcourse import archive
 from holdcourse.errors import DamagedFile, InvalidInput, LogError, log_error
 
-AT_FDCWD, STATX_INO = -100, 0x100
-SIZE = 256  # bytes of struct statx; in its words of eight bytes stand
-INODE, DEVICE = 4, 17
-
-
-class SameFile:
-    """A name, and the file that it meant when this was made."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self._encoded, self._statx = os.fsencode(path), _statx()
-        self._buffer = ctypes.create_string_buffer(SIZE)
-        self._words = memoryview(self._buffer).cast("B").cast("Q")
-        try:
-            self._identity = self._found()
-        except PermissionError:  # a sandbox that does not know the call
-            self._statx = None
-            self._identity = self._found()
-
-    def is_there(self) -> bool:
-        """Whether the name means that file; not for several threads at once."""
-        try:
-            return self._found() == self._identity
-        except OSError:
-            return False
-
-    def _found(self) -> tuple[int, int]:
-        if self._statx is None:
-            found = os.stat(self.name)
-            return found.st_dev, found.st_ino
-        if self._statx(AT_FDCWD, self._encoded, 0, STATX_INO, self._buffer) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), self.name)
-        return self._words[INODE], self._words[DEVICE]
-
-
-@cache
-def _statx() -> Callable[..., int] | None:
-    """The call of the C library; None where there is none."""
-    if not sys.platform.startswith("linux"):
-        return None
-    function: Any = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-    if function is not None:  # quicker with than without
-        function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p]
-    return function  # type: ignore[no-any-return]
-
-
-WIDTH = 256  # bytes; written in one piece, so that nobody reads the half of one
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Of a record: its name for itself, how many events were acknowledged, and the hash of the last."""
-
-    record: str
-    events: int
-    chain: str
-
-    @classmethod
-    def read(cls, record: Path) -> Mark | None:
-        """The mark beside a record; None where there is none that can be read."""
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            text, _, digest = beside(record).read_bytes().strip().rpartition(b" ")
-            if digest == _digest(text):
-                return cls(**json.loads(text))
-        return None
-
-
-class MarkFile:
-    """The mark of a record that is being written, held until it is closed or the process ends, however it ends.
-
-    Failing to move the mark is no error; a second writer is.
-    """
-
-    def __init__(self, record: Path) -> None:
-        try:
-            self._file = os.open(beside(record), os.O_WRONLY | os.O_CREAT, 0o600)
-        except OSError as error:
-            words = f"cannot write {beside(record)}: {error.strerror}"
-            raise log_error(words, error, "; it must be kept beside the record") from error
-        self.close = weakref.finalize(self, os.close, self._file)  # also where it is forgotten
-        try:
-            _hold(self._file)
-        except BlockingIOError:
-            self.close()
-            raise LogError(
-                f"another controller writes to {record}; each record belongs to one. Stop that one first, or use "
-                "another file"
-            ) from None
-        _held.add(self)
-
-    def write(self, record: str, events: int, chain: str) -> None:
-        """Move the mark; one that cannot be moved, as on a full disk, stays where it is."""
-        text = b'{"record": "%b", "events": %d, "chain": "%b"}' % (record.encode(), events, chain.encode())  # JSON
-        line = (b"%b %b" % (text, _digest(text))).ljust(WIDTH - 1) + b"\n"
-        try:
-            _write_at_start(self._file, line)
-        except OSError:
-            return
-
-    def sync(self) -> None:
-        """Wait until the mark is on the disk, if it can be written."""
-        with suppress(OSError):
-            os.fsync(self._file)
-
-
-def _write_at_start(file: int, line: bytes) -> None:
-    if hasattr(os, "pwrite"):
-        os.pwrite(file, line, 0)
-    else:
-        os.lseek(file, 0, os.SEEK_SET)
-        os.write(file, line)
-
-
-_held: weakref.WeakSet[MarkFile] = weakref.WeakSet()
-
-
-def _hold(file: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # not on POSIX: two writers notice each other at the first event
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # a file system without such locks
-        return
-
-
-def _let_go_in_child() -> None:
-    """A forked process must not go on holding what its parent held when that is killed."""
-    for held in list(_held):
-        held.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)
-
-
-def beside(record: Path) -> Path:
-    """Where the mark of a record is."""
-    return record.with_name(f"{record.name}-mark")
-
-
-def _digest(text: bytes) -> bytes:
-    return b"%08x" % zlib.crc32(text)
-
-
 APPLICATION_ID = 0x484C4443  # "HLDC": the file says whose it is
 CLOSED, IN_USE = 0, 1  # PRAGMA user_version
 BUSY_S = 5.0  # how long one process waits for another
 UNFINISHED, UNNAMED = ".new", ".new-"  # at the end or the beginning of a name until the file is whole
 WITHOUT_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)  # what file systems say that have none
-ALL_SEEN_EVERY_S = 1.0  # how often a writer looks at all its files before a commit
-SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE events (
@@ -229,6 +61,11 @@ def real(path: Path) -> Path:
 def wal_of(path: Path) -> Path:
     """The write-ahead log beside a record."""
     return path.with_name(f"{path.name}-wal")
+
+
+def beside(record: Path) -> Path:
+    """Where the mark of a record is."""
+    return record.with_name(f"{record.name}-mark")
 
 
 def is_record(path: Path) -> bool:
@@ -308,48 +145,6 @@ def writer(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def begin_use(connection: sqlite3.Connection, path: Path) -> None:
-    """From now on events go into the write-ahead log, and the file itself says that it is in use."""
-    with reading(path):
-        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-        if mode != "wal":  # no error of SQLite, but with its older journal the newest event can be lost
-            raise LogError(
-                f"cannot keep a write-ahead log beside {path} (SQLite stays with {mode!r}); "
-                "try again, or use a local disk"
-            )
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA fullfsync=1")  # macOS answers a plain sync before the disk has written
-        connection.execute(f"PRAGMA user_version={IN_USE}")  # an error if SQLite could open it only for reading
-        archive.sync_folder(path.parent)  # SQLite names its write-ahead log there, and ignores a failed sync
-    checkpoint(connection)
-
-
-def end_use(connection: sqlite3.Connection) -> None:
-    """Leave one file that is whole by itself, if nobody else is reading; then close.
-
-    The file says that it is closed only after it has taken everything over: whoever copies it in between, or kills this
-    process, leaves one that still says that it is in use.
-    """
-    with suppress(sqlite3.Error):
-        busy, held, taken = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
-        if not busy and held == taken:
-            connection.execute(f"PRAGMA user_version={CLOSED}")
-            for _ in range(SWITCHES):
-                with suppress(sqlite3.OperationalError):  # somebody has it open for reading
-                    connection.execute("PRAGMA journal_mode=DELETE")
-                    break
-                time.sleep(0.01)
-            else:  # then an empty write-ahead log stays beside the file, and the file is whole all the same
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-
-
-def checkpoint(connection: sqlite3.Connection) -> None:
-    """Take what is in the write-ahead log over into the file, as far as readers let us."""
-    with suppress(sqlite3.Error):  # it can wait; the events are on the disk
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-
-
 def is_cut_off(path: Path) -> bool:
     """Whether a record was in use and its write-ahead log is not beside it: then the newest events are missing.
 
@@ -410,42 +205,6 @@ def write(
         raise InvalidInput(f"{target} is there already; give another name, or remove it first") from None
     except (sqlite3.Error, OSError) as error:
         raise log_error(f"cannot write {target}: {error}", error, "; choose another place") from error
-
-
-class Place:
-    """Which files a connection writes to; the names must go on meaning these files."""
-
-    def __init__(self, path: Path) -> None:
-        with reading(path):
-            self._record, self._wal, self._mark = SameFile(path), SameFile(wal_of(path)), SameFile(beside(path))
-        self._all_seen = time.monotonic()  # when all of them were last looked at
-
-    def check(self) -> None:
-        """An error where somebody has moved, replaced or deleted one of the files; takes some microseconds.
-
-        In rounds that follow each other within a second, the record alone is looked at: the write-ahead log was looked
-        at right after the last commit, and without the mark, what was acknowledged is still where it belongs.
-        """
-        if not self._record.is_there():
-            raise _taken_away(self._record)
-        if time.monotonic() - self._all_seen >= ALL_SEEN_EVERY_S:
-            self.check_wal()
-            if not self._mark.is_there():
-                raise _taken_away(self._mark)
-            self._all_seen = time.monotonic()
-
-    def check_wal(self) -> None:
-        """The same for the write-ahead log alone."""
-        if not self._wal.is_there():
-            raise _taken_away(self._wal)
-
-
-def _taken_away(file: SameFile) -> LogError:
-    return LogError(
-        f"{file.name} is gone, or another file than the one that this controller writes to: it was deleted, moved or "
-        "replaced while in use. This controller has stopped, since what it writes would be lost. Keep all files as "
-        "they are, bring back the right ones, and start again"
-    )
 
 
 def _check_kind(path: Path) -> None:

@@ -311,7 +311,7 @@ class Entry:
         """Put it as data and in words; `maximise`: what is measured are gains, and the words speak of them."""
         from holdcourse.running.reasons import in_words
 
-        movement = np.array(problem.distances[self.before])
+        movement = np.array(problem.costs_from(self.before))
         decision = self.decision
         return Explanation(
             decision,
@@ -415,7 +415,8 @@ def turn_in(data: Mapping[str, Any] | None) -> Turn | None:
     if data is None:
         return None
     predicted = data["predicted"]
-    return Turn(data["block"], data["arm"], data["place"], None if predicted is None else tuple(predicted))
+    foreseen = None if predicted is None else tuple(predicted)
+    return Turn(data["block"], data["arm"], data["place"], foreseen, data["heard"])
 
 
 def _kept(array: Array) -> Array:

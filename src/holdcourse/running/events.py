@@ -27,7 +27,7 @@ from holdcourse.errors import LogError
 from holdcourse.running.decision import Order, Request
 from holdcourse.running.limits import Guard, Limits
 
-FORMAT = 8  # of a record
+FORMAT = 9  # of a record
 
 Made = TypeVar("Made")
 
@@ -267,11 +267,13 @@ class PolicyOrigin:
 class TrialTerms:
     """A trial: the length of its blocks in rounds, how many there are, and what the policy is compared with.
 
-    That is people where `operators` says so, an action, another policy with default options, or staying.
+    That is people where `operators` says so, an action, another policy with default options, or staying. `heard` is the
+    share of the other arm's rounds from which an arm learns.
     """
 
     block: int
     blocks: int | None
+    heard: float
     operators: bool
     baseline_index: int | None
     baseline_policy: str | None

@@ -2,32 +2,54 @@
 
 A record in use is two files: the newest events are in the write-ahead log beside it (``-wal``) until a checkpoint takes
 them over, at most a second later while events come. A copy of the one without the other does not pass for whole: the
-file says that it is in use, and the high-water mark beside it (``-mark``) says how much is missing. `database` opens,
-copies and watches these files.
+file says that it is in use, and the high-water mark beside it (``-mark``) says how much is missing. `database` makes,
+opens and copies these files.
+
+The mark says how many events were acknowledged, and the hash of the last. It is written after each commit and not
+waited for, so it may lag behind the record after a power cut but is never ahead of it. A record that holds less than
+its mark has lost something: it was shortened, or an older copy was put in its place. Its file is also what a controller
+holds while it writes to the record, so that no second one does.
+
+Whether a name still means the same file is asked without asking when it was changed. Linux from 6.13 on gives a file
+finer times once somebody has asked for them, so that every later write has to note the time on the disk: an ordinary
+`os.stat` between two commits makes the second one slower by a fifth. `statx` asks for the identity alone.
 """
 
 from __future__ import annotations
 
+import ctypes
+import json
 import logging
 import os
 import sqlite3
+import sys
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from holdcourse import archive
 from holdcourse.errors import LogError, log_error
 from holdcourse.running import database
-from holdcourse.running.database import Mark, MarkFile, beside, reading
+from holdcourse.running.database import CLOSED, IN_USE, beside, reading, wal_of
 from holdcourse.running.events import SOUGHT, Sought
 from holdcourse.running.storage import KEPT_SNAPSHOTS, LASTING_EVERY, Gap, Kept, Row
 
 logger = logging.getLogger("holdcourse.running.log")
 
 CHECKPOINT_EVERY_S = 1.0
+ALL_SEEN_EVERY_S = 1.0  # how often a writer looks at all its files before a commit
+SWITCHES = 3  # tries to leave one file behind when closing; somebody may be reading
 COLUMNS = "number, at, kind, body, chain"
+MARK_WIDTH = 256  # bytes; written in one piece, so that nobody reads the half of one
+AT_FDCWD, STATX_INO = -100, 0x100
+SIZE = 256  # bytes of struct statx; in its words of eight bytes stand
+INODE, DEVICE = 4, 17
 
 
 @dataclass(frozen=True)
@@ -84,7 +106,7 @@ class FileStorage:
 
     def __init__(self, path: Path, connection: sqlite3.Connection, beforehand: _Beforehand) -> None:
         self._path, self._connection, self._beforehand = path, connection, beforehand
-        self._place: database.Place | None = None  # where it is written to; None of one that is only read
+        self._watched: WatchedFiles | None = None  # where it is written to; None of one that is only read
         self._mark: MarkFile | None = None
         self._let_go: weakref.finalize[..., FileStorage] | None = None  # what ends its use, at the latest at exit
         self._lost: str | None = None  # why nothing can be written any more
@@ -162,7 +184,7 @@ class FileStorage:
             return f"{path} does not hold event {mark.events} as it was acknowledged: it was written again", None
         if self._beforehand.is_cut_off and (mark is None or mark.events < last):
             return (
-                f"{path} was in use and {database.wal_of(path).name} is not beside it, so what came after event {last} "
+                f"{path} was in use and {wal_of(path).name} is not beside it, so what came after event {last} "
                 "may be missing; a record in use is copied with holdcourse backup",
                 None,
             )
@@ -171,7 +193,7 @@ class FileStorage:
     def remedy(self) -> str:
         """What to do about a gap."""
         return (
-            f"Bring back {database.wal_of(self._path).name} from where it was, or a back-up; to go on without them: "
+            f"Bring back {wal_of(self._path).name} from where it was, or a back-up; to go on without them: "
             f"holdcourse accept {self._path}"
         )
 
@@ -179,8 +201,8 @@ class FileStorage:
         """Hold the file alone, and say in it that it is in use."""
         self._mark = MarkFile(self._path)
         self._let_go = weakref.finalize(self, _end_use, self._connection, os.getpid())
-        database.begin_use(self._connection, self._path)
-        self._place = database.Place(self._path)
+        _begin_use(self._connection, self._path)
+        self._watched = WatchedFiles(self._path)
 
     def index(self) -> None:
         """Make indexes, which are part of the file from then on."""
@@ -226,7 +248,7 @@ class FileStorage:
         if self._mark is not None:
             self._mark.write(record, last, chain)
         if time.monotonic() - self._checkpointed > CHECKPOINT_EVERY_S:
-            database.checkpoint(self._connection)
+            _checkpoint(self._connection)
             self._checkpointed = time.monotonic()
 
     def copy(self, target: Path) -> None:
@@ -246,7 +268,7 @@ class FileStorage:
                 self._mark.sync()
             self._let_go()
         self._connection.close()
-        self._place = None
+        self._watched = None
         if self._mark is not None:  # last: whoever waits for it must find the record closed
             self._mark.close()
             self._mark = None
@@ -256,12 +278,12 @@ class FileStorage:
 
         Right `after` a commit, it is the write-ahead log that matters.
         """
-        if self._lost is None and self._place is not None:
+        if self._lost is None and self._watched is not None:
             try:
                 if after:
-                    self._place.check_wal()
+                    self._watched.check_wal()
                 else:
-                    self._place.check()
+                    self._watched.check()
             except LogError as error:
                 self._lost = str(error)
                 self.leave_as_it_is()
@@ -278,7 +300,217 @@ class FileStorage:
             return self._connection.execute(statement, values).fetchall()
 
 
+def _begin_use(connection: sqlite3.Connection, path: Path) -> None:
+    """From now on events go into the write-ahead log, and the file itself says that it is in use."""
+    with reading(path):
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":  # no error of SQLite, but with its older journal the newest event can be lost
+            raise LogError(
+                f"cannot keep a write-ahead log beside {path} (SQLite stays with {mode!r}); "
+                "try again, or use a local disk"
+            )
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA fullfsync=1")  # macOS answers a plain sync before the disk has written
+        connection.execute(f"PRAGMA user_version={IN_USE}")  # an error if SQLite could open it only for reading
+        archive.sync_folder(path.parent)  # SQLite names its write-ahead log there, and ignores a failed sync
+    _checkpoint(connection)
+
+
 def _end_use(connection: sqlite3.Connection, process: int) -> None:
-    """Say in the file that it is closed; a forked process has nothing to say about it."""
-    if process == os.getpid():
-        database.end_use(connection)
+    """Leave one file that is whole by itself, if nobody else is reading; then close.
+
+    The file says that it is closed only after it has taken everything over: whoever copies it in between, or kills this
+    process, leaves one that still says that it is in use. A forked process has nothing to say about it.
+    """
+    if process != os.getpid():
+        return
+    with suppress(sqlite3.Error):
+        busy, held, taken = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        if not busy and held == taken:
+            connection.execute(f"PRAGMA user_version={CLOSED}")
+            for _ in range(SWITCHES):
+                with suppress(sqlite3.OperationalError):  # somebody has it open for reading
+                    connection.execute("PRAGMA journal_mode=DELETE")
+                    break
+                time.sleep(0.01)
+            else:  # then an empty write-ahead log stays beside the file, and the file is whole all the same
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    """Take what is in the write-ahead log over into the file, as far as readers let us."""
+    with suppress(sqlite3.Error):  # it can wait; the events are on the disk
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Of a record: its name for itself, how many events were acknowledged, and the hash of the last."""
+
+    record: str
+    events: int
+    chain: str
+
+    @classmethod
+    def read(cls, record: Path) -> Mark | None:
+        """The mark beside a record; None where there is none that can be read."""
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            text, _, digest = beside(record).read_bytes().strip().rpartition(b" ")
+            if digest == _digest(text):
+                return cls(**json.loads(text))
+        return None
+
+
+class MarkFile:
+    """The mark of a record that is being written, held until it is closed or the process ends, however it ends.
+
+    Failing to move the mark is no error; a second writer is.
+    """
+
+    def __init__(self, record: Path) -> None:
+        try:
+            self._file = os.open(beside(record), os.O_WRONLY | os.O_CREAT, 0o600)
+        except OSError as error:
+            words = f"cannot write {beside(record)}: {error.strerror}"
+            raise log_error(words, error, "; it must be kept beside the record") from error
+        self.close = weakref.finalize(self, os.close, self._file)  # also where it is forgotten
+        try:
+            _hold(self._file)
+        except BlockingIOError:
+            self.close()
+            raise LogError(
+                f"another controller writes to {record}; each record belongs to one. Stop that one first, or use "
+                "another file"
+            ) from None
+        _held.add(self)
+
+    def write(self, record: str, events: int, chain: str) -> None:
+        """Move the mark; one that cannot be moved, as on a full disk, stays where it is."""
+        text = b'{"record": "%b", "events": %d, "chain": "%b"}' % (record.encode(), events, chain.encode())  # JSON
+        line = (b"%b %b" % (text, _digest(text))).ljust(MARK_WIDTH - 1) + b"\n"
+        try:
+            _write_at_start(self._file, line)
+        except OSError:
+            return
+
+    def sync(self) -> None:
+        """Wait until the mark is on the disk, if it can be written."""
+        with suppress(OSError):
+            os.fsync(self._file)
+
+
+def _write_at_start(file: int, line: bytes) -> None:
+    if hasattr(os, "pwrite"):
+        os.pwrite(file, line, 0)
+    else:
+        os.lseek(file, 0, os.SEEK_SET)
+        os.write(file, line)
+
+
+_held: weakref.WeakSet[MarkFile] = weakref.WeakSet()
+
+
+def _hold(file: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on POSIX: two writers notice each other at the first event
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without such locks
+        return
+
+
+def _let_go_in_child() -> None:
+    """A forked process must not go on holding what its parent held when that is killed."""
+    for held in list(_held):
+        held.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _digest(text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text)
+
+
+class WatchedFiles:
+    """Which files a connection writes to; the names must go on meaning these files."""
+
+    def __init__(self, path: Path) -> None:
+        with reading(path):
+            self._record, self._wal, self._mark = SameFile(path), SameFile(wal_of(path)), SameFile(beside(path))
+        self._all_seen = time.monotonic()  # when all of them were last looked at
+
+    def check(self) -> None:
+        """An error where somebody has moved, replaced or deleted one of the files; takes some microseconds.
+
+        In rounds that follow each other within a second, the record alone is looked at: the write-ahead log was looked
+        at right after the last commit, and without the mark, what was acknowledged is still where it belongs.
+        """
+        if not self._record.is_there():
+            raise _taken_away(self._record)
+        if time.monotonic() - self._all_seen >= ALL_SEEN_EVERY_S:
+            self.check_wal()
+            if not self._mark.is_there():
+                raise _taken_away(self._mark)
+            self._all_seen = time.monotonic()
+
+    def check_wal(self) -> None:
+        """The same for the write-ahead log alone."""
+        if not self._wal.is_there():
+            raise _taken_away(self._wal)
+
+
+def _taken_away(file: SameFile) -> LogError:
+    return LogError(
+        f"{file.name} is gone, or another file than the one that this controller writes to: it was deleted, moved or "
+        "replaced while in use. This controller has stopped, since what it writes would be lost. Keep all files as "
+        "they are, bring back the right ones, and start again"
+    )
+
+
+class SameFile:
+    """A name, and the file that it meant when this was made."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._encoded, self._statx = os.fsencode(path), _statx()
+        self._buffer = ctypes.create_string_buffer(SIZE)
+        self._words = memoryview(self._buffer).cast("B").cast("Q")
+        try:
+            self._identity = self._found()
+        except PermissionError:  # a sandbox that does not know the call
+            self._statx = None
+            self._identity = self._found()
+
+    def is_there(self) -> bool:
+        """Whether the name means that file; not for several threads at once."""
+        try:
+            return self._found() == self._identity
+        except OSError:
+            return False
+
+    def _found(self) -> tuple[int, int]:
+        if self._statx is None:
+            found = os.stat(self.name)
+            return found.st_dev, found.st_ino
+        if self._statx(AT_FDCWD, self._encoded, 0, STATX_INO, self._buffer) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), self.name)
+        return self._words[INODE], self._words[DEVICE]
+
+
+@cache
+def _statx() -> Callable[..., int] | None:
+    """The call of the C library; None where there is none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    function: Any = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    if function is not None:  # quicker with than without
+        function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p]
+    return function  # type: ignore[no-any-return]

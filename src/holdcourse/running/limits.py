@@ -298,7 +298,7 @@ def nearest_permitted(
         longest = limits.longest(problem)
         reachable = allowed & longest.within(here)
         if not reachable.any():
-            costs = np.where(allowed, problem.distances[here], np.inf)
+            costs = np.where(allowed, problem.costs_from(here), np.inf)
             nearest = int(np.argmin(costs))
             raise NoActionLeft(
                 f"no allowed setting is within max_step ({longest}) of {problem.named(here)}; allow it, a nearer one, "
@@ -314,6 +314,7 @@ def nearest_permitted(
                 return here, "max_moves"
     if reachable[wanted]:
         return wanted, None
-    away = np.where(reachable, problem.distances[:, wanted], np.inf)
-    action = here if away[here] == away.min() else int(np.argmin(away))
+    action = problem.nearest(wanted, reachable)
+    if reachable[here] and problem.distance(here, wanted) == problem.distance(action, wanted):
+        action = here
     return action, "max_step" if allowed[wanted] else "allowed"

@@ -86,7 +86,8 @@ class Log:
             said = _values_of(path, found)
             if said.get("format") != events.FORMAT:
                 raise InvalidInput(
-                    f"{path} has format {found.get('format')}; this version of holdcourse reads format {events.FORMAT}"
+                    f"{path} has format {found.get('format')}; this version of holdcourse reads format "
+                    f"{events.FORMAT}. Read it with the version that wrote it, or begin a new record in another file"
                 )
             self._first_link = _digest(json.dumps(said, sort_keys=True).encode())
             self.about = _about(path, said)

@@ -109,26 +109,26 @@ class _Look:
         if found.place != entry.before:
             stands = f"The plan itself was at {self._problem.named(found.place)} already."
             return [stands] if found.place == entry.decision.action else []
-        ahead = "this round" if found.rounds <= 1 else f"the next {found.rounds} rounds or so"
+        ahead = "this round" if found.rounds <= 1 else f"about the next {found.rounds} rounds"
         if entry.decision.action != entry.before:
             if found.to != entry.decision.action:
                 return []
             if not found.may_stay:
-                return ["It could not stay; by its plan this is the cheapest way on."]
-            worth, way = (self._problem.cost(text) for text in apart(found.worth, found.way))
-            counted = f"and the way costs {way}" if self._pays(found) else f"and it counts the way as {way}"
-            return [f"By its plan being there is worth {worth} over {ahead}, {counted}."]
+                return ["It could not stay; of the settings that it may use, the plan expects this one to cost least."]
+            worth, move = (self._problem.cost(text) for text in apart(found.worth, found.way))
+            charged = f"the move costs {move}" if self._pays(found) else f"the plan charges {move} for the move"
+            return [f"The plan expects this to save {worth} over {ahead}; {charged}."]
         if found.to is None:
             return []
         if found.worth <= 0:
-            return [f"By its plan no other setting would be better over {ahead}."]
-        worth, way = (self._problem.cost(text) for text in apart(found.worth, found.way))
+            return [f"The plan expects no other setting to do better over {ahead}."]
+        worth, move = (self._problem.cost(text) for text in apart(found.worth, found.way))
         to = self._name(found.to)
-        counted = f"the {way} of the way there" if self._pays(found) else f"the {way} as which it counts the way there"
-        return [f"By its plan {to} would be worth {worth} over {ahead}, no more than {counted}."]
+        charged = f"the {move} that the move costs" if self._pays(found) else f"the {move} that it charges for the move"
+        return [f"The plan expects {to} to save {worth} over {ahead}, which is not more than {charged}."]
 
     def _pays(self, found: Prospect) -> bool:
-        """Whether a way costs what the plan counts it as."""
+        """Whether a move costs what the plan charges for it."""
         return found.to is not None and math.isclose(found.way, self._movement[found.to], rel_tol=1e-9, abs_tol=1e-300)
 
     def restrained(self) -> list[str]:
@@ -138,14 +138,14 @@ class _Look:
             return []
         wish = self._problem.named(found.wish)
         if found.why == "steps":
-            return [f"The rule's own wish, {wish}, is far from all that was tried; the way there is gone in steps."]
+            return [f"The rule would rather run {wish}, far from every setting tried so far; it goes there in steps."]
         if found.why == "reach":
-            return [f"The rule's own wish, {wish}, is farther than the longest step."]
+            return [f"The rule would rather run {wish}, which is farther than the longest step."]
         risk, left = (self._problem.cost(text) for text in apart(found.risk, found.left))
-        rest = "nothing is" if found.left <= 0 else f"{left} is"
+        rest = "nothing" if found.left <= 0 else left
         return [
-            f"The rule's own wish, {wish}, is too dear for the promise: it might cost {risk} more than the baseline, "
-            f"the way there and back included, and {rest} left to be risked."
+            f"The rule would rather run {wish}, but the promise forbids it: that might cost {risk} more than the "
+            f"baseline, the move there and back included, and {rest} is left to be risked."
         ]
 
     def bound(self) -> list[str]:

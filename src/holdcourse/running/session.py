@@ -22,7 +22,7 @@ from holdcourse.deciding import recipe
 from holdcourse.deciding.pilot import Pilot
 from holdcourse.deciding.policy import Policy
 from holdcourse.deciding.promise import Budget, Promised
-from holdcourse.deciding.rules import Choice
+from holdcourse.deciding.rules import Choice, Turn
 from holdcourse.errors import InvalidInput, NoActionLeft, plain
 from holdcourse.learning.costs import doubted_by, maximises, tried_by
 from holdcourse.learning.history import check_context
@@ -282,7 +282,8 @@ class Session:
         """
         decision = entry.decision
         taken = entry.meant if applied is None else applied
-        learned = self._measured(taken, entry.request.context, measurement if retracted is None else None)
+        counted = measurement if retracted is None else None
+        learned = self._measured(taken, entry.request.context, counted, decision.turn)
         if retracted is None:
             self._learn_also(entry.request.context, also)
         if taken != entry.meant:
@@ -329,14 +330,17 @@ class Session:
         if self.tried is not None and action not in self.tried:
             self.tried |= {int(action)}
 
-    def _measured(self, action: int, context: Any, measurement: float | None) -> Learned:
+    def _measured(self, action: int, context: Any, measurement: float | None, turn: Turn | None = None) -> Learned:
         if measurement is None:
             self.learned = Learned()
             return self.learned
-        weight = self.pilot.learn(action, context, measurement)
-        self._count(action)
+        weight = self.pilot.learn(action, context, measurement, turn)
         if self.guard is not None and self.guard.trips(measurement, maximise=maximises(self.pilot.model)):
             self.cool_until = self.round + self.guard.cool_down
+        if weight is None:  # a trial keeps it from the policy
+            self.learned = Learned()
+            return self.learned
+        self._count(action)
         aside = doubted_by(self.pilot.model)
         if aside is not None:  # a fit within the tell may have changed its mind
             weight = 0.0 if _told(action, context, measurement) in aside else weight or 1.0

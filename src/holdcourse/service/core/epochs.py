@@ -240,7 +240,7 @@ def with_indices(given: Mapping[str, Any], problem: Callable[[], Problem]) -> di
         result["guard"] = dict(result["guard"])
         _by_index(result["guard"], "revert_to", "revert_to_index", problem)
     if isinstance(result.get("trial"), Mapping):
-        absent = {"blocks": None, "operators": False, "baseline": None, "baseline_policy": None}
+        absent = {"blocks": None, "heard": 1.0, "operators": False, "baseline": None, "baseline_policy": None}
         result["trial"] = absent | dict(result["trial"])
         _by_index(result["trial"], "baseline", "baseline_index", problem)
     if isinstance(result.get("options"), Mapping):
@@ -633,7 +633,8 @@ def on_trial(policy: Policy, settings: Settings, past: History | None) -> Policy
     if terms.baseline_policy is not None:
         other = replace(settings, policy=terms.baseline_policy, options=settings.options_for_another_policy())
         baseline = policy_of(other, policy.problem, past)
-    made = trial(policy, baseline, block=terms.block, blocks=terms.blocks, baseline_index=terms.baseline_index)
+    index = terms.baseline_index
+    made = trial(policy, baseline, block=terms.block, blocks=terms.blocks, heard=terms.heard, baseline_index=index)
     return replace(made, explanation=policy.explanation)
 
 

@@ -207,6 +207,9 @@ class TrialGiven(Request):
     blocks: Annotated[int, Field(ge=2, le=10**6, multiple_of=2), AS_WHOLE] | None = Field(
         None, description="How many blocks, in pairs; then the policy runs alone. Null: until the trial is ended."
     )
+    heard: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        1.0, description="From what share of the other arm's rounds an arm learns; a trial's plan says which is best."
+    )
     baseline: Setting | None = Field(None, description="A setting for ever.")
     baseline_index: Action | None = None
     baseline_policy: PolicyName | None = Field(None, description="Another policy, with default options.")
@@ -247,7 +250,9 @@ class PlanGiven(Request):
     baseline: Setting | None = Field(None, description="Setting to compare with; null: the one that ran most.")
     baseline_index: Action | None = None
     rehearsals: Annotated[int, Field(ge=0, le=10), AS_WHOLE] = Field(
-        1, description="How often the trial itself is run, to see what learning from each other's blocks changes."
+        1,
+        description="How often the trial itself is run, to see what learning from each other's blocks changes, and "
+        "which share of it leaves the answer right.",
     )
 
 

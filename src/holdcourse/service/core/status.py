@@ -491,7 +491,7 @@ def _trial(settings: Settings, problem: Problem) -> dict[str, Any] | None:
     against = "the operators" if terms.operators else terms.baseline_policy or "staying"
     if terms.baseline_index is not None:
         against = shown_problem(problem, settings).named(terms.baseline_index)
-    return {"block": terms.block, "blocks": terms.blocks, "against": against}
+    return {"block": terms.block, "blocks": terms.blocks, "heard": terms.heard, "against": against}
 
 
 def _archived(since: Acknowledgement) -> dict[str, Any]:

@@ -124,6 +124,7 @@ class TrialInProgress(Answer):
 
     block: int = Field(description="Rounds of a block.")
     blocks: int | None = Field(description="How many there are; null: until the trial is ended.")
+    heard: float = Field(description="From what share of the other arm's rounds an arm learns.")
     against: str
 
 
@@ -661,7 +662,10 @@ class PlanAnswer(Answer):
     expected_percent: float = Field(description="What the policy gains in the simulation.")
     bill: float
     rounds: int
-    learning_percent: float | None
+    heard: float = Field(description="The share of the other arm's rounds from which an arm should learn.")
+    learning_percent: float | None = Field(
+        description="By how much the answer is off because the arms learn from each other's blocks, with that share."
+    )
     designs: list[Design]
     words: list[str]
 

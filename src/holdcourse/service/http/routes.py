@@ -15,7 +15,7 @@ from holdcourse.errors import DatabaseUnreachable
 from holdcourse.service.core import export, inspection, records, requests, trail
 from holdcourse.service.core.hosted import Done, Hosted, SettingGiven
 from holdcourse.service.core.tokens import EVERYTHING
-from holdcourse.service.http import files, forwarding, metrics, responses
+from holdcourse.service.http import forwarding, metrics, responses, sending
 from holdcourse.service.http.admission import (
     MAX_LONG_BODY,
     MAY_ADMINISTER,
@@ -34,7 +34,6 @@ from holdcourse.service.http.admission import (
 )
 from holdcourse.service.http.openapi import body_schema, refusal_responses
 from holdcourse.service.http.rounds import Id, Key, reply, write_route
-from holdcourse.service.http.stream import stream
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 DecisionId = Annotated[str, Path(pattern=r"^r(0|[1-9][0-9]{0,15})$", examples=["r12"])]
@@ -274,7 +273,7 @@ async def openapi(request: Request) -> Response:
 @router.get("/events", response_class=StreamingResponse, responses=refusal_responses("stream"))
 async def all_events(fleet: TheFleet, token: TokenGiven, by: TheCaller, request: Request) -> Response:
     """What happens on all controllers that the token may see, as it happens."""
-    return stream(fleet, by, request, token.sees, with_others=True)
+    return sending.stream(fleet, by, request, token.sees, with_others=True)
 
 
 @router.get(
@@ -286,7 +285,7 @@ async def all_events(fleet: TheFleet, token: TokenGiven, by: TheCaller, request:
 async def events(name: Id, fleet: TheFleet, by: TheCaller, request: Request) -> Response:
     """What happens on one controller, as it happens."""
     fleet.slot(name)
-    return stream(fleet, by, request, lambda other: other == name)
+    return sending.stream(fleet, by, request, lambda other: other == name)
 
 
 @router.get("/me", response_model=responses.TokenAnswer, responses=refusal_responses("list"))
@@ -431,7 +430,7 @@ async def check(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
 async def rounds_csv(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """All rounds of all epochs as CSV: settings by value, times with the plant's offset, units in the heads."""
     made = await fleet.look(partial(export.Export, await fleet.opened(name)), by)
-    return await files.table(fleet, by, made.csv(), f"{name}.csv", "text/csv; charset=utf-8")
+    return await sending.table(fleet, by, made.csv(), f"{name}.csv", "text/csv; charset=utf-8")
 
 
 @router.get(
@@ -443,7 +442,7 @@ async def rounds_csv(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
 async def rounds_parquet(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """The same as Parquet; needs the extra `tables` where the service runs."""
     made = await fleet.look(partial(export.Export, await fleet.opened(name)), by)
-    return await files.table(fleet, by, made.parquet(), f"{name}.parquet", "application/vnd.apache.parquet")
+    return await sending.table(fleet, by, made.parquet(), f"{name}.parquet", "application/vnd.apache.parquet")
 
 
 @read_route("trial", responses.TrialAnswer)
@@ -463,7 +462,7 @@ async def trial(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
 async def backup(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
     """A consistent copy of the records as a zip, taken while the controller runs; unpacked, it is a data folder."""
     fleet.slot(name)
-    return await fleet.copy(partial(files.backup, fleet.store, name), by)
+    return await fleet.copy(partial(sending.backup, fleet.store, name), by)
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -472,10 +471,10 @@ async def backup(name: Id, fleet: TheFleet, by: TheCaller) -> Response:
 @router.get("/", include_in_schema=False)
 async def page() -> Response:
     """The page to watch them on."""
-    return files.page_file("index.html")
+    return sending.page_file("index.html")
 
 
 @router.get("/page/{name}", include_in_schema=False)
 async def page_file(name: str) -> Response:
     """A file of the page."""
-    return files.page_file(name)
+    return sending.page_file(name)

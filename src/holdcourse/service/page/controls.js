@@ -66,6 +66,7 @@ function beginTrial(state) {
   const others = [h("option", { value: "stay" }, "staying where it is"), h("option", { value: "people" }, "people run the machine")];
   const against = h("select", { name: "against", autofocus: true }, others, fixed);
   const block = h("input", { name: "block", required: true, value: "6", maxlength: 20, autocomplete: "off" });
+  const heard = h("input", { name: "heard", type: "number", required: true, min: 0, max: 100, step: "any", value: "100" });
   const terms = () => {
     if (against.value === "stay") return {};
     return against.value === "people" ? { operators: true } : { baseline: state.actions[Number(against.value)] };
@@ -78,10 +79,11 @@ function beginTrial(state) {
       h("p", { class: "small" }, "Limits and overrides hold as always, and it goes on learning. A new epoch of the record begins. holdcourse trial plan says how long a block should be and how many weeks it takes."),
       field("Against", against),
       field("Length of a block", block, "In rounds, or a time such as 6 h where the length of a round is known."),
+      field("Learned from the other's blocks, in %", heard, "A trial's plan says which share makes the policy as good in its blocks as alone; else leave 100."),
       reasonField(),
     ],
     confirm: "Begin the trial",
-    act: (form) => patch(pathOf(state.id), { trial: { block: length(), ...terms() }, reason: reasonOf(form) }),
+    act: (form) => patch(pathOf(state.id), { trial: { block: length(), heard: Number(heard.value) / 100, ...terms() }, reason: reasonOf(form) }),
   });
 }
 

@@ -1,21 +1,27 @@
-"""Files that are sent as they are: the page, and copies of records."""
+"""Answers that are no JSON: files of the page, tables and copies of records in parts, and events as they happen."""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
+from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 
 from holdcourse.errors import HoldcourseError, log_error
-from holdcourse.service.core.clients import Caller, never
+from holdcourse.service.core.clients import Broadcast, Caller, never
 from holdcourse.service.core.fleet import Fleet
 from holdcourse.service.core.refusals import Unknown
 from holdcourse.service.core.store import Store
+from holdcourse.service.http import forwarding
+from holdcourse.service.http.admission import UNDER_WAY, token_of
+from holdcourse.service.http.errors import HttpRefusal
 
 PAGE = Path(__file__).parent.parent / "page"
 KINDS = {
@@ -29,6 +35,7 @@ KINDS = {
     ".webmanifest": "application/manifest+json",
 }
 CHUNK = 2**16
+HEARTBEAT_S = 15.0  # between two signs of life to whoever watches
 
 
 def page_file(name: str) -> Response:
@@ -86,3 +93,40 @@ def _chunks(file: IO[bytes]) -> Iterator[bytes]:
     with file:
         while chunk := file.read(CHUNK):
             yield chunk
+
+
+def stream(
+    fleet: Fleet, caller: Caller, request: Request, wants: Callable[[str], bool], *, with_others: bool = False
+) -> Response:
+    """Return what happens on the controllers that are wanted, until the client leaves or his token counts no more.
+
+    `with_others` follows those that other processes hold, too.
+    """
+
+    def still_allowed() -> bool:
+        with suppress(HttpRefusal):  # tokens that cannot be read let nobody in
+            return token_of(request) is not None
+        return False
+
+    request.scope[UNDER_WAY].enter_context(fleet.streams.one(caller.client))
+    lines = events(fleet.broadcast, wants, still_allowed)
+    if with_others:
+        lines = forwarding.with_others(fleet, request, lines)
+    return StreamingResponse(lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+async def events(
+    broadcast: Broadcast, wants: Callable[[str], bool], still_allowed: Callable[[], bool]
+) -> AsyncIterator[str]:
+    """Send the stream of one watcher; it ends when his token is revoked, or the server stops."""
+    with broadcast.watching(wants) as messages:
+        yield ": connected\n\n"
+        while True:
+            try:
+                message = await asyncio.wait_for(messages.get(), HEARTBEAT_S)
+                text = None if message is None else f"event: {message.kind}\ndata: {message.data}\n\n"
+            except TimeoutError:
+                text = ": still here\n\n"
+            if text is None or not still_allowed():
+                return
+            yield text
