@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow coverage bench lint docs gallery dist check-minimum check-newest clean
+.PHONY: help demo test test-slow kernels coverage bench lint docs gallery dist check-minimum check-newest clean
 
 help:
 	@echo "make demo       a backtest on the bundled wind site: a table, a report to look at, the answer"
@@ -41,20 +41,28 @@ lint: $(VENV)/test.stamp
 
 # The compiled kernels run once as plain Python too: it finds what a compiler hides, and lets coverage see them.
 KERNELS := NUMBA_DISABLE_JIT=1 $(PYTEST) -q -m kernel
-SUITE := $(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 2 --dist worksteal
+# Three at a time keep two cores busy: some tests wait for leases, deadlines, a browser.
+SUITE := $(ONE_THREAD) $(PYTEST) -q -m "not slow" -n 3 --dist worksteal
 
-test: lint
-	$(KERNELS)
+# The type checker and the kernels have one core each; what the second collects is compiled when the suite begins.
+test: $(VENV)/test.stamp
+	@$(MAKE) -j2 lint kernels
 	$(SUITE)
+
+kernels: $(VENV)/test.stamp
+	$(KERNELS)
 
 coverage: $(VENV)/test.stamp
 	@$(BIN)/coverage erase
 	$(KERNELS) --cov --cov-report=
 	$(SUITE) --cov --cov-append --cov-report=term
 
+# Quick tests write to memory where they can (tests/conftest.py), these to a disk.
+ON_DISK := TMPDIR=$${TMPDIR:-/tmp}
+
 test-slow: $(VENV)/slow.stamp $(VENV)/release.stamp
-	HYPOTHESIS_PROFILE=slow $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow
-	$(ONE_THREAD) $(PYTEST) -v -n 2 -m slow tests --ignore=tests/properties --ignore=tests/slow
+	HYPOTHESIS_PROFILE=slow $(ON_DISK) $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow
+	$(ON_DISK) $(ONE_THREAD) $(PYTEST) -v -n 2 -m slow tests --ignore=tests/properties --ignore=tests/slow
 
 bench: $(VENV)/bench.stamp
 	$(ONE_THREAD) $(BIN)/python -m benchmarks

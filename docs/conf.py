@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib.metadata import version as installed
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
@@ -15,6 +17,12 @@ from sphinx.util.docutils import SphinxRole
 
 import holdcourse
 
+sys.path.insert(0, str(Path(__file__).parent))
+import interfaces
+
+# Before anything is documented: autodoc imports modules in a way that the service's models do not bear.
+FROM_THE_CODE = {"commands": interfaces.commands(), "http": interfaces.http()}
+
 project = "holdcourse"
 author = "The holdcourse developers"
 copyright = "2026, the holdcourse developers"  # noqa: A001
@@ -24,8 +32,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx_design",
 ]
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 default_role = "public"
@@ -87,10 +96,16 @@ def short_signature(*about: Any) -> tuple[str | None, str | None]:
     return tuple(part and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", part) for part in about[-2:])  # type: ignore[return-value]
 
 
+def fill(app: Any, docname: str, source: list[str]) -> None:
+    """Write into a page what it shows of the code: commands, addresses."""
+    source[0] = interfaces.fill(source[0], FROM_THE_CODE)
+
+
 def setup(app: Any) -> None:
-    """Make the role and the formulas known."""
+    """Make the role, the formulas and the pages written from the code known."""
     # Otherwise what stands before a colon in a property's first line would be taken for its type.
     GoogleDocstring._parse_attribute_docstring = lambda self: self._dedent(self._consume_to_end())
     app.add_role("public", Public())
     app.add_html_math_renderer("mathml", (formula("inline"), None), (formula("block"), None))
     app.connect("autodoc-process-signature", short_signature)
+    app.connect("source-read", fill)

@@ -1,0 +1,154 @@
+"""The pages of the reference that are written from the code: every command, and every address of the service.
+
+A page holds a line `% from the code: commands` (or `http`), which is replaced when the documentation is built. So what
+`holdcourse COMMAND --help` and `/openapi.json` say is what stands there.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from holdcourse.cli import root
+
+KEY = "Idempotency-Key"  # explained once, at the head of the page
+METHODS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete": "DELETE"}
+
+
+def plain(text: str) -> str:
+    """Return help without the marks that colour it in a terminal, fit for a cell of a table."""
+    return re.sub(r"\[/?[a-z ]*\]", "", text).replace("\n", " ").replace("|", "\\|").strip()
+
+
+def help_text(text: str) -> Iterator[str]:
+    """Yield the paragraphs of a command's help; its examples are code."""
+    shown = re.sub(r"Example:\s*\n\s*", "Example: ", re.sub(r"\[/?[a-z ]*\]", "", text))
+    for paragraph in re.split(r"\n\s*\n", re.sub(r"^\s*Example: .*$", "", shown, flags=re.MULTILINE).strip()):
+        if paragraph:
+            yield " ".join(paragraph.split())
+    examples = re.findall(r"^\s*Example: (.*)$", shown, flags=re.MULTILINE)
+    if examples:
+        yield "```sh\n" + "\n".join(examples) + "\n```"
+
+
+def parameters(command: Any) -> Iterator[str]:
+    """Yield the rows of a table: what the command takes, in the order of its help."""
+    shown = [param for param in command.params if not getattr(param, "hidden", False)]
+    if shown:
+        yield "| option | meaning | default |\n|---|---|---|"
+    for param in shown:
+        names = ", ".join(f"`{name}`" for name in [*param.opts, *param.secondary_opts])
+        default = "needed" if param.required else ""
+        if param.default not in (None, False, (), []) and not callable(param.default):
+            default = f"`{getattr(param.default, 'value', param.default)}`"
+        yield f"| {names} | {plain(param.help or '')} | {default} |"
+
+
+def command_section(name: str, command: Any, depth: int) -> Iterator[str]:
+    """Yield the section of a command, and those of the commands that it groups."""
+    yield f"{'#' * depth} holdcourse {name}"
+    yield from help_text(command.help or "")
+    table = "\n".join(parameters(command))
+    if table:
+        yield table
+    for inner, found in getattr(command, "commands", {}).items():
+        yield from command_section(f"{name} {inner}", found, depth + 1)
+
+
+def commands() -> str:
+    """Return the reference of the command line, by the panels of `holdcourse --help`."""
+    group: Any = typer.main.get_command(root.app)
+    parts: list[str] = []
+    for panel in (root.SITE, root.RUNNING, root.RESEARCH):
+        parts.append(f"## {panel}")
+        for name, listed in root.COMMANDS.items():
+            if listed.panel == panel:
+                parts += command_section(name, group.commands[name].loaded, 3)
+    return "\n\n".join(parts)
+
+
+def type_of(schema: dict[str, Any]) -> str:
+    """Return what a value may be, in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{anchor(name)})"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(type_of(one) for one in schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{one}`" for one in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {type_of(schema.get('items', {}))}"
+    return {"object": "object", None: "any value"}.get(schema.get("type"), str(schema.get("type")))
+
+
+def anchor(name: str) -> str:
+    """Return the name of a section, as a link within the page has it."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def address(path: str, method: str, about: dict[str, Any]) -> Iterator[str]:
+    """Yield the section of one method at one address."""
+    yield f"### {METHODS[method]} {path}"
+    yield about.get("description") or about["summary"] + "."
+    given = [one for one in about.get("parameters", []) if one["in"] != "path" and one["name"] != KEY]
+    if given:
+        rows = [
+            f"| `{one['name']}` ({one['in']}) | {type_of(one['schema'])} | {plain(one.get('description', ''))} |"
+            for one in given
+        ]
+        yield "\n".join(["| parameter | type | meaning |\n|---|---|---|", *rows])
+    for kind, body in about.get("requestBody", {}).get("content", {}).items():
+        yield f"The body: {type_of(body.get('schema', {}))} (`{kind}`)."
+    for status, answer in about["responses"].items():
+        if status.startswith("2"):
+            kinds = [
+                f"{type_of(body.get('schema', {}))} (`{kind}`)" for kind, body in answer.get("content", {}).items()
+            ]
+            yield f"The answer, {status}: {', or '.join(kinds) or 'nothing'}."
+    refused = [status for status in about["responses"] if not status.startswith("2")]
+    if refused:
+        yield f"May be refused with {', '.join(refused)}."
+
+
+def model(name: str, about: dict[str, Any]) -> Iterator[str]:
+    """Yield the section of what a body or an answer holds."""
+    yield f"### {name}"
+    if about.get("description"):
+        yield about["description"]
+    needed = set(about.get("required", []))
+    rows = [
+        f"| `{field}`{' (needed)' if field in needed else ''} | {type_of(one)} | {plain(one.get('description', ''))} |"
+        for field, one in about.get("properties", {}).items()
+    ]
+    if rows:
+        yield "\n".join(["| field | type | meaning |\n|---|---|---|", *rows])
+
+
+def http() -> str:
+    """Return the reference of the service, from what it serves as `/openapi.json`."""
+    from holdcourse.service.http.app import create_app
+    from holdcourse.service.http.openapi import MEANINGS
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = create_app(Path(folder)).openapi()
+    parts = ["## Addresses"]
+    for path, methods in found["paths"].items():
+        for method, about in methods.items():
+            parts += address(path, method, about)
+    parts.append("## Refusals")
+    parts.append("A refusal is JSON with `error` and, where one exists, the remedy in its text. Nothing was changed.")
+    parts.append("\n".join(["| status | meaning |\n|---|---|", *(f"| {s} | {m} |" for s, m in MEANINGS.items())]))
+    parts.append("## Bodies and answers")
+    for name in sorted(found["components"]["schemas"]):
+        parts += model(name, found["components"]["schemas"][name])
+    return "\n\n".join(parts)
+
+
+def fill(text: str, written: dict[str, str]) -> str:
+    """Return a page with what is written from the code in place of the lines that ask for it."""
+    return re.sub(r"^% from the code: (\w+)$", lambda found: written[found[1]], text, flags=re.MULTILINE)
