@@ -15,6 +15,7 @@ import io
 import json
 import math
 import os
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -52,7 +53,14 @@ MANIFEST, STATE = "manifest.json", "state.json"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states give equal bytes
 BEGINNING = b"PK\x03\x04"  # of a zip; one that stands inside another file is none of ours
 LARGEST = 1_000_000_000  # bytes of an archive; SQLite, where snapshots are kept, takes no larger value
-NPY = (1, 0)  # the version that numpy writes for arrays of plain numbers
+# What numpy writes before an array of plain numbers. It is read here and not by numpy, which parses it as Python: in
+# Python 3.11 threads that do so at once can fail ("AST constructor recursion depth mismatch"), and servers open many
+# records at once.
+_NPY_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<kind>[<>|=]?[a-zA-Z]\d*)', 'fortran_order': (?P<by_columns>True|False), "
+    rb"'shape': \((?P<shape>[0-9, ]*)\), \} *\n",
+    re.DOTALL,
+)
 
 
 def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -122,15 +130,16 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 
 def _array(part: bytes, name: str) -> NDArray[Any]:
     """An array as it was written; numpy's own reader would make room for whatever the header claims."""
-    file = io.BytesIO(part)
-    if np.lib.format.read_magic(file) != NPY:
+    header = _NPY_HEADER.match(part)
+    if header is None or header.end() != 10 + int.from_bytes(part[8:10], "little"):
         raise ValueError(f"{name} is no array of the kind that we write")
-    shape, by_columns, kind = np.lib.format.read_array_header_1_0(file)
-    there = len(part) - file.tell()
+    kind = np.dtype(header["kind"].decode())
+    shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
+    there = len(part) - header.end()
     if kind.hasobject or not kind.itemsize or math.prod(shape) * kind.itemsize != there:
         raise ValueError(f"{name} claims shape {shape} of {kind}, and has {there} bytes")
-    flat = np.frombuffer(part, kind, offset=file.tell())
-    return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")
+    flat = np.frombuffer(part, kind, offset=header.end())
+    return flat.reshape(shape, order="F" if header["by_columns"] == b"True" else "C").copy(order="K")
 
 
 def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
