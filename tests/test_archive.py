@@ -110,7 +110,7 @@ def test_an_array_is_what_its_bytes_are_and_not_what_its_header_claims(part: byt
 
 
 def test_no_header_is_parsed_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that parse Python at once can fail in Python 3.11 (a SystemError), and a server opens many records at once."""
+    """Threads that parse Python at once can fail in Python 3.11, and a server opens many records at once."""
     packed = archive.pack({}, {"x": np.arange(3.0), "columns": np.asfortranarray(np.ones((2, 3)))})
     monkeypatch.setattr("ast.literal_eval", lambda source: pytest.fail(f"parsed as Python: {source!r}"))
     assert sorted(archive.unpack(packed, "here")[1]) == ["columns", "x"]
