@@ -36,6 +36,7 @@ MOST_FOLDS = 20
 MANY = 1000  # readings from which on fits of blocks begin where the fit of all readings ended
 WRONG, STILL_WRONG = 6.0, 5.0  # deviations, before and after the reading was seen
 LEAST_BULK = 0.4  # deviations expected: what lies well within the bands is never called wrong
+SLIGHT_ERROR = 0.01  # of how far readings usually are from their median: less is no mistake, however sure the model
 MOST_WRONG = 0.1  # share of readings; above, it is the model that is wrong
 SHUFFLED = 400  # readings predicted with an axis shuffled
 LEAST_GROWTH = 0.02  # of the error, below which an axis makes no difference
@@ -128,7 +129,7 @@ def check_model(
     if progress is not None:
         progress(done, folds + 1)
     model = _Predictor(learned(slice(None)) if whole is None else whole)
-    wrong = _wrong(model, past, fold, columns["off"])
+    wrong = _wrong(model, past, fold, columns["off"], columns["predicted"])
     right = ~np.isin(np.arange(t), wrong)
     by_constant, by_setting = _means(past, fold, right, problem.n)
     growths = shuffles.growths(columns["predicted"], right)
@@ -297,10 +298,12 @@ class _Shuffles:
         return found
 
 
-def _wrong(model: _Predictor, past: History, fold: Indices, off: Array) -> Indices:
+def _wrong(model: _Predictor, past: History, fold: Indices, off: Array, predicted: Array) -> Indices:
     """Rows that neither the model without them nor the one with them can explain."""
     bulk = np.array([_bulk(off[fold == number]) for number in range(int(fold[-1]) + 1)])
-    rows = np.flatnonzero(np.abs(off) > WRONG * np.maximum(bulk, LEAST_BULK)[fold])
+    usual = np.median(np.abs(past.measurements - np.median(past.measurements)))
+    matters = np.abs(past.measurements - predicted) > SLIGHT_ERROR * usual
+    rows = np.flatnonzero(matters & (np.abs(off) > WRONG * np.maximum(bulk, LEAST_BULK)[fold]))
     if not len(rows) or len(rows) > 2 * MOST_WRONG * len(past):
         return rows[:0]
 
