@@ -462,7 +462,7 @@ def record_of(path: Path) -> Parts:
 
 def replayed(path: Path, name: str) -> Parts:
     """What another policy would have done."""
-    found = hc.audit.replay(path, name)
+    found = hc.replay(path, name)
     bills = {which: bill(getattr(found, which)) for which in ("recorded", "other", "optimum")}
     return {"policy": name, "rounds": found.rounds, "measured": found.measured, **bills}
 

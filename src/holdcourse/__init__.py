@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import errors, testing, trials, wakes, wind, worlds
     from .backtest.readings import Readings, read_readings
+    from .backtest.replay import Replay, replay
     from .client import RemoteController, RemoteDecision, Service, connect
     from .deciding import registry, rules
     from .deciding.hedge import hedged
@@ -71,6 +72,7 @@ __all__ = [
     "Readings",
     "RemoteController",
     "RemoteDecision",
+    "Replay",
     "Run",
     "Service",
     "SyntheticWorld",
@@ -115,6 +117,7 @@ __all__ = [
     "read_readings",
     "recommended",
     "registry",
+    "replay",
     "rules",
     "simulate",
     "stationary",
@@ -170,6 +173,7 @@ _HOME = {
     "Readings": "backtest.readings",
     "RemoteController": "client",
     "RemoteDecision": "client",
+    "Replay": "backtest.replay",
     "Run": "worlds.simulation",
     "Service": "client",
     "SyntheticWorld": "worlds",
@@ -207,6 +211,7 @@ _HOME = {
     "ratio_to_optimum": "worlds.regret",
     "read_readings": "backtest.readings",
     "recommended": "deciding.recommended",
+    "replay": "backtest.replay",
     "simulate": "worlds.simulation",
     "stationary": "deciding.policy",
     "theorem_quantities": "worlds.regret",

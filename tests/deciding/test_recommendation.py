@@ -86,7 +86,7 @@ def test_a_record_of_it_can_be_verified_by_anybody(tmp_path):
         controller.tell(decision.id, float(cost(decision.action, context)))
     controller.close()
     assert hc.audit.verify(path).verified
-    assert hc.audit.replay(path, "gp-md").rounds == 8
+    assert hc.replay(path, "gp-md").rounds == 8
 
 
 def test_history_is_learned_and_fitted():

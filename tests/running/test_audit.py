@@ -112,18 +112,18 @@ def test_a_policy_that_only_python_knows(tmp_path):
     with pytest.raises(InvalidInput, match=r"does not hold its policy .*prior_mean is a function.*\(path, policy\)"):
         hc.audit.verify(path)
     with pytest.raises(InvalidInput, match=r"prior_mean is a function.*; replay is for the policies that a record can"):
-        hc.audit.replay(path, "cgp-lcb")
+        hc.replay(path, "cgp-lcb")
     assert hc.audit.verify(path, policy).verified
     with pytest.raises(InvalidInput, match=r"policy was GP-MD.*and is Stationary"):
         hc.audit.verify(path, hc.stationary(PROBLEM))
 
 
 def test_replay_of_the_same_policy_costs_about_the_same(record):
-    found = hc.audit.replay(record, "gp-md")
+    found = hc.replay(record, "gp-md")
     assert found.rounds == 35  # up to the new episode
     assert found.optimum.total <= min(found.recorded.total, found.other.total) + 1e-9
     assert found.measured[1] == 35 - 4
-    stay = hc.audit.replay(record, "minc-known")
+    stay = hc.replay(record, "minc-known")
     assert stay.other.service <= found.other.service
 
 
@@ -138,7 +138,7 @@ def test_replay_of_gains_goes_where_they_are_large(tmp_path, maker):
                 context = 0.37 * t % 1.0
                 decision = controller.ask(context)
                 controller.tell(decision.id, sign * (decision.action / 6 - context) ** 2)
-        bills.append(hc.audit.replay(tmp_path / f"{sign}", maker))
+        bills.append(hc.replay(tmp_path / f"{sign}", maker))
     costs, gains = bills
     np.testing.assert_array_equal(gains.other.actions, costs.other.actions)
     assert gains.other.total == pytest.approx(costs.other.total, rel=1e-9)
@@ -148,19 +148,19 @@ def test_replay_of_nothing(tmp_path):
     path = tmp_path / "empty.log"
     hc.Controller(hc.stationary(PROBLEM), log=path).close()
     with pytest.raises(InvalidInput, match="holds no decision yet"):
-        hc.audit.replay(path, "stationary")
+        hc.replay(path, "stationary")
     with pytest.raises(InvalidInput, match="there is no record at"):
         hc.audit.verify(tmp_path / "none.log")
 
 
 def test_replay_of_an_unknown_policy(record):
     with pytest.raises(InvalidInput, match="policy 'magic' is not known; there are fixed, recommended, planner"):
-        hc.audit.replay(record, "magic")
+        hc.replay(record, "magic")
 
 
 def test_another_spelling_of_a_policy_is_answered_with_the_right_one(record):
     with pytest.raises(InvalidInput, match=r"policy 'cgp_lcb' is not known \(did you mean cgp-lcb\?\)"):
-        hc.audit.replay(record, "cgp_lcb")
+        hc.replay(record, "cgp_lcb")
 
 
 def test_an_old_decision_is_rebuilt_bit_for_bit(record):
@@ -185,7 +185,7 @@ def test_notes_do_not_disturb_a_replay(tmp_path):
                 if name == "noted":
                     controller._operation.note(ModeSet("act", ""))  # as the service does
                 controller.tell(controller.ask(0.1 * t).id, 1.0)
-    plain, noted = (repr(audit.replay(tmp_path / name, "stationary")) for name in ("plain", "noted"))
+    plain, noted = (repr(hc.replay(tmp_path / name, "stationary")) for name in ("plain", "noted"))
     assert noted == plain
 
 
@@ -203,7 +203,7 @@ def test_replay_bills_what_was_really_taken(tmp_path):
         for instructed, applied in ((None, None), (None, 2), (1, None), (1, 0)):
             decision = controller.ask(costs=[1.0, 2.0, 3.0], instructed_index=instructed)
             controller.tell(decision.id, 1.0, applied_index=applied)
-    found = audit.replay(tmp_path / "record", "stationary")
+    found = hc.replay(tmp_path / "record", "stationary")
     assert found.recorded.actions.tolist() == [0, 2, 1, 0]
     assert found.other.actions.tolist() == [1, 1, 1, 1]
 
@@ -211,4 +211,4 @@ def test_replay_bills_what_was_really_taken(tmp_path):
 @pytest.mark.parametrize(("maker", "missing"), [("hedged", "policies"), ("fixed-at", "setting")])
 def test_replay_of_a_policy_that_needs_more_than_the_record_says(record, maker, missing):
     with pytest.raises(InvalidInput, match=f"policy '{maker}' needs .*{missing}.* replay another one"):
-        audit.replay(record, maker)
+        hc.replay(record, maker)

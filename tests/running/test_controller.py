@@ -463,7 +463,7 @@ def test_an_instruction_passes_through_the_limits(tmp_path):
     with known(**options) as again:
         assert state_of(again) == expected
     assert hc.audit.verify(tmp_path / "record").verified
-    assert hc.audit.replay(tmp_path / "record", "minc-known").recorded.movement == pytest.approx(0.6)
+    assert hc.replay(tmp_path / "record", "minc-known").recorded.movement == pytest.approx(0.6)
 
 
 def test_force_goes_anywhere_and_is_recorded_with_its_reason(tmp_path):
@@ -557,7 +557,7 @@ def test_a_machine_sent_elsewhere_within_a_round(tmp_path):
     with known(**options) as again:
         assert state_of(again) == expected
     assert hc.audit.verify(tmp_path / "record").verified
-    assert hc.audit.replay(tmp_path / "record", "minc-known").recorded.movement == pytest.approx(0.8)
+    assert hc.replay(tmp_path / "record", "minc-known").recorded.movement == pytest.approx(0.8)
 
 
 @pytest.mark.parametrize(

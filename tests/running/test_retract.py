@@ -393,7 +393,7 @@ def test_what_was_taken_back_counts_in_no_sum(tmp_path):
         play(controller, "gp-md", 10, wrong={4})
         controller.retract("r4", "unplugged")
     right = [measured(number) for number in range(10) if number != 4]
-    total, count = hc.audit.replay(tmp_path / "record", "cgp-lcb").measured
+    total, count = hc.replay(tmp_path / "record", "cgp-lcb").measured
     assert (total, count) == (pytest.approx(sum(right)), 9)
 
 

@@ -342,7 +342,7 @@ def test_a_wind_record_cannot_be_replayed_and_says_why(policy, speed, tmp_path):
     with pytest.raises(
         InvalidInput, match="cannot be replayed: the model of Wind planner does not answer about rounds"
     ):
-        audit.replay(tmp_path / "kite.log", "gp-md")
+        hc.replay(tmp_path / "kite.log", "gp-md")
 
 
 # -- another price of moving -------------------------------------------------------------------------------------------

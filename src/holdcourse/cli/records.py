@@ -129,7 +129,7 @@ def replay(
     Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
     with Working("deciding again"):
-        found = audit.replay(log, policy, trust=trust or ())
+        found = hc.replay(log, policy, trust=trust or ())
     bills = {"as recorded": found.recorded, policy: found.other, "perfect foresight": found.optimum}
     total, count = found.measured
     note = (

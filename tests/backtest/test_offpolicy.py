@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
-from holdcourse.running.offpolicy import doubly_robust, too_little_overlap
+from holdcourse.backtest.offpolicy import doubly_robust, too_little_overlap
 
 N, T = 3, 800
 
@@ -114,19 +114,19 @@ OPTIONS = {
 def test_a_record_of_gp_md_is_judged_by_its_draws(tmp_path):
     problem = hc.Problem([0.0, 1.0, 2.0, 3.0], scale=0.3)
     path = written(tmp_path / "drawn.log", hc.gp_md(problem, **OPTIONS))
-    found = hc.audit.replay(path, "gp-md").doubly_robust
+    found = hc.replay(path, "gp-md").doubly_robust
     assert found.refusal is None
     assert found.low < found.recorded < found.high  # the same policy, with other measurements
     assert found.rounds == 300
-    assert "could hardly have drawn" in hc.audit.replay(path, "stationary").doubly_robust.refusal
+    assert "could hardly have drawn" in hc.replay(path, "stationary").doubly_robust.refusal
 
 
 def test_a_record_of_a_deterministic_policy_or_under_a_promise_is_refused_in_words(tmp_path):
     problem = hc.Problem([0.0, 1.0, 2.0, 3.0], scale=0.3)
     path = written(tmp_path / "certain.log", hc.cgp_lcb(problem, **OPTIONS), rounds=120)
-    assert "not drawn at random (in 100%" in hc.audit.replay(path, "gp-md").doubly_robust.refusal
+    assert "not drawn at random (in 100%" in hc.replay(path, "gp-md").doubly_robust.refusal
     path = written(tmp_path / "promised.log", hc.recommended(problem, **OPTIONS), rounds=8)
-    assert "a promise against a baseline" in hc.audit.replay(path, "gp-md").doubly_robust.refusal
+    assert "a promise against a baseline" in hc.replay(path, "gp-md").doubly_robust.refusal
 
 
 def test_rounds_in_which_something_else_than_the_draw_ran_do_not_count(tmp_path):
@@ -136,6 +136,6 @@ def test_rounds_in_which_something_else_than_the_draw_ran_do_not_count(tmp_path)
         for t in range(10):
             decision = controller.ask(t % 2)
             controller.tell(decision.id, 2.0, applied_index=(decision.action + 1) % 4 if t % 2 else None)
-    found = hc.audit.replay(path, "gp-md").doubly_robust
+    found = hc.replay(path, "gp-md").doubly_robust
     assert "in 5 of 10 rounds something else than the draw ran" in found.refusal
     assert found.rounds == 5
