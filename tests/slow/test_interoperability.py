@@ -137,9 +137,7 @@ def test_an_agent_of_stable_baselines_learns_in_our_environment(record_property)
 
     torch.set_num_threads(1)
     world = hc.SyntheticWorld.sample(seed=3, grid=[5], contexts=6)
-    env = WorldEnv(
-        world, lambda seed: world.context_sequence("daily", rounds=96, seed=seed), context_bounds=(0.0, 1.0)
-    )
+    env = WorldEnv(world, lambda seed: world.context_sequence("daily", rounds=96, seed=seed), context_bounds=(0.0, 1.0))
     checker.check_env(env)
 
     def bill(act, end=lambda info: None):

@@ -126,7 +126,7 @@ def described(value: Any) -> Any:
     try:
         return encoded(value)
     except InvalidInput:
-        return getattr(value, "__qualname__", None) or repr(value)  # a function's name: its address is another each time
+        return getattr(value, "__qualname__", None) or repr(value)  # a function's address differs each time
 
 
 def decoded(data: Any) -> Any:
