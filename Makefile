@@ -7,12 +7,14 @@ PYTEST := $(BIN)/python -m pytest
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow kernels coverage bench lint docs gallery dist check-minimum check-newest clean
+.PHONY: help demo test test-slow test-interop kernels coverage bench lint docs gallery dist check-minimum check-newest clean
 
 help:
 	@echo "make demo       a backtest on the bundled wind site: a table, a report to look at, the answer"
 	@echo "make test       all checks: style, types, import contract, tests"
 	@echo "make test-slow  the tests with their full counts (long)"
+	@echo "make test-interop"
+	@echo "                Xopt, Optimas, Stable-Baselines3 and BoTorch together with holdcourse (installs a gigabyte)"
 	@echo "make coverage   the tests again, counting which lines and branches they reach (takes nearly twice as long)"
 	@echo "make bench      speed, as ratios against peers measured in the same run"
 	@echo "make lint       style, types and the import contract only"
@@ -63,6 +65,9 @@ ON_DISK := TMPDIR=$${TMPDIR:-/tmp}
 test-slow: $(VENV)/slow.stamp $(VENV)/release.stamp
 	HYPOTHESIS_PROFILE=slow $(ON_DISK) $(ONE_THREAD) $(PYTEST) -v -n 2 tests/properties tests/slow
 	$(ON_DISK) $(ONE_THREAD) $(PYTEST) -v -n 2 -m slow tests --ignore=tests/properties --ignore=tests/slow
+
+test-interop: $(VENV)/interop.stamp
+	$(ONE_THREAD) $(PYTEST) -v tests/slow/test_interoperability.py
 
 bench: $(VENV)/bench.stamp
 	$(ONE_THREAD) $(BIN)/python -m benchmarks

@@ -6,6 +6,7 @@ import importlib
 import math
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -196,6 +197,42 @@ def test_a_failed_evaluation_is_skipped():
     np.testing.assert_array_equal(found.explain(found.suggest(1)[0]["_id"]).std, before)
 
 
+@pytest.mark.parametrize(
+    "mark", [{"xopt_error": True}, {"xopt_error": np.True_}, {"_status": SimpleNamespace(name="FAILED")}]
+)
+def test_what_the_driver_marks_as_failed_is_not_measured(mark):
+    """Xopt and Optimas leave the objective out, where there is none."""
+    found, silent = generator(), generator()
+    for each in (found, silent):
+        each.observe(temperature=0.2)
+    (point,), (same,) = found.suggest(1), silent.suggest(1)
+    found.ingest([{**point, **mark}, {"k1": 0.5, **mark}])  # the second is nothing that was suggested
+    silent.ingest([same | {"size": math.nan}])
+    assert found.pending == []
+    assert found.suggest(1) == silent.suggest(1)
+    for other in ({}, {"xopt_error": False}, {"xopt_error": math.nan}):  # a misspelt objective is no failed evaluation
+        with pytest.raises(ValueError, match="'size' is not in"):
+            found.ingest([{**point, "_id": 1, **other}])
+
+
+def test_contexts_may_be_left_to_whoever_measures():
+    """Xopt takes no result that differs from its suggestion, so a suggestion must not say what will be reported."""
+    shown, left_out = generator(), generator(suggest_context=False)
+    for temperature in (0.2, 0.5, 0.8):
+        for found in (shown, left_out):
+            found.observe(temperature=temperature)
+        (one,), (two,) = shown.suggest(1), left_out.suggest(1)
+        assert two == {name: value for name, value in one.items() if name != "temperature"}
+        result = measured(one | {"temperature": temperature + 0.01})
+        shown.ingest([result])
+        left_out.ingest([two | {"temperature": temperature + 0.01, "size": result["size"]}])
+    (one,), (two,) = shown.suggest(1), left_out.suggest(1)
+    shown.ingest([measured(one)])
+    left_out.ingest([{name: value for name, value in measured(one).items() if name != "temperature"}])  # as assumed
+    assert shown.suggest(1)[0]["k1"] == left_out.suggest(1)[0]["k1"]
+    np.testing.assert_array_equal(shown.explain(4).mean, left_out.explain(4).mean)
+
+
 def test_the_same_result_twice_is_fine_and_another_is_not():
     found = generator()
     found.observe(temperature=0.2)
@@ -225,7 +262,7 @@ def test_wrong_results_are_refused_and_change_nothing():
     (point,) = found.suggest(1)
     good = measured(point)
     for rows, complaint in [
-        ([good, good | {"_id": 7}], "no decision 'r7'"),
+        ([good, good | {"_id": 7}], "no decision 'r7'.*did not suggest are ingested without _id"),
         ([good, good], "the same _id"),
         ([good, {"k1": 0.5, "size": 1.0}], "'temperature' is not in"),
         ([good | {"k1": 3.0}], "off the grid"),

@@ -6,6 +6,7 @@ import pytest
 from sklearn.gaussian_process import kernels as sk
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, RationalQuadratic
 
+import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.history import History
 from holdcourse.learning.kernels import Kernel, KernelSum, zscore
@@ -118,13 +119,62 @@ def test_json_refuses_classes_that_are_not_listed():
     class RBF(sk.RBF):  # the name alone is not enough
         pass
 
-    with pytest.raises(InvalidInput, match="cannot be written"):
+    with pytest.raises(InvalidInput, match=r"cannot be written.*its matrix: Kernel\(kernel\(problem.actions\)\)"):
         Kernel(RBF(1.0)).to_json()
+    assert Kernel.from_json(Kernel(RBF(1.0)(GRID.actions)).to_json()).action.shape == (GRID.n, GRID.n)
     with pytest.raises(InvalidInput, match="not known"):
         Kernel.from_json('{"parts": [{"action": {"kernel": "Kernel"}}]}')
     for text in ("{}", "[]", "nonsense", None, '{"parts": [{"verb": 1}]}', '{"parts": [{"action": {"float": "x"}}]}'):
         with pytest.raises(InvalidInput, match="to_json"):
             Kernel.from_json(text)
+
+
+class Exponential(sk.StationaryKernelMixin, sk.NormalizedKernelMixin, sk.Kernel):
+    """A kernel of a user's own, whose length scikit-learn does not print."""
+
+    def __init__(self, length=1.0):
+        self.length = length
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return np.exp(-np.abs(X[:, None] - (X if Y is None else Y)).sum(axis=-1) / self.length)
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+
+def test_a_description_tells_kernels_of_any_class_apart():
+    """sklearn's own words would not: they round, and hold hyperparameters only."""
+    assert all(kernel.describe() == kernel.to_json() for kernel in EXAMPLES)
+
+    class Own(sk.RBF):
+        pass
+
+    class Namesake(sk.RBF):
+        pass
+
+    Namesake.__name__ = "RBF"
+    found = [Own(0.3), Own(0.30001), sk.RBF(0.3), Namesake(0.3), Exponential(0.4), Exponential(0.9)]
+    found += [sk.PairwiseKernel(metric=np.dot), sk.PairwiseKernel(metric=np.vdot), Exponential(0.4) + RBF(0.3)]
+    assert len({Kernel(one).describe() for one in found}) == len(found)
+    assert Kernel(Exponential(0.4)).describe() == Kernel(Exponential(0.4)).describe()
+
+
+def test_a_record_is_not_continued_with_another_kernel_of_the_users_own(tmp_path):
+    def controller(length):
+        policy = hc.gp_md(hc.Problem([0.0, 1.0]), kernel=Kernel(Exponential(length)), noise_std=0.1)
+        return hc.Controller(policy, start=0.0, log=tmp_path / "mill.log")
+
+    with controller(0.4) as before:
+        before.tell(before.ask().id, 1.0)
+    with pytest.raises(InvalidInput, match="record of another controller"):
+        controller(0.9)
+    with controller(0.4) as after:
+        assert after.ask().id == "r1"
+
+
+def test_several_covariances_are_no_kernel():
+    with pytest.raises(InvalidInput, match=r"context holds a CompoundKernel.*add or multiply its kernels"):
+        Kernel(RBF(1.0), sk.CompoundKernel([RBF(1.0), RBF(2.0)]))
 
 
 def test_importing_kernels_does_not_import_sklearn():

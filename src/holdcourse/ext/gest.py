@@ -79,7 +79,8 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
     Continuous variables become a grid, discrete ones must be numbers. Contextual variables are what is known before
     each suggestion: from `context`, from `observe`, or else from the last row ingested. A suggestion holds them as they
     were assumed; if a result comes back with others, it is learned there, and if it comes back with other settings, the
-    machine is taken to be at the nearest point of the grid. A result that is NaN counts as "not measured".
+    machine is taken to be at the nearest point of the grid. A result that is NaN counts as "not measured", and so does
+    one that Xopt or Optimas marks as failed.
 
     Rows without ``_id`` are past evaluations: they are learned and move nothing.
 
@@ -100,6 +101,9 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         Where the machine is, by name; what is missing is the variable's default value, or the middle of its grid.
     context
         Reads the contextual variables, by name; called once for each suggestion.
+    suggest_context
+        Whether a suggestion holds the contextual variables. False for evaluators of Xopt that report them: Xopt refuses
+        a result that differs from its suggestion. What a result then leaves out is as it was assumed.
     limits, guard, seed
         As in `Controller`.
     max_pending
@@ -131,6 +135,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         directed: bool = False,
         start: Mapping[str, float] | None = None,
         context: ContextSource | None = None,
+        suggest_context: bool = True,
         limits: Limits | None = None,
         guard: Guard | None = None,
         max_pending: int = 1,
@@ -157,6 +162,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
             max_pending=max_pending,
         )
         self._read = context
+        self._suggests_context = bool(suggest_context)
         self._context: dict[str, float] = {
             name: float(vocs.variables[name].default_value)
             for name in self._contextual
@@ -217,7 +223,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
 
     def ingest(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Learn from results: those of suggestions under their ``_id``, past evaluations without. All or none."""
-        found = [self._result(row) for row in results]
+        found = [self._result(row) for row in results if not (_failed(row) and _id_of(row) is None)]
         told = [result.entry.decision.round for result in found if result.entry is not None]
         if len(set(told)) < len(told):
             raise InvalidInput(f"several results have the same _id: {told}")
@@ -270,11 +276,17 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         context = [self._context[name] for name in self._contextual] or None
         choice, entry = self._session.decide(Request.of(self.problem, context, None, None, None))
         self._session.accept(choice, entry)
-        seen = {name: self._context[name] for name in self._contextual}
+        seen = {name: self._context[name] for name in self._contextual if self._suggests_context}
         constants = {name: constant.value for name, constant in self.vocs.constants.items()}
         return {**self._point(entry.decision.action), **seen, **constants, "_id": entry.decision.round}
 
     def _result(self, row: Mapping[str, Any]) -> Result:
+        known = _id_of(row)
+        entry = None if known is None else self._suggested(known)
+        if entry is not None and not self._suggests_context:
+            row = {**dict(zip(self._contextual, entry.request.context or [], strict=True)), **row}
+        if _failed(row):
+            row = {**row, self._objective: math.nan}
         for name in (*self.vocs.variables, self._objective):
             if name not in row:
                 raise InvalidInput(
@@ -285,12 +297,16 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
             raise InvalidInput(f"contextual variables must be finite, got {dict(row)}")
         value = _number(row, self._objective, "; NaN if it was not measured")
         measurement = value if math.isfinite(value) else None
-        known = _id_of(row)
-        entry = None if known is None else self._session.entry(f"r{known}")
         result = Result(entry, self._nearest(row), context, measurement)
         if entry is not None and entry.told not in (None, (measurement, result.applied)):
             raise InvalidInput(f"the result with _id {known} was ingested before and was another: {entry.told}")
         return result
+
+    def _suggested(self, known: int) -> Entry:
+        try:
+            return self._session.entry(f"r{known}")
+        except InvalidInput as error:
+            raise InvalidInput(f"{error}; rows that this generator did not suggest are ingested without _id") from None
 
     def _nearest(self, values: Mapping[str, Any]) -> int:
         """The action nearest to these settings, along each axis."""
@@ -345,6 +361,12 @@ def _id_of(row: Mapping[str, Any]) -> int | None:
     if isinstance(known, float) and (known.is_integer() or math.isnan(known)):
         known = None if math.isnan(known) else int(known)
     return None if known is None else whole_number(known, "_id", 0)
+
+
+def _failed(row: Mapping[str, Any]) -> bool:
+    """Whether the one who drives says that the evaluation failed: Xopt in one way, Optimas in another."""
+    mark = row.get("xopt_error")  # NaN, in a table where other rows have one
+    return (isinstance(mark, bool | np.bool_) and bool(mark)) or getattr(row.get("_status"), "name", "") == "FAILED"
 
 
 def _number(row: Mapping[str, Any], name: str, remedy: str = "") -> float:

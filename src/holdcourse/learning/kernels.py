@@ -90,6 +90,10 @@ SERIALISABLE = (
 )
 
 
+def _is_listed(value: Any) -> bool:
+    return type(value).__name__ in SERIALISABLE and type(value).__module__.startswith("sklearn.")
+
+
 def encoded(value: Any) -> Any:
     """A field of a kernel, or a scikit-learn kernel, in JSON values; kernel classes of the user's own are refused."""
     if value is None or isinstance(value, str | bool | int):
@@ -103,9 +107,26 @@ def encoded(value: Any) -> Any:
     if isinstance(value, tuple):
         return {"tuple": [encoded(item) for item in value]}
     kind = type(value).__name__
-    if kind not in SERIALISABLE or not type(value).__module__.startswith("sklearn."):
-        raise InvalidInput(f"a {kind} cannot be written to JSON; the kernels that can are {list(SERIALISABLE)}")
+    if not _is_listed(value):
+        raise InvalidInput(
+            f"a {kind} cannot be written to a file; use {', '.join(SERIALISABLE)} of scikit-learn, or for actions give "
+            "its matrix: Kernel(kernel(problem.actions))"
+        )
     return {"kernel": kind, "with": {name: encoded(item) for name, item in value.get_params(deep=False).items()}}
+
+
+def described(value: Any) -> Any:
+    """As `encoded`, but of any class: enough to tell kernels apart, not to make them again.
+
+    What scikit-learn prints of a kernel will not do: it rounds, and leaves out what is no hyperparameter.
+    """
+    if is_sklearn_kernel(value):
+        parameters = {name: described(item) for name, item in value.get_params(deep=False).items()}
+        return {"kernel" if _is_listed(value) else "class": type(value).__name__, "with": parameters}
+    try:
+        return encoded(value)
+    except InvalidInput:
+        return getattr(value, "__qualname__", None) or repr(value)  # a function's address differs each time
 
 
 def decoded(data: Any) -> Any:
@@ -151,12 +172,16 @@ def _children(kernel: Any) -> list[Any]:
 
 
 def refuse_noise(kernel: Any, name: str) -> None:
-    """Raise where a kernel holds noise, however deep; `name` says whose part it is."""
+    """Raise where a kernel holds noise, or is no single covariance, however deep; `name` says whose part it is."""
     if not is_sklearn_kernel(kernel):
         return
     if type(kernel).__name__ == "WhiteKernel":
         raise InvalidInput(
             f"{name} holds a WhiteKernel; noise is no part of a kernel here, pass it as noise_std instead"
+        )
+    if type(kernel).__name__ == "CompoundKernel":
+        raise InvalidInput(
+            f"{name} holds a CompoundKernel, which is several covariances and not one; add or multiply its kernels"
         )
     for child in _children(kernel):
         refuse_noise(child, name)
@@ -289,6 +314,11 @@ class _Summable(ABC):
     def to_json(self) -> str:
         """Write the kernel as text that `from_json` reads back to the last bit; your own kernel classes are refused."""
         parts = [{name: encoded(getattr(part, name)) for name in FIELDS} for part in self.parts]
+        return json.dumps({"parts": parts}, allow_nan=False)
+
+    def describe(self) -> str:
+        """What tells this kernel from others, in one line: as `to_json`, and for your own kernel classes too."""
+        parts = [{name: described(getattr(part, name)) for name in FIELDS} for part in self.parts]
         return json.dumps({"parts": parts}, allow_nan=False)
 
     @staticmethod

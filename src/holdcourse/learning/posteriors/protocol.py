@@ -105,13 +105,9 @@ class Prior:
 
     def describe(self) -> dict[str, Any]:
         """Kernel, noise and prior mean in JSON values; equal priors give equal descriptions."""
-        try:
-            kernel = self.kernel.to_json()
-        except InvalidInput:  # a kernel class of the user's own
-            kernel = repr(self.kernel)
         mean = describe_mean(self._mean)
         return {
-            "kernel": kernel,
+            "kernel": self.kernel.describe(),
             "noise_std": self.noise_std,
             "noise_variance": self.noise_variance,
             "prior_mean": mean,
