@@ -129,6 +129,8 @@ class FlorisModel:
             raise InvalidInput(f"{len(names)} names of turbines, and {path.name} has {len(x)} turbines; give as many")
         diameter = np.broadcast_to(np.ravel(np.array(model.core.farm.rotor_diameters, dtype=np.float64)), x.shape)
         self._farm = Farm(str(model.core.name or path.stem), names, x, y, diameter.copy())
+        kinds = [str(kind) for kind in model.core.farm.turbine_type]
+        self._kinds = tuple(kinds.index(kind) for kind in (kinds if len(kinds) == len(x) else kinds[:1] * len(x)))
         given = np.ravel(np.array(model.core.flow_field.turbulence_intensities, dtype=np.float64))
         self.turbulence = float(given[0]) if given.size else TURBULENCE
 
@@ -173,9 +175,13 @@ class FlorisModel:
         return np.vstack(found["yaw_angles_opt"].to_numpy())
 
     @property
-    def one_kind(self) -> bool:
-        """Whether all turbines are alike."""
-        return len(self._model.core.farm.turbine_type) == 1
+    def same_everywhere(self) -> bool:
+        """Whether the wind that reaches the farm is the same at all places."""
+        return bool(self._model.core.flow_field.heterogeneous_inflow_config is None)
+
+    def kinds(self, turbines: ArrayLike) -> tuple[int, ...]:
+        """Return a number for the kind of each of some turbines (indices): those of one kind have the same."""
+        return tuple(self._kinds[k] for k in np.asarray(turbines, dtype=np.int64).tolist())
 
     def part(self, turbines: ArrayLike) -> FlorisModel:
         """Return the model of some of the turbines (indices) alone."""
@@ -191,6 +197,7 @@ class FlorisModel:
         twin._model.set(**changes, **one)
         names = tuple(farm.turbines[k] for k in which)
         twin._farm = Farm(farm.name, names, farm.x[which], farm.y[which], farm.diameter[which])
+        twin._kinds = self.kinds(which)
         return twin
 
     def deficit(self, direction: float, speed: float, offsets: ArrayLike, resolution: int = 200) -> tuple[Array, ...]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from holdcourse.backtest.verdict import Verdict, gain_interval, line_of, verdict
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
+from holdcourse.wakes.clusters import ClusteredTable
 from holdcourse.wakes.drift import Drift
 from holdcourse.wakes.learning import AT_MOST, LearnedEnergy
 from holdcourse.wakes.record import Rounds
@@ -215,7 +216,7 @@ class Backtest:
 
     study: Study
     table: EnergyTable
-    believed: EnergyTable
+    believed: EnergyTable | ClusteredTable
     rounds: Rounds
     prices: Array
     runs: dict[str, Steered]

@@ -13,10 +13,10 @@ import base64
 import gzip
 import json
 import lzma
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,8 @@ from holdcourse.wakes.farm import INSTALL, Farm, WakeModel
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
+
+Table = TypeVar("Table")
 
 FORMAT = "holdcourse energy table 1"
 UNKNOWN, STEPS = 0, 60_000  # how a share of power is written: 0 is unknown, 1 + share x STEPS otherwise
@@ -225,22 +227,28 @@ class EnergyTable:
     @classmethod
     def load(cls, path: str | Path) -> EnergyTable:
         """Read what `save` wrote."""
-        raw = read_file(Path(path))
-        try:
-            data = json.loads(gzip.decompress(raw))
-            if data.get("format") != FORMAT:
-                raise InvalidInput(f"{path} holds no energy table of this version; compute it again")
-            return cls.from_data(data)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, InvalidInput):
-                raise
-            raise DamagedFile(f"{path} is no energy table, or a damaged one; compute it again") from None
+        return read_table(path, {FORMAT: cls.from_data})
 
     def __repr__(self) -> str:
         return (
             f"EnergyTable({self.farm.name!r}, {len(self.directions)} directions, {len(self.speeds)} speeds "
             f"{self.speeds[0]:g}..{self.speeds[-1]:g} m/s, {self.n} settings)"
         )
+
+
+def read_table(path: str | Path, kinds: Mapping[str, Callable[[Mapping[str, Any]], Table]]) -> Table:
+    """Read a file of tables by what reads each kind of it."""
+    raw = read_file(Path(path))
+    try:
+        data = json.loads(gzip.decompress(raw))
+        read = kinds.get(data.get("format"))
+        if read is None:
+            raise InvalidInput(f"{path} holds no energy table of this version; compute it again")
+        return read(data)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise DamagedFile(f"{path} is no energy table, or a damaged one; compute it again") from None
 
 
 def _packed(values: NDArray[Any]) -> str:
