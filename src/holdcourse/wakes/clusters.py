@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from holdcourse.archive import write_file
 from holdcourse.errors import InvalidInput
 from holdcourse.wakes.farm import Farm, WakeModel
-from holdcourse.wakes.groups import REACH, TOGETHER, meetings
+from holdcourse.wakes.groups import PLANNED_REACH, REACH, TOGETHER, GroupedModel, meetings
 from holdcourse.wakes.offsets import (
     BLUR,
     DIRECTION_STEP,
@@ -211,15 +211,16 @@ def build_clusters(
     """
     told = progress or (lambda what, share: None)
     grid = wind_grid(direction_step, speeds, most, step)
+    near = GroupedModel(model.model, model.sector, PLANNED_REACH) if isinstance(model, GroupedModel) else model
     told("looking for the best offsets", 0.0)
-    found = rounded_best(model, grid, most, step)
+    found = rounded_best(near, grid, most, step)
     told("dropping offsets that gain nothing", 0.1)
-    best = tidied(model, grid.direction, grid.speed, found)
+    best = tidied(near, grid.direction, grid.speed, found)
     members = clusters_of(model.farm, largest)
     tables, shares = [], []
     for k, cluster in enumerate(members):
         told(f"computing the energy of cluster {k + 1} of {len(members)}", 0.2 + 0.8 * k / len(members))
-        table, share = _cluster_table(model, grid, best, cluster, most_settings, most, step)
+        table, share = _cluster_table(near, grid, best, cluster, most_settings, most, step)
         tables.append(table)
         shares.append(share)
     counts = [table.n for table in tables]

@@ -25,7 +25,8 @@ Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
 REACH, BESIDE = 20.0, 1.5  # rotor diameters
-SECTOR = 10.0  # degrees
+PLANNED_REACH = 15.0  # the same where offsets are looked for: what steering gains so far behind is little
+SECTOR = 2.0  # degrees: wider ones would join what no single direction joins
 TOGETHER = 8  # farms of up to so many turbines are computed as a whole
 
 
@@ -78,7 +79,7 @@ class GroupedModel:
 
     def __init__(self, model: FlorisModel, sector: float = SECTOR, reach: float = REACH) -> None:
         if not sector > 0 or abs(360.0 / sector - round(360.0 / sector)) > 1e-9:
-            raise InvalidInput(f"a sector of {sector} degrees does not divide the circle; give one such as 10")
+            raise InvalidInput(f"a sector of {sector} degrees does not divide the circle; give one such as 2")
         self.model, self.sector, self.reach = model, sector, reach
         self.turbulence = model.turbulence
         self._parts: dict[Hashable, FlorisModel] = {}
@@ -112,12 +113,8 @@ class GroupedModel:
         """
         yaw = np.atleast_2d(np.asarray(offsets, dtype=np.float64))
 
-        def made(part: FlorisModel, d: Array, u: Array, groups: list[Indices], rows: Indices) -> list[Array]:
-            # Vectors of the whole farm often agree in a group: each case is computed once.
-            given = np.concatenate([np.column_stack([d, u, yaw[np.ix_(rows, group)]]) for group in groups])
-            cases, which = np.unique(given, axis=0, return_inverse=True)
-            found = part.power(cases[:, 0], cases[:, 1], cases[:, 2:])[np.ravel(which)]
-            return list(found.reshape(len(groups), len(rows), -1))
+        def made(part: FlorisModel, cases: Array) -> Array:
+            return part.power(cases[:, 0], cases[:, 1], cases[:, 2:])
 
         return self._by_groups(directions, speeds, yaw, made, around)
 
@@ -125,9 +122,9 @@ class GroupedModel:
         """Return the offsets that FLORIS finds best for each group, (k, m); a turbine alone faces the wind."""
         blank = np.zeros((np.size(directions), len(self.farm)))
 
-        def best(part: FlorisModel, d: Array, u: Array, groups: list[Indices], rows: Indices) -> list[Array]:
-            alone = len(groups[0]) == 1
-            return [np.zeros((len(rows), 1)) if alone else part.best_offsets(d, u, most)] * len(groups)
+        def best(part: FlorisModel, cases: Array) -> Array:
+            alone = len(part.farm) == 1
+            return np.zeros((len(cases), 1)) if alone else part.best_offsets(cases[:, 0], cases[:, 1], most)
 
         return self._by_groups(directions, speeds, blank, best)
 
@@ -135,26 +132,31 @@ class GroupedModel:
         self,
         directions: ArrayLike,
         speeds: ArrayLike,
-        like: Array,
-        compute: Callable[[FlorisModel, Array, Array, list[Indices], Indices], list[Array]],
+        yaw: Array,
+        compute: Callable[[FlorisModel, Array], Array],
         around: ArrayLike | None = None,
     ) -> Array:
-        d = np.broadcast_to(np.asarray(directions, dtype=np.float64), len(like))
-        u = np.broadcast_to(np.asarray(speeds, dtype=np.float64), len(like))
+        """Return what is computed of distinct cases, each a direction, a speed and a group's offsets, (k, m)."""
+        d = np.broadcast_to(np.asarray(directions, dtype=np.float64), len(yaw))
+        u = np.broadcast_to(np.asarray(speeds, dtype=np.float64), len(yaw))
         sectors = np.rint((d % 360.0) / self.sector).astype(np.int64) % round(360.0 / self.sector)
-        found = np.zeros(like.shape)
+        alike: dict[Hashable, list[tuple[Indices, Indices]]] = {}
         for sector in np.unique(sectors).tolist():
             rows = np.flatnonzero(sectors == sector)
-            alike: dict[Hashable, list[Indices]] = {}
             for group in self.groups(sector):
                 if around is None or np.isin(group, around).any():
-                    alike.setdefault(self._shape(group), []).append(group)
-            for shape, groups in alike.items():
-                if shape not in self._parts:
-                    self._parts[shape] = self.model.part(groups[0])
-                each = compute(self._parts[shape], d[rows], u[rows], groups, rows)
-                for group, values in zip(groups, each, strict=True):
-                    found[np.ix_(rows, group)] = values
+                    alike.setdefault(self._shape(group), []).append((rows, group))
+        found = np.zeros(yaw.shape)
+        for shape, parts in alike.items():
+            if shape not in self._parts:
+                self._parts[shape] = self.model.part(parts[0][1])
+            # Vectors of the whole farm often agree in a group, and in groups alike: each case is computed once.
+            given = np.concatenate([np.column_stack([d[rows], u[rows], yaw[np.ix_(rows, g)]]) for rows, g in parts])
+            cases, which = np.unique(given, axis=0, return_inverse=True)
+            each = compute(self._parts[shape], cases)[np.ravel(which)]
+            ends = np.cumsum([len(rows) for rows, _ in parts])[:-1]
+            for (rows, group), values in zip(parts, np.split(each, ends), strict=True):
+                found[np.ix_(rows, group)] = values
         return found
 
     def _shape(self, group: Indices) -> Hashable:

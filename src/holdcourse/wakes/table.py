@@ -180,8 +180,8 @@ class EnergyTable:
         return self._data(len(self.offsets)) | {"most": self.most, "step": self.step}
 
     def _data(self, count: int) -> dict[str, Any]:
-        largest = float(np.nanmax(self.power))
-        share = np.rint(self.power[:, :, :count] / largest * STEPS)
+        largest, least = float(np.nanmax(self.power)), min(0.0, float(np.nanmin(self.power)))
+        share = np.rint((self.power[:, :, :count] - least) / (largest - least) * STEPS)
         coded = np.where(np.isnan(share), UNKNOWN, share + 1).astype("<u2")
         return {
             "farm": self.farm.to_data(),
@@ -190,6 +190,8 @@ class EnergyTable:
             "offsets": self.offsets[:count].tolist(),
             "lookup": _packed(self.lookup.astype("<u2")),
             "largest": largest,
+            # A cluster in weak wind can take more from others than it makes.
+            **({"least": least} if least < 0 else {}),
             "power": _packed(coded),
             "n": self.n,
             "words": self.words,
@@ -203,7 +205,8 @@ class EnergyTable:
         speeds, offsets = (np.array(data[key], dtype=np.float64) for key in ("speeds", "offsets"))
         shape = (len(directions), len(speeds), len(offsets))
         coded = _unpacked(data["power"], shape)
-        power = np.where(coded == UNKNOWN, np.nan, (coded - 1.0) * float(data["largest"]) / STEPS)
+        largest, least = float(data["largest"]), float(data.get("least", 0.0))
+        power = np.where(coded == UNKNOWN, np.nan, (coded - 1.0) * (largest - least) / STEPS + least)
         lookup = _unpacked(data["lookup"], shape[:2]).astype(np.int64)
         return cls(
             Farm.from_data(data["farm"]),
