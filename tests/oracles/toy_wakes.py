@@ -17,10 +17,9 @@ def farm_at(x, y, name="toy"):
 
 
 class ToyModel:
-    """Power of a farm: speeds are cut by every wake in turn, and a yawed rotor loses power and throws its wake aside."""
+    """Every wake weakens the wind behind it; a yawed rotor loses power and throws its wake aside."""
 
     turbulence = 0.06
-    same_everywhere = True
 
     def __init__(self, farm, reach=np.inf):
         self.farm, self.reach = farm, reach

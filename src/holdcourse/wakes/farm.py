@@ -122,6 +122,7 @@ class FlorisModel:
         except Exception as error:  # FLORIS raises whatever its parts raise
             first = str(error).partition("\n")[0]
             raise InvalidInput(f"{path}: FLORIS cannot read it: {type(error).__name__}: {first}") from error
+        _check_steerable(path, model)
         self._model = model
         x, y = (np.array(each, dtype=np.float64) for each in (model.layout_x, model.layout_y))
         names = turbines or tuple(f"T{k + 1}" for k in range(len(x)))
@@ -174,11 +175,6 @@ class FlorisModel:
         found = search.optimize(print_progress=False)
         return np.vstack(found["yaw_angles_opt"].to_numpy())
 
-    @property
-    def same_everywhere(self) -> bool:
-        """Whether the wind that reaches the farm is the same at all places."""
-        return bool(self._model.core.flow_field.heterogeneous_inflow_config is None)
-
     def kinds(self, turbines: ArrayLike) -> tuple[int, ...]:
         """Return a number for the kind of each of some turbines (indices): those of one kind have the same."""
         return tuple(self._kinds[k] for k in np.asarray(turbines, dtype=np.int64).tolist())
@@ -224,6 +220,20 @@ def _floris() -> Any:
     except ImportError:
         raise MissingExtra(f"wake models are computed by FLORIS: {INSTALL}") from None
     return floris
+
+
+def _check_steerable(path: Path, model: Any) -> None:
+    """Refuse models that cannot answer what steering asks."""
+    if model.core.wake.model_strings["deflection_model"] == "none":
+        raise InvalidInput(
+            f"{path}: its wake model deflects no wakes (deflection_model: none), so there is nothing to steer; choose "
+            "one that does, such as gauss"
+        )
+    if model.core.flow_field.heterogeneous_inflow_config is not None:
+        raise InvalidInput(
+            f"{path}: its wind differs from place to place (heterogeneous_inflow_config), as FLORIS knows it for the "
+            "winds of the file only; remove that part of the file"
+        )
 
 
 def _changed(described: dict[str, Any], changes: Mapping[str, float]) -> dict[str, Any]:

@@ -160,12 +160,7 @@ class GroupedModel:
         return found
 
     def _shape(self, group: Indices) -> Hashable:
-        """Return what tells groups apart that are not computed together: places beside the first, and kinds.
-
-        Where the wind differs from place to place, no group is like another.
-        """
-        if not self.model.same_everywhere:
-            return tuple(group.tolist())
+        """Return what tells groups apart that are not computed together: places beside the first, and kinds."""
         farm = self.farm
         beside = [(each[group] - each[group[0]]).round(2) + 0.0 for each in (farm.x, farm.y)]
         return (tuple(beside[0].tolist()), tuple(beside[1].tolist()), self.model.kinds(group))

@@ -317,13 +317,13 @@ class Backtest:
         ours = self.judged
         if ours is None:
             return "No planner was run, so there is nothing to conclude."
-        name = label_of(ours.policy)
+        name = f"The {label_of(ours.policy).lower()}"
         made = (
             f"{name} would have made {ours.gain:+.2f} % energy against no steering, {ours.net:+.2f} % net of wear, "
             f"and turned the nacelles by {ours.travel:,.0f} degrees a year for it"
         )
         if self.study.knowing:
-            made = f"Idealised, with the wind of every interval known in advance: {made}"
+            made = f"Idealised, with the wind of every interval known in advance: {made[0].lower()}{made[1:]}"
         if self.verdict == "too few":
             return f"{made}; {self.weeks} weeks are too few to conclude anything."
         if self.verdict == "stayed":
