@@ -100,6 +100,61 @@ def test_files_that_are_no_farm(tmp_path):
         hc.wakes.FlorisModel(tmp_path / "text.yaml")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["wake"]["model_strings"].update(deflection_model="none"), "there is nothing to steer"),
+        (
+            lambda data: data["flow_field"].update(
+                heterogeneous_inflow_config={
+                    "speed_multipliers": [[1.0, 1.1, 1.0, 1.1]],
+                    "x": [-9e3, -9e3, 9e3, 9e3],
+                    "y": [-9e3, 9e3, -9e3, 9e3],
+                }
+            ),
+            "differs from place to place",
+        ),
+    ],
+)
+def test_models_that_cannot_answer_are_refused(change, message, tmp_path):
+    data = yaml.safe_load(hc.wakes.bundled_farm_file().read_text())
+    data["wake"].update(enable_secondary_steering=False, enable_transverse_velocities=False)
+    change(data)
+    (tmp_path / "farm.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(InvalidInput, match=message):
+        hc.wakes.FlorisModel(tmp_path / "farm.yaml")
+
+
+@pytest.mark.parametrize("kind", ["jensen", "cc", "empirical_gauss"])
+def test_other_wake_models_are_steered_too(kind, tmp_path):
+    """Three turbines in a row, by each of FLORIS' families of models."""
+    from floris import FlorisModel
+
+    data = yaml.safe_load(farm_file(tmp_path, [0.0, 400.0, 800.0], [0.0, 0.0, 0.0]).read_text())
+    usual = FlorisModel("defaults").core.as_dict()["wake"]
+    names = {
+        "jensen": {"velocity_model": "jensen", "deflection_model": "jimenez"},
+        "cc": {"velocity_model": "cc", "deflection_model": "gauss"},
+        "empirical_gauss": {
+            "velocity_model": "empirical_gauss",
+            "deflection_model": "empirical_gauss",
+            "turbulence_model": "wake_induced_mixing",
+        },
+    }
+    data["wake"] = usual | {"model_strings": usual["model_strings"] | names[kind]}
+    if kind != "cc":
+        data["wake"] |= {"enable_secondary_steering": False, "enable_transverse_velocities": False}
+    if kind != "jensen":
+        data["wake"]["enable_yaw_added_recovery"] = False
+    (tmp_path / "farm.yaml").write_text(yaml.safe_dump(data))
+    table = build_table(
+        hc.wakes.FlorisModel(tmp_path / "farm.yaml"), most=20.0, step=20.0, direction_step=30.0, speeds=(8.0, 9.0)
+    )
+    assert table.lookup[9].any()  # along the row
+    assert not table.lookup[0].any()
+    assert np.isfinite(table.planned).all()
+
+
 def test_without_floris_the_rest_works_and_the_model_names_the_remedy():
     code = """
 import sys

@@ -26,15 +26,17 @@ from holdcourse.cli.arguments import (
 from holdcourse.cli.backtest import Save, check_save, saved_words
 from holdcourse.cli.progress import Working
 from holdcourse.deciding import registry
+from holdcourse.deciding.policy import Policy
 from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.units import seconds
 from holdcourse.wakes.backtest import backtest
 from holdcourse.wakes.bundled import CREDIT, TURBINES, bundled_farm_file, bundled_record, bundled_table
+from holdcourse.wakes.clusters import ClusteredTable, farm_table, load_table
 from holdcourse.wakes.farm import FlorisModel, WakeModel
 from holdcourse.wakes.groups import GroupedModel, wake_model
-from holdcourse.wakes.handover import steering_policy
+from holdcourse.wakes.handover import steering_policies
 from holdcourse.wakes.learning import AT_MOST
-from holdcourse.wakes.offsets import MOST, STEP, build_table
+from holdcourse.wakes.offsets import MOST, STEP
 from holdcourse.wakes.record import WindRecord, read_record
 from holdcourse.wakes.report.page import write_report
 from holdcourse.wakes.report.tables import as_data, screen_table, words
@@ -188,18 +190,22 @@ def wakes(
             allow_later_history=allow_later_history,
             progress=lambda what, share: working.tell(what, 0.3 + 0.7 * share, 1.0),
         )
-        if table is not None and len(found.table.offsets) > len(energy.offsets):
+        if table is not None and isinstance(energy, EnergyTable) and len(found.table.offsets) > len(energy.offsets):
             found.table.save(table)  # with what the rules passed through, so that the next time nothing is computed
-        policy = None
+        saved: dict[Path, Policy] = {}
         if save_policy is not None:
             files = [path for path in (record, farm, table, history) if path is not None]
-            policy = steering_policy(found, files=files)
-            policy.save(save_policy)
+            parts = steering_policies(found, files=files)
+            for k, policy in enumerate(parts):
+                path = save_policy if len(parts) == 1 else save_policy.with_stem(f"{save_policy.stem}-{k + 1}")
+                policy.save(path)
+                saved[path] = policy
         paths = [] if out is None else write_report(found, out, model=model)
     if as_json:
         extra = {"report": str(paths[0]), "files": [str(path) for path in paths]} if paths else {}
-        saved = {} if save_policy is None else {"saved": str(save_policy)}
-        typer.echo(json.dumps(as_data(found) | extra | saved))
+        names = [str(path) for path in saved]
+        told = {} if not names else {"saved": names[0] if len(names) == 1 else names}
+        typer.echo(json.dumps(as_data(found) | extra | told))
         return
     console = Console()
     console.print(screen_table(found, console.width))
@@ -214,9 +220,10 @@ def wakes(
     notes = (*found.notes, *((CREDIT,) if record is None else ()))
     for note in notes:
         console.print(note, style="dim", highlight=False, markup=False)
-    if save_policy is not None and policy is not None:
-        for said in saved_words(save_policy, policy):
-            typer.echo(said)
+    if len(saved) > 1:
+        typer.echo(f"\none policy for each of {len(saved)} clusters of turbines; ask all of them with the same wind")
+    for said in (text for path, policy in list(saved.items())[-1:] for text in saved_words(path, policy)):
+        typer.echo(said)
     if paths:
         typer.echo(f"report: {paths[0]}")
 
@@ -231,7 +238,7 @@ def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: d
 
 def _energy(
     record: Path | None, farm: Path | None, table: Path | None, most: float | None, step: float | None, working: Working
-) -> tuple[EnergyTable, FlorisModel | GroupedModel | None]:
+) -> tuple[EnergyTable | ClusteredTable, FlorisModel | GroupedModel | None]:
     """Return the energy table and, where the farm's FLORIS file is there, its model."""
     if record is None:
         _same_offsets("the bundled table", bundled_table(), most, step)
@@ -239,7 +246,7 @@ def _energy(
             return bundled_table(), FlorisModel(bundled_farm_file(), turbines=TURBINES)
         return bundled_table(), None
     if table is not None and table.exists():
-        energy = EnergyTable.load(table)
+        energy = load_table(table)
         _same_offsets(str(table), energy, most, step)
         if farm is None:
             return energy, None
@@ -248,7 +255,7 @@ def _energy(
     if farm is None:
         raise InvalidInput("which farm? Give its FLORIS input file with --farm FILE, or its energy table with --table")
     model = wake_model(FlorisModel(farm))
-    energy = build_table(
+    energy = farm_table(
         model,
         most=MOST if most is None else most,
         step=STEP if step is None else step,
@@ -259,7 +266,7 @@ def _energy(
     return energy, model
 
 
-def _same_offsets(name: str, energy: EnergyTable, most: float | None, step: float | None) -> None:
+def _same_offsets(name: str, energy: EnergyTable | ClusteredTable, most: float | None, step: float | None) -> None:
     """Refuse options that a table was not computed with."""
     for option, given, there in (("--most", most, energy.most), ("--step", step, energy.step)):
         if given is not None and given != there:
@@ -267,7 +274,7 @@ def _same_offsets(name: str, energy: EnergyTable, most: float | None, step: floa
             raise InvalidInput(f"{option} {given:g}: {name} {known}; remove the table or the option")
 
 
-def _same_farm(name: str, energy: EnergyTable, model: WakeModel) -> None:
+def _same_farm(name: str, energy: EnergyTable | ClusteredTable, model: WakeModel) -> None:
     """Refuse a table that was computed for another layout."""
     one, two = energy.farm, model.farm
     pairs = ((one.x, two.x), (one.y, two.y), (one.diameter, two.diameter))

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from holdcourse.wakes.backtest import backtest
 from holdcourse.wakes.bundled import bundled_farm_file, bundled_record, bundled_table
+from holdcourse.wakes.clusters import ClusteredTable, build_clusters, clusters_of, farm_table, load_table
+from holdcourse.wakes.controller import FarmController, FarmDecision
 from holdcourse.wakes.drift import Drift, learn_drift
 from holdcourse.wakes.farm import Farm, FlorisModel
 from holdcourse.wakes.groups import GroupedModel, groups_of, wake_model
-from holdcourse.wakes.handover import steering_policy
+from holdcourse.wakes.handover import steering_policies, steering_policy
 from holdcourse.wakes.learning import power_surplus, wake_learner
 from holdcourse.wakes.offsets import build_table
 from holdcourse.wakes.planning import steering_problem, wake_planner
@@ -26,24 +28,32 @@ from holdcourse.wakes.table import EnergyTable
 
 __all__ = [
     "Backtest",
+    "ClusteredTable",
     "Drift",
     "EnergyTable",
     "Farm",
+    "FarmController",
+    "FarmDecision",
     "FlorisModel",
     "GroupedModel",
     "Rounds",
     "Study",
     "WindRecord",
     "backtest",
+    "build_clusters",
     "build_table",
     "bundled_farm_file",
     "bundled_record",
     "bundled_table",
     "circle_mean",
+    "clusters_of",
+    "farm_table",
     "groups_of",
     "learn_drift",
+    "load_table",
     "power_surplus",
     "read_record",
+    "steering_policies",
     "steering_policy",
     "steering_problem",
     "wake_learner",

@@ -5,6 +5,9 @@ study is `knowing`, which is called idealised wherever it is shown). The energy 
 the wind that was recorded in it. What the planners know of the wind's drift is learned from a history that ends before
 the record begins; without one it comes from the other parts of the record, in turn, so that nothing is judged on what
 it was learned from. Those parts are later ones, too: how the wind usually turns is then known from after a decision.
+
+A large farm is decided cluster by cluster (`clusters`): each has its own settings, problem and plan, and all choices
+are one vector of offsets. What that vector makes is the model's answer for the whole farm, not a sum over clusters.
 """
 
 from __future__ import annotations
@@ -20,15 +23,27 @@ from numpy.typing import NDArray
 
 import holdcourse as hc
 from holdcourse._numeric.steering import held
-from holdcourse.errors import InvalidInput
+from holdcourse.errors import InvalidInput, MissingExtra
 from holdcourse.units import amount
+from holdcourse.wakes.clusters import ClusteredTable
 from holdcourse.wakes.drift import learn_drift
-from holdcourse.wakes.farm import WakeModel
+from holdcourse.wakes.farm import INSTALL, WakeModel
 from holdcourse.wakes.learning import LearnedEnergy, wakeless
 from holdcourse.wakes.offsets import in_zone, rate_limited
 from holdcourse.wakes.planning import PlanAhead, PlannedEnergy, degree_prices, follow, steering_problem
 from holdcourse.wakes.record import Rounds, WindRecord
-from holdcourse.wakes.result import BASE, HINDSIGHT, LEARNER, OURS, RULES, Backtest, Steered, Study, label_of
+from holdcourse.wakes.result import (
+    BASE,
+    HINDSIGHT,
+    LEARNER,
+    OURS,
+    POLICIES,
+    RULES,
+    Backtest,
+    Steered,
+    Study,
+    label_of,
+)
 from holdcourse.wakes.table import EnergyTable
 from holdcourse.wakes.world import SteeringWorld, around, gp_md_on
 
@@ -37,10 +52,12 @@ Indices: TypeAlias = NDArray[np.int64]
 Progress: TypeAlias = Callable[[str, float], None]
 
 NOTHING = np.zeros(0)
+AT_ONCE = 100_000  # offset vectors that a model is asked for at once: more would only take more memory
+ALONE = (LEARNER, "gp-md")  # decide for a farm as a whole only
 
 
 def backtest(
-    table: EnergyTable,
+    table: EnergyTable | ClusteredTable,
     record: WindRecord,
     study: Study | None = None,
     *,
@@ -55,13 +72,14 @@ def backtest(
     Parameters
     ----------
     table
-        What the policies believe that every setting makes.
+        What the policies believe that every setting makes: of the farm or, where it is large, of its clusters.
     record
         The wind that is judged.
     study
         What to compare.
     model
-        Computes what the table does not hold, such as offsets that a hysteresis passes through.
+        Computes what the table does not hold, such as offsets that a hysteresis passes through. The joint offsets of
+        clusters are always computed by it.
     history
         An earlier record, to learn the wind's drift from; it must end before the record begins.
     truth
@@ -79,9 +97,7 @@ def backtest(
     """
     study = study or Study()
     told = progress or (lambda what, share: None)
-    real = table if truth is None else truth
-    if not np.array_equal(real.offsets[: len(table.offsets)], table.offsets[: len(real.offsets)]):
-        raise InvalidInput("the true table has other offset vectors than the one believed in; compute it for the same")
+    _check_tables(table, truth, model, study)
     rounds = record.rounds(study.hours, knowing=study.knowing)
     if len(rounds) < 2:
         raise InvalidInput(f"the record has {len(rounds)} rounds; give a longer one")
@@ -92,9 +108,11 @@ def backtest(
             "know wind from after them. Give a history that ends earlier; to learn from it all the same, say "
             "allow_later_history=True (on the command line --allow-later-history)"
         )
-    steering = _Steering(table, real, model, rounds, study, history)
+    steering = _Steering(table, truth, model, rounds, study, history)
     rounds = steering.rounds
     wanted = (BASE, *(name for name in study.policies if name != BASE))
+    if not steering.together:
+        wanted = tuple(name for name in wanted if name not in ALONE)
     runs: dict[str, Steered] = {BASE: steering.base()}
     fronts: dict[str, list[Steered]] = {}
     learned = None
@@ -138,6 +156,32 @@ def backtest(
     return replace(found, fronts=points)
 
 
+def _check_tables(
+    table: EnergyTable | ClusteredTable, truth: EnergyTable | None, model: WakeModel | None, study: Study
+) -> None:
+    """Refuse what a table cannot be backtested with."""
+    if isinstance(table, EnergyTable):
+        if truth is not None and not np.array_equal(
+            truth.offsets[: len(table.offsets)], table.offsets[: len(truth.offsets)]
+        ):
+            raise InvalidInput(
+                "the true table has other offset vectors than the one believed in; compute it for the same"
+            )
+        return
+    if truth is not None:
+        raise InvalidInput("a farm in clusters has no other truth than the model's; leave out truth=")
+    if model is None:
+        raise MissingExtra(
+            f"what a farm in clusters makes is computed by FLORIS: {INSTALL}, and give the farm's FLORIS file"
+        )
+    asked = [name for name in study.policies if name in ALONE]
+    if asked and study.policies != POLICIES:
+        raise InvalidInput(
+            f"{' and '.join(asked)} cannot run a farm in clusters ({len(table.farm)} turbines): the power of one "
+            f"cluster is not measured apart from that of the others. Leave it out of the policies"
+        )
+
+
 def within_reach(wanted: Array, longest: float) -> Array:
     """Return the offsets of nacelles that turn towards those wanted, (t, m), by at most so many degrees a round."""
     offsets, at = np.empty_like(wanted), np.zeros(wanted.shape[1])
@@ -145,6 +189,31 @@ def within_reach(wanted: Array, longest: float) -> Array:
         at = at + np.clip(target - at, -longest, longest)
         offsets[t] = at
     return offsets
+
+
+def joint_energy(rounds: Rounds, table: EnergyTable, offsets: Array, model: WakeModel) -> Array:
+    """Return what offsets of all turbines, (t, m), make in each round by the model, kWh, (t,).
+
+    As an energy table would interpolate it, without a table of every vector: a large farm has as many as rounds.
+    """
+    each, places = rounds.readings_of()
+    vectors, held = np.unique(offsets, axis=0, return_inverse=True)
+    vector = np.ravel(held)[each]
+    winds = table.places(rounds.record.direction[places], rounds.record.speed[places])
+    corners = winds.corners()
+    cells = np.concatenate([np.column_stack([d, s, vector]) for d, s, _ in corners])
+    weights = np.concatenate([np.where(winds.calm, 0.0, weight) for _, _, weight in corners])
+    distinct, which = np.unique(cells, axis=0, return_inverse=True)
+    needed = np.bincount(np.ravel(which), weights, len(distinct)) > 0
+    still = (vectors == 0).all(axis=1)[distinct[:, 2]]
+    made = table.power[distinct[:, 0], distinct[:, 1], 0]
+    asked = np.flatnonzero(needed & ~still)
+    for first in range(0, len(asked), AT_ONCE):  # in the order of directions, so that cases alike stay together
+        some = asked[first : first + AT_ONCE]
+        d, s, v = distinct[some].T
+        made[some] = model.power(table.directions[d], table.speeds[s], vectors[v]).sum(axis=1)
+    power = (weights * made[np.ravel(which)]).reshape(len(corners), len(rounds), -1).sum(axis=(0, 2))
+    return np.asarray(power * rounds.record.step_hours)
 
 
 def cheapest(costs: Array, moves: Array) -> Indices:
@@ -171,8 +240,8 @@ class _Steering:
 
     def __init__(
         self,
-        table: EnergyTable,
-        truth: EnergyTable,
+        table: EnergyTable | ClusteredTable,
+        truth: EnergyTable | None,
         model: WakeModel | None,
         rounds: Rounds,
         study: Study,
@@ -182,16 +251,25 @@ class _Steering:
         if past is not None:  # so that nothing at all is chosen on what is judged
             newest = max(1, round(past.memory * past.record.step_hours / rounds.record.step_hours))
             rounds = replace(rounds, newest=newest)
-        self.table, self.truth, self.model, self.rounds, self.study = table, truth, model, rounds, study
+        self.together = isinstance(table, EnergyTable)
+        self.table = table if isinstance(table, EnergyTable) else table.whole
+        self.truth = truth or self.table
+        self.model, self.rounds, self.study = model, rounds, study
+        everybody = np.arange(len(table.farm))
+        self.clusters = (
+            [(everybody, table)]
+            if isinstance(table, EnergyTable)
+            else list(zip(table.members, table.tables, strict=True))
+        )
         self.prices = degree_prices(study.price, len(table.farm), study.kwh_price)
-        self.problem = steering_problem(table, self.prices)
-        self.contexts, self.energy = rounds.contexts, rounds.energy(truth)
+        self.contexts = rounds.contexts
         speed = amount(study.yaw_speed, "°/s", "yaw_speed") if isinstance(study.yaw_speed, str) else study.yaw_speed
         if not speed > 0:
             raise InvalidInput(f"yaw_speed={study.yaw_speed!r}: a nacelle turns by some degrees per second")
         reach = float(speed) * 3600.0 * rounds.hours
-        self.longest = reach if reach < float(np.ptp(table.settings)) else None
-        nearest = float(np.abs(table.settings[1:]).max(axis=1).min()) if table.n > 1 else 0.0
+        settings = [part.settings for _, part in self.clusters]
+        self.longest = reach if reach < max(float(np.ptp(each)) for each in settings) else None
+        nearest = min((float(np.abs(each[1:]).max(axis=1).min()) for each in settings if len(each) > 1), default=0.0)
         if reach * (1 + 1e-9) < nearest:
             raise InvalidInput(
                 f"at {float(speed):g} degrees per second a nacelle turns by {reach:.3g} degrees between two decisions, "
@@ -203,7 +281,7 @@ class _Steering:
                 f"a nacelle turns by at most {reach:.3g} degrees between two decisions here, and gp-md knows no such "
                 "limit; leave it out of the policies, or decide less often"
             )
-        grid = (table.directions, table.speeds)
+        grid = (self.table.directions, self.table.speeds)
         if past is not None:
             learned = learn_drift(past, *grid)
             self.parts = [(slice(0, len(rounds)), learned)]
@@ -223,11 +301,23 @@ class _Steering:
                 "history was given"
             )
 
-    def _run(self, policy: str, setting: float | None, vectors: Indices) -> Steered:
-        offsets = self.truth.offsets[vectors]
+    @cached_property
+    def energy(self) -> Array:
+        """What every setting of a farm that is decided together makes in each round, kWh, (t, n)."""
+        return self.rounds.energy(self.truth)
+
+    @cached_property
+    def problem(self) -> hc.Problem:
+        """The settings of a farm that is decided together, at the study's price."""
+        return steering_problem(self.table, self.prices)
+
+    def _steered(self, policy: str, setting: float | None, offsets: Array, energy: Array) -> Steered:
         before = np.concatenate([np.zeros((1, offsets.shape[1])), offsets[:-1]])
-        energy = self.rounds.energy_of(self.truth, vectors)
         return Steered(policy, setting, offsets, energy, np.abs(offsets - before))
+
+    def _run(self, policy: str, setting: float | None, vectors: Indices) -> Steered:
+        energy = self.rounds.energy_of(self.truth, vectors)
+        return self._steered(policy, setting, self.truth.offsets[vectors], energy)
 
     @cached_property
     def alone(self) -> Array:
@@ -258,10 +348,17 @@ class _Steering:
 
     def rule(self, name: str, setting: float | None, offsets: Array) -> Steered:
         """Return what a rule's offsets, (t, m), make."""
-        each, places = self.rounds.readings_of()
-        record = self.rounds.record
         if self.longest is not None:
             offsets = within_reach(offsets, self.longest)
+        return self._billed(name, setting, offsets)
+
+    def _billed(self, name: str, setting: float | None, offsets: Array) -> Steered:
+        """Return what any offsets, (t, m), make; what the table does not know is asked of the model."""
+        if not self.together:
+            assert self.model is not None  # as `_check_tables` says
+            return self._steered(name, setting, offsets, joint_energy(self.rounds, self.table, offsets, self.model))
+        each, places = self.rounds.readings_of()
+        record = self.rounds.record
         self.truth, vectors = self.truth.knowing(
             record.direction[places], record.speed[places], offsets[each], self.model
         )
@@ -270,26 +367,39 @@ class _Steering:
     @cached_property
     def front_prices(self) -> list[float]:
         """Prices of a degree that trace a front, kWh: from hardly any to more than steering is worth."""
-        costs = PlannedEnergy(self.table, self.drift, self.problem).season_costs(0)
-        best = -costs.min(axis=2)
+        gains = []
+        for cluster, table in self.clusters:
+            problem = steering_problem(table, self.prices[cluster])
+            gains.append(-PlannedEnergy(table, self.drift, problem).season_costs(0).min(axis=2).ravel())
+        best = np.concatenate(gains)
         typical = float(np.quantile(best[best > 0], 0.9)) if (best > 0).any() else 1.0
         return [share * typical / 10.0 for share in self.study.front]
 
     def priced(self, name: str, price: float | None) -> Steered:
         """Return what the planner or hindsight makes at a price of a degree; None: the study's."""
-        problem = self.problem if price is None else steering_problem(self.table, price)
+        prices = self.prices if price is None else np.full(len(self.prices), price)
+        taken = [self._taken(name, table, steering_problem(table, prices[cluster])) for cluster, table in self.clusters]
+        if self.together:
+            return self._run(name, price, taken[0])
+        offsets = np.zeros((len(self.rounds), len(self.prices)))
+        for (cluster, table), actions in zip(self.clusters, taken, strict=True):
+            offsets[:, cluster] = table.settings[actions]
+        return self._billed(name, price, offsets)
+
+    def _taken(self, name: str, table: EnergyTable, problem: hc.Problem) -> Indices:
+        """Return the settings (indices) that the planner or hindsight takes with a table, (t,)."""
         if name == HINDSIGHT:
-            costs = self.energy[:, :1] - self.energy
+            energy = self.energy if self.together else self.rounds.energy(table)
+            costs = energy[:, :1] - energy
             if self.longest is None:
-                return self._run(name, price, hc.optimal_path(costs, problem, 0).actions)
-            moves = PlannedEnergy(self.table, self.drift, problem, self.longest).moves
-            return self._run(name, price, cheapest(costs, moves))
+                return np.asarray(hc.optimal_path(costs, problem, 0).actions)
+            return cheapest(costs, PlannedEnergy(table, self.drift, problem, self.longest).moves)
         actions, at = [], 0
         for part, drift in self.parts:
-            planned = PlannedEnergy(self.table, drift, problem, self.longest)
+            planned = PlannedEnergy(table, drift, problem, self.longest)
             actions.append(follow(planned, self.contexts[part], at))
             at = int(actions[-1][-1])
-        return self._run(name, price, np.concatenate(actions))
+        return np.concatenate(actions)
 
     def learning(self) -> tuple[Steered, LearnedEnergy]:
         """Return what the learner makes, told the power of every round with noise, and its model at the end."""

@@ -122,6 +122,7 @@ class FlorisModel:
         except Exception as error:  # FLORIS raises whatever its parts raise
             first = str(error).partition("\n")[0]
             raise InvalidInput(f"{path}: FLORIS cannot read it: {type(error).__name__}: {first}") from error
+        _check_steerable(path, model)
         self._model = model
         x, y = (np.array(each, dtype=np.float64) for each in (model.layout_x, model.layout_y))
         names = turbines or tuple(f"T{k + 1}" for k in range(len(x)))
@@ -129,6 +130,8 @@ class FlorisModel:
             raise InvalidInput(f"{len(names)} names of turbines, and {path.name} has {len(x)} turbines; give as many")
         diameter = np.broadcast_to(np.ravel(np.array(model.core.farm.rotor_diameters, dtype=np.float64)), x.shape)
         self._farm = Farm(str(model.core.name or path.stem), names, x, y, diameter.copy())
+        kinds = [str(kind) for kind in model.core.farm.turbine_type]
+        self._kinds = tuple(kinds.index(kind) for kind in (kinds if len(kinds) == len(x) else kinds[:1] * len(x)))
         given = np.ravel(np.array(model.core.flow_field.turbulence_intensities, dtype=np.float64))
         self.turbulence = float(given[0]) if given.size else TURBULENCE
 
@@ -172,10 +175,9 @@ class FlorisModel:
         found = search.optimize(print_progress=False)
         return np.vstack(found["yaw_angles_opt"].to_numpy())
 
-    @property
-    def one_kind(self) -> bool:
-        """Whether all turbines are alike."""
-        return len(self._model.core.farm.turbine_type) == 1
+    def kinds(self, turbines: ArrayLike) -> tuple[int, ...]:
+        """Return a number for the kind of each of some turbines (indices): those of one kind have the same."""
+        return tuple(self._kinds[k] for k in np.asarray(turbines, dtype=np.int64).tolist())
 
     def part(self, turbines: ArrayLike) -> FlorisModel:
         """Return the model of some of the turbines (indices) alone."""
@@ -191,6 +193,7 @@ class FlorisModel:
         twin._model.set(**changes, **one)
         names = tuple(farm.turbines[k] for k in which)
         twin._farm = Farm(farm.name, names, farm.x[which], farm.y[which], farm.diameter[which])
+        twin._kinds = self.kinds(which)
         return twin
 
     def deficit(self, direction: float, speed: float, offsets: ArrayLike, resolution: int = 200) -> tuple[Array, ...]:
@@ -217,6 +220,20 @@ def _floris() -> Any:
     except ImportError:
         raise MissingExtra(f"wake models are computed by FLORIS: {INSTALL}") from None
     return floris
+
+
+def _check_steerable(path: Path, model: Any) -> None:
+    """Refuse models that cannot answer what steering asks."""
+    if model.core.wake.model_strings["deflection_model"] == "none":
+        raise InvalidInput(
+            f"{path}: its wake model deflects no wakes (deflection_model: none), so there is nothing to steer; choose "
+            "one that does, such as gauss"
+        )
+    if model.core.flow_field.heterogeneous_inflow_config is not None:
+        raise InvalidInput(
+            f"{path}: its wind differs from place to place (heterogeneous_inflow_config), as FLORIS knows it for the "
+            "winds of the file only; remove that part of the file"
+        )
 
 
 def _changed(described: dict[str, Any], changes: Mapping[str, float]) -> dict[str, Any]:

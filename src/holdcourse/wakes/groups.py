@@ -3,15 +3,16 @@
 Two turbines meet in a sector if, for some direction in it, one stands at most `REACH` rotor diameters behind the other
 and at most `BESIDE` diameters from the axis of its wake. The groups of a sector are the connected parts of the graph of
 these meetings. Best offsets are searched for, and power is computed, group by group, each as a farm of its own; wakes
-over longer distances are left out. What is decided is still one vector of offsets for the whole farm.
+over longer distances are left out. Which turbines are decided together is said in `clusters`.
 
+Groups that are alike (the same turbines at the same distances, as the rows of a grid are) are computed as one.
 FLORIS' work grows with the square of the number of turbines, and that of its search with the cube, so a farm of 50
 turbines in groups of four costs about what 13 farms of four do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +25,8 @@ Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
 REACH, BESIDE = 20.0, 1.5  # rotor diameters
-SECTOR = 10.0  # degrees
+PLANNED_REACH = 15.0  # the same where offsets are looked for: what steering gains so far behind is little
+SECTOR = 2.0  # degrees: wider ones would join what no single direction joins
 TOGETHER = 8  # farms of up to so many turbines are computed as a whole
 
 
@@ -39,16 +41,8 @@ def groups_of(farm: Farm, direction: float, sector: float = SECTOR, reach: float
     >>> [group.tolist() for group in groups_of(row, 270.0)], [group.tolist() for group in groups_of(row, 0.0)]
     ([[0, 1, 2]], [[0], [1], [2]])
     """
-    meets = np.eye(len(farm), dtype=bool)
-    for at in np.linspace(direction - sector / 2, direction + sector / 2, 5):
-        blows = np.radians(270.0 - at)
-        along = farm.x * np.cos(blows) + farm.y * np.sin(blows)
-        across = -farm.x * np.sin(blows) + farm.y * np.cos(blows)
-        behind = along[None, :] - along[:, None]  # how far the column's turbine stands behind the row's
-        beside = np.abs(across[None, :] - across[:, None])
-        d = farm.diameter[:, None]
-        meets |= (behind > 0) & (behind <= reach * d) & (beside <= BESIDE * d)
-    meets |= meets.T
+    within = np.linspace(direction - sector / 2, direction + sector / 2, 5)
+    meets = np.any([meetings(farm, at, reach) for at in within], axis=0)
     groups, left = [], set(range(len(farm)))
     while left:
         group, edge = set[int](), {min(left)}
@@ -58,6 +52,18 @@ def groups_of(farm: Farm, direction: float, sector: float = SECTOR, reach: float
         groups.append(np.array(sorted(group), dtype=np.int64))
         left -= group
     return groups
+
+
+def meetings(farm: Farm, direction: float, reach: float = REACH) -> NDArray[np.bool_]:
+    """Return which two turbines meet in wind from a direction: one stands in the wake of the other, (m, m)."""
+    blows = np.radians(270.0 - direction)
+    along = farm.x * np.cos(blows) + farm.y * np.sin(blows)
+    across = -farm.x * np.sin(blows) + farm.y * np.cos(blows)
+    behind = along[None, :] - along[:, None]  # how far the column's turbine stands behind the row's
+    beside = np.abs(across[None, :] - across[:, None])
+    d = farm.diameter[:, None]
+    meets = (behind > 0) & (behind <= reach * d) & (beside <= BESIDE * d)
+    return np.asarray(meets | meets.T)
 
 
 class GroupedModel:
@@ -73,10 +79,10 @@ class GroupedModel:
 
     def __init__(self, model: FlorisModel, sector: float = SECTOR, reach: float = REACH) -> None:
         if not sector > 0 or abs(360.0 / sector - round(360.0 / sector)) > 1e-9:
-            raise InvalidInput(f"a sector of {sector} degrees does not divide the circle; give one such as 10")
+            raise InvalidInput(f"a sector of {sector} degrees does not divide the circle; give one such as 2")
         self.model, self.sector, self.reach = model, sector, reach
         self.turbulence = model.turbulence
-        self._parts: dict[tuple[int, ...], FlorisModel] = {}
+        self._parts: dict[Hashable, FlorisModel] = {}
         self._groups: dict[int, list[Indices]] = {}
 
     @property
@@ -95,23 +101,30 @@ class GroupedModel:
         """Turbines of the largest group of any sector."""
         return max(len(group) for sector in range(round(360.0 / self.sector)) for group in self.groups(sector))
 
-    def power(self, directions: ArrayLike, speeds: ArrayLike, offsets: ArrayLike) -> Array:
-        """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors."""
+    def power(
+        self, directions: ArrayLike, speeds: ArrayLike, offsets: ArrayLike, around: ArrayLike | None = None
+    ) -> Array:
+        """Return the power of every turbine, kW, (k, m), for k directions, speeds and offset vectors.
+
+        Parameters
+        ----------
+        around
+            Turbines (indices): only the groups that they stand in are computed, and 0 is returned for the others.
+        """
         yaw = np.atleast_2d(np.asarray(offsets, dtype=np.float64))
 
-        def made(part: FlorisModel, d: Array, u: Array, group: Indices, rows: Indices) -> Array:
-            # Vectors of the whole farm often agree in a group: each case is computed once.
-            cases, which = np.unique(np.column_stack([d, u, yaw[np.ix_(rows, group)]]), axis=0, return_inverse=True)
-            return np.asarray(part.power(cases[:, 0], cases[:, 1], cases[:, 2:])[np.ravel(which)])
+        def made(part: FlorisModel, cases: Array) -> Array:
+            return part.power(cases[:, 0], cases[:, 1], cases[:, 2:])
 
-        return self._by_groups(directions, speeds, yaw, made)
+        return self._by_groups(directions, speeds, yaw, made, around)
 
     def best_offsets(self, directions: ArrayLike, speeds: ArrayLike, most: float) -> Array:
         """Return the offsets that FLORIS finds best for each group, (k, m); a turbine alone faces the wind."""
         blank = np.zeros((np.size(directions), len(self.farm)))
 
-        def best(part: FlorisModel, d: Array, u: Array, group: Indices, rows: Indices) -> Array:
-            return blank[np.ix_(rows, group)] if len(group) == 1 else part.best_offsets(d, u, most)
+        def best(part: FlorisModel, cases: Array) -> Array:
+            alone = len(part.farm) == 1
+            return np.zeros((len(cases), 1)) if alone else part.best_offsets(cases[:, 0], cases[:, 1], most)
 
         return self._by_groups(directions, speeds, blank, best)
 
@@ -119,26 +132,38 @@ class GroupedModel:
         self,
         directions: ArrayLike,
         speeds: ArrayLike,
-        like: Array,
-        compute: Callable[[FlorisModel, Array, Array, Indices, Indices], Array],
+        yaw: Array,
+        compute: Callable[[FlorisModel, Array], Array],
+        around: ArrayLike | None = None,
     ) -> Array:
-        d = np.broadcast_to(np.asarray(directions, dtype=np.float64), len(like))
-        u = np.broadcast_to(np.asarray(speeds, dtype=np.float64), len(like))
+        """Return what is computed of distinct cases, each a direction, a speed and a group's offsets, (k, m)."""
+        d = np.broadcast_to(np.asarray(directions, dtype=np.float64), len(yaw))
+        u = np.broadcast_to(np.asarray(speeds, dtype=np.float64), len(yaw))
         sectors = np.rint((d % 360.0) / self.sector).astype(np.int64) % round(360.0 / self.sector)
-        found = np.empty(like.shape)
+        alike: dict[Hashable, list[tuple[Indices, Indices]]] = {}
         for sector in np.unique(sectors).tolist():
             rows = np.flatnonzero(sectors == sector)
             for group in self.groups(sector):
-                part = self._part(group)
-                found[np.ix_(rows, group)] = compute(part, d[rows], u[rows], group, rows)
+                if around is None or np.isin(group, around).any():
+                    alike.setdefault(self._shape(group), []).append((rows, group))
+        found = np.zeros(yaw.shape)
+        for shape, parts in alike.items():
+            if shape not in self._parts:
+                self._parts[shape] = self.model.part(parts[0][1])
+            # Vectors of the whole farm often agree in a group, and in groups alike: each case is computed once.
+            given = np.concatenate([np.column_stack([d[rows], u[rows], yaw[np.ix_(rows, g)]]) for rows, g in parts])
+            cases, which = np.unique(given, axis=0, return_inverse=True)
+            each = compute(self._parts[shape], cases)[np.ravel(which)]
+            ends = np.cumsum([len(rows) for rows, _ in parts])[:-1]
+            for (rows, group), values in zip(parts, np.split(each, ends), strict=True):
+                found[np.ix_(rows, group)] = values
         return found
 
-    def _part(self, group: Indices) -> FlorisModel:
-        """Return the model of a group; turbines that stand alone share one, where they are of one kind."""
-        key = (-1,) if len(group) == 1 and self.model.one_kind else tuple(group.tolist())
-        if key not in self._parts:
-            self._parts[key] = self.model.part(group)
-        return self._parts[key]
+    def _shape(self, group: Indices) -> Hashable:
+        """Return what tells groups apart that are not computed together: places beside the first, and kinds."""
+        farm = self.farm
+        beside = [(each[group] - each[group[0]]).round(2) + 0.0 for each in (farm.x, farm.y)]
+        return (tuple(beside[0].tolist()), tuple(beside[1].tolist()), self.model.kinds(group))
 
 
 def wake_model(model: FlorisModel) -> FlorisModel | GroupedModel:

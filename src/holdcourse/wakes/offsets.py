@@ -22,10 +22,11 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.errors import InvalidInput
 from holdcourse.wakes.farm import WakeModel
+from holdcourse.wakes.groups import GroupedModel
 from holdcourse.wakes.table import EnergyTable
 
 Array: TypeAlias = NDArray[np.float64]
@@ -70,20 +71,13 @@ def build_table(
     progress
         Called with what is being done, and which share of it is.
     """
-    if not 0 < direction_step <= 30 or abs(360 / direction_step - round(360 / direction_step)) > 1e-9:
-        raise InvalidInput(f"direction_step={direction_step}: give a step that divides 360, such as 2")
-    if not 0 < step <= most <= 45:
-        raise InvalidInput(f"offsets of up to {most} degrees in steps of {step}: give 0 < step <= most <= 45")
     told = progress or (lambda what, share: None)
-    directions = np.arange(0.0, 360.0, direction_step)
-    grid = np.meshgrid(directions, np.array(speeds), indexing="ij")
-    pairs = (grid[0].ravel(), grid[1].ravel())
+    grid = wind_grid(direction_step, speeds, most, step)
+    directions, pairs, shape = grid.directions, (grid.direction, grid.speed), grid.shape
     told("looking for the best offsets", 0.0)
-    found = model.best_offsets(pairs[0], pairs[1], most)
-    found = np.clip(np.rint(found / step) * step, -most, most) + 0.0
+    found = rounded_best(model, grid, most, step)
     told("dropping offsets that gain nothing", 0.1)
     best = tidied(model, pairs[0], pairs[1], found)
-    shape = (len(directions), len(speeds))
     candidates = np.unique(best, axis=0)
     zero = np.zeros((1, candidates.shape[1]))
     candidates = np.concatenate([zero, candidates[candidates.any(axis=1)]])
@@ -128,20 +122,60 @@ def build_table(
     )
 
 
+class WindGrid(NamedTuple):
+    """The winds that a table is computed for: every direction at every speed."""
+
+    directions: Array  # (D,)
+    speeds: Array  # (S,)
+    direction: Array  # of each wind, (D x S,)
+    speed: Array
+    direction_step: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many directions and speeds there are."""
+        return len(self.directions), len(self.speeds)
+
+
+def wind_grid(direction_step: float, speeds: tuple[float, ...], most: float, step: float) -> WindGrid:
+    """Return the grid of a table of offsets up to `most` in steps of `step`; what cannot be is refused."""
+    if not 0 < direction_step <= 30 or abs(360 / direction_step - round(360 / direction_step)) > 1e-9:
+        raise InvalidInput(f"direction_step={direction_step}: give a step that divides 360, such as 2")
+    if not 0 < step <= most <= 45:
+        raise InvalidInput(f"offsets of up to {most} degrees in steps of {step}: give 0 < step <= most <= 45")
+    directions, each = np.arange(0.0, 360.0, direction_step), np.array(speeds, dtype=np.float64)
+    winds = np.meshgrid(directions, each, indexing="ij")
+    return WindGrid(directions, each, winds[0].ravel(), winds[1].ravel(), direction_step)
+
+
+def rounded_best(model: WakeModel, grid: WindGrid, most: float, step: float) -> Array:
+    """Return the best offsets in every wind of a grid, in whole steps, (D x S, m)."""
+    found = model.best_offsets(grid.direction, grid.speed, most)
+    return np.asarray(np.clip(np.rint(found / step) * step, -most, most) + 0.0)
+
+
+def near_power(model: WakeModel, directions: Array, speeds: Array, offsets: Array, turbines: ArrayLike) -> Array:
+    """Return the power of every turbine, (k, m), or 0 of one that cannot notice what some turbines (indices) do."""
+    if isinstance(model, GroupedModel):
+        return model.power(directions, speeds, offsets, around=turbines)
+    return model.power(directions, speeds, offsets)
+
+
 def tidied(model: WakeModel, directions: Array, speeds: Array, offsets: Array) -> Array:
-    """Return offsets, (k, m), without those that gain less than `WORTHLESS` of the farm's power."""
+    """Return offsets, (k, m), without those that gain less than `WORTHLESS` of the power of farm or group."""
     kept = offsets.copy()
-    made = model.power(directions, speeds, kept).sum(axis=1)
     for turbine in range(offsets.shape[1]):
         steers = np.flatnonzero(kept[:, turbine] != 0)
         if not len(steers):
             continue
         without = kept[steers].copy()
         without[:, turbine] = 0.0
-        less = model.power(directions[steers], speeds[steers], without).sum(axis=1)
-        drop = less >= made[steers] * (1 - WORTHLESS)
+        made, less = (
+            near_power(model, directions[steers], speeds[steers], each, [turbine]).sum(axis=1)
+            for each in (kept[steers], without)
+        )
+        drop = less >= made * (1 - WORTHLESS)
         kept[steers[drop]] = without[drop]
-        made[steers[drop]] = less[drop]
     return kept + 0.0
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from holdcourse.backtest.verdict import Verdict, gain_interval, line_of, verdict
 from holdcourse.deciding import registry
 from holdcourse.errors import InvalidInput
+from holdcourse.wakes.clusters import ClusteredTable
 from holdcourse.wakes.drift import Drift
 from holdcourse.wakes.learning import AT_MOST, LearnedEnergy
 from holdcourse.wakes.record import Rounds
@@ -215,7 +216,7 @@ class Backtest:
 
     study: Study
     table: EnergyTable
-    believed: EnergyTable
+    believed: EnergyTable | ClusteredTable
     rounds: Rounds
     prices: Array
     runs: dict[str, Steered]
@@ -316,13 +317,13 @@ class Backtest:
         ours = self.judged
         if ours is None:
             return "No planner was run, so there is nothing to conclude."
-        name = label_of(ours.policy)
+        name = f"The {label_of(ours.policy).lower()}"
         made = (
             f"{name} would have made {ours.gain:+.2f} % energy against no steering, {ours.net:+.2f} % net of wear, "
             f"and turned the nacelles by {ours.travel:,.0f} degrees a year for it"
         )
         if self.study.knowing:
-            made = f"Idealised, with the wind of every interval known in advance: {made}"
+            made = f"Idealised, with the wind of every interval known in advance: {made[0].lower()}{made[1:]}"
         if self.verdict == "too few":
             return f"{made}; {self.weeks} weeks are too few to conclude anything."
         if self.verdict == "stayed":

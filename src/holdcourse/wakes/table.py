@@ -13,10 +13,10 @@ import base64
 import gzip
 import json
 import lzma
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,8 @@ from holdcourse.wakes.farm import INSTALL, Farm, WakeModel
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
+
+Table = TypeVar("Table")
 
 FORMAT = "holdcourse energy table 1"
 UNKNOWN, STEPS = 0, 60_000  # how a share of power is written: 0 is unknown, 1 + share x STEPS otherwise
@@ -178,8 +180,8 @@ class EnergyTable:
         return self._data(len(self.offsets)) | {"most": self.most, "step": self.step}
 
     def _data(self, count: int) -> dict[str, Any]:
-        largest = float(np.nanmax(self.power))
-        share = np.rint(self.power[:, :, :count] / largest * STEPS)
+        largest, least = float(np.nanmax(self.power)), min(0.0, float(np.nanmin(self.power)))
+        share = np.rint((self.power[:, :, :count] - least) / (largest - least) * STEPS)
         coded = np.where(np.isnan(share), UNKNOWN, share + 1).astype("<u2")
         return {
             "farm": self.farm.to_data(),
@@ -188,6 +190,8 @@ class EnergyTable:
             "offsets": self.offsets[:count].tolist(),
             "lookup": _packed(self.lookup.astype("<u2")),
             "largest": largest,
+            # A cluster in weak wind can take more from others than it makes.
+            **({"least": least} if least < 0 else {}),
             "power": _packed(coded),
             "n": self.n,
             "words": self.words,
@@ -201,7 +205,8 @@ class EnergyTable:
         speeds, offsets = (np.array(data[key], dtype=np.float64) for key in ("speeds", "offsets"))
         shape = (len(directions), len(speeds), len(offsets))
         coded = _unpacked(data["power"], shape)
-        power = np.where(coded == UNKNOWN, np.nan, (coded - 1.0) * float(data["largest"]) / STEPS)
+        largest, least = float(data["largest"]), float(data.get("least", 0.0))
+        power = np.where(coded == UNKNOWN, np.nan, (coded - 1.0) * (largest - least) / STEPS + least)
         lookup = _unpacked(data["lookup"], shape[:2]).astype(np.int64)
         return cls(
             Farm.from_data(data["farm"]),
@@ -225,22 +230,28 @@ class EnergyTable:
     @classmethod
     def load(cls, path: str | Path) -> EnergyTable:
         """Read what `save` wrote."""
-        raw = read_file(Path(path))
-        try:
-            data = json.loads(gzip.decompress(raw))
-            if data.get("format") != FORMAT:
-                raise InvalidInput(f"{path} holds no energy table of this version; compute it again")
-            return cls.from_data(data)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, InvalidInput):
-                raise
-            raise DamagedFile(f"{path} is no energy table, or a damaged one; compute it again") from None
+        return read_table(path, {FORMAT: cls.from_data})
 
     def __repr__(self) -> str:
         return (
             f"EnergyTable({self.farm.name!r}, {len(self.directions)} directions, {len(self.speeds)} speeds "
             f"{self.speeds[0]:g}..{self.speeds[-1]:g} m/s, {self.n} settings)"
         )
+
+
+def read_table(path: str | Path, kinds: Mapping[str, Callable[[Mapping[str, Any]], Table]]) -> Table:
+    """Read a file of tables by what reads each kind of it."""
+    raw = read_file(Path(path))
+    try:
+        data = json.loads(gzip.decompress(raw))
+        read = kinds.get(data.get("format"))
+        if read is None:
+            raise InvalidInput(f"{path} holds no energy table of this version; compute it again")
+        return read(data)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise DamagedFile(f"{path} is no energy table, or a damaged one; compute it again") from None
 
 
 def _packed(values: NDArray[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TypeAlias
@@ -17,9 +17,10 @@ from holdcourse.archive import write_file, writing
 from holdcourse.backtest.verdict import VERDICTS, style
 from holdcourse.deciding import registry
 from holdcourse.wakes.bundled import CREDIT, NAME
+from holdcourse.wakes.clusters import ClusteredTable
 from holdcourse.wakes.drift import SEASONS
 from holdcourse.wakes.farm import WakeModel
-from holdcourse.wakes.report.pictures import ASIDE, can_draw, write_pictures
+from holdcourse.wakes.report.pictures import can_draw, write_pictures
 from holdcourse.wakes.report.tables import (
     COLUMNS,
     as_data,
@@ -44,6 +45,7 @@ PICTURE = """
 .picture .grid { stroke: var(--line); } .picture .ink { stroke: var(--soft); fill: none; }
 .picture .farm { fill: var(--ink); } .picture .wake { fill: var(--accent); opacity: .13; }
 .picture .rotor { stroke: var(--ink); stroke-width: 4; } .picture .steers { stroke: #c4455d; }
+.front { min-width: 620px; } .picture .frame { fill: none; stroke: var(--line); }
 .farms { display: grid; grid-template-columns: repeat(auto-fit, minmax(270px, 1fr)); gap: 1.2rem; }
 """
 
@@ -146,16 +148,22 @@ def _front(found: Backtest) -> str:
         edge = [(x(p.travel), y(p.high)) for p in band] + [(x(p.travel), y(p.low)) for p in reversed(band)]
         shape = "L".join(f"{px:.1f} {py:.1f}" for px, py in edge)
         parts.append(f"<path d='M{shape}Z' fill='{colour_of(OURS)}' opacity='.13'/>")
-    for name, points in drawn.items():
-        parts.append(_curve(name, points, x, y))
+    parts += [_curve(name, points, x, y) for name, points in drawn.items()]
+    ends = {name: (x(points[-1].travel), y(points[-1].gain)) for name, points in drawn.items()}
+    for name, height in _apart({name: end[1] for name, end in ends.items()}).items():
+        parts.append(
+            f"<text x='{ends[name][0] + 10:.1f}' y='{height + 5:.1f}' style='fill:{colour_of(name)};font-weight:650'>"
+            f"{escape(front_label(name))}</text>"
+        )
     bands = "The band is the 95 % interval by weeks. " if band else ""
     said = "".join(f"<p>{_unbroken(text)}</p>" for text in words(found))
     return (
         "<section><h2>Energy gained, and what it takes</h2>"
-        f"<svg class='picture' viewBox='0 0 {WIDE} {HIGH}' role='img' aria-label='energy gain against yaw travel'>"
-        f"{''.join(parts)}</svg>{said}<p class='small'>Energy above no steering against travel, for each policy at "
-        "several settings: ours at prices of a degree, hysteresis at widths of its zones, rate limits at degrees per "
-        f"degree. {bands}Higher and farther left is better.</p></section>"
+        f"<div class='scroll'><svg class='picture front' viewBox='0 0 {WIDE} {HIGH}' role='img' "
+        f"aria-label='energy gain against yaw travel'>{''.join(parts)}</svg></div>{said}"
+        "<p class='small'>Energy above no steering against travel, for each policy at several settings: ours at prices "
+        "of a degree, hysteresis at widths of its zones, rate limits at degrees per degree. "
+        f"{bands}Higher and farther left is better.</p></section>"
     )
 
 
@@ -169,12 +177,27 @@ def _curve(name: str, points: Sequence[Point], x: Callable[[float], float], y: C
         "</circle>"
         for p in points
     )
-    last = points[-1]
-    label = (
-        f"<text x='{x(last.travel) + 10:.1f}' y='{y(last.gain) + 5 - ASIDE.get(name, 0):.1f}' "
-        f"style='fill:{colour};font-weight:650'>{escape(front_label(name))}</text>"
-    )
-    return f"<path d='M{path}' fill='none' stroke='{colour}' stroke-width='{wide}'/>{dots}{label}"
+    return f"<path d='M{path}' fill='none' stroke='{colour}' stroke-width='{wide}'/>{dots}"
+
+
+def _apart(heights: Mapping[str, float], least: float = 19.0) -> dict[str, float]:
+    """Return heights of labels, moved as little as it takes for none to lie on another."""
+    order = sorted(heights, key=lambda name: heights[name])
+    clusters: list[list[str]] = []
+
+    def middle(names: list[str]) -> float:
+        return sum(heights[name] for name in names) / len(names)
+
+    for name in order:
+        clusters.append([name])
+        while (
+            len(clusters) > 1
+            and middle(clusters[-1]) - middle(clusters[-2]) < least * (len(clusters[-1]) + len(clusters[-2])) / 2
+        ):
+            clusters[-2] += clusters.pop()
+    return {
+        name: middle(names) + least * (k - (len(names) - 1) / 2) for names in clusters for k, name in enumerate(names)
+    }
 
 
 def _nice(low: float, high: float) -> list[float]:
@@ -196,7 +219,7 @@ def _table(found: Backtest) -> str:
     return (
         f"<section><h2>Every policy</h2><div class='scroll'><table>{''.join(rows)}</table></div><p class='small'>"
         "Energy and net energy in percent of the energy without steering; net: less wear at "
-        f"{_prices(found)} per degree. Intervals: weeks, and blocks of four weeks, drawn again and again."
+        f"{_prices(found)} per degree. Intervals: bootstrap over weeks and over blocks of four weeks."
         f"{star}</p></section>"
     )
 
@@ -213,8 +236,8 @@ def _farms(found: Backtest) -> str:
     figures = "".join(_farm(found, t) for t in found.striking_rounds())
     return (
         f"<section><h2>The farm while it steers</h2><div class='farms'>{figures}</div><p class='small'>Intervals in "
-        "which the planner gained most, at most one from each 30 degrees of direction. North is up. Red rotors have an "
-        "offset. Wakes are drawn as cones that leave the rotors askew, not computed.</p></section>"
+        "which the planner gained most, at most one from each 30 degrees of direction. North is up; the arrow is the "
+        "wind. Red rotors have an offset. Wakes are sketched, not computed.</p></section>"
         if figures
         else ""
     )
@@ -258,6 +281,13 @@ def _farm(found: Backtest, t: int) -> str:
         if offset:
             px, py = at(x, y).split()
             parts.append(f"<text x='{float(px) + 12:.1f}' y='{float(py) + 5:.1f}'>{offset:+g}°</text>")
+    tail, tip = (at(x0 + side * math.cos(blows), y0 + side * math.sin(blows)) for side in (-0.97 * span, -0.8 * span))
+    barbs = [
+        at(x0 - 0.87 * span * math.cos(blows + turn), y0 - 0.87 * span * math.sin(blows + turn))
+        for turn in (0.03, -0.03)
+    ]
+    parts.append(f"<path class='ink' d='M{tail}L{tip}M{barbs[0]}L{tip}L{barbs[1]}'/>")
+    parts.append("<rect class='frame' x='.5' y='.5' width='299' height='299'/>")
     more = float(run.energy[t] - found.base[t])
     share = 100 * more / float(found.base[t])
     caption = (
@@ -293,11 +323,14 @@ def _turbines(found: Backtest) -> str:
     if not shown:
         return ""
     heads = "".join(f"<th>{escape(label_of(name))}</th>" for name in shown)
-    rows = [f"<tr><th>turbine</th>{heads}</tr>"]
+    clusters = found.believed.members if isinstance(found.believed, ClusteredTable) else ()
+    cluster_of = {int(turbine): k + 1 for k, members in enumerate(clusters) for turbine in members}
+    rows = [f"<tr><th>turbine</th>{'<th>cluster</th>' if clusters else ''}{heads}</tr>"]
     travel = [found.turbine_travel(name) for name in shown]
     for k, turbine in enumerate(found.table.farm.turbines):
         numbers = "".join(f"<td>{each[k]:,.0f}</td>" for each in travel)
-        rows.append(f"<tr><td>{escape(turbine)}</td>{numbers}</tr>")
+        which = f"<td>{cluster_of[k]}</td>" if clusters else ""
+        rows.append(f"<tr><td>{escape(turbine)}</td>{which}{numbers}</tr>")
     return (
         f"<section><h2>Degrees a year by turbine</h2><div class='scroll'><table>{''.join(rows)}</table></div></section>"
     )
@@ -311,8 +344,9 @@ def _drift(found: Backtest) -> str:
         rows.append(f"<tr><td>{speed:g} m/s</td>{numbers}</tr>")
     return (
         f"<section><h2>What the direction does in {60 * drift.hours:g} minutes</h2><div class='scroll'><table>"
-        f"{''.join(rows)}</table></div><p class='small'>Half of the turns from one decision to the next are at most so "
-        "large, in steps of the grid. The planner uses the whole distribution.</p></section>"
+        f"{''.join(rows)}</table></div><p class='small'>Median turn of the wind direction from one decision to the "
+        f"next, in steps of {drift.direction_step:g}°, by the speed before it. The planner uses the whole "
+        "distribution.</p></section>"
     )
 
 
@@ -327,7 +361,11 @@ def _about(found: Backtest) -> str:
             "idealised: each knows its own interval" if study.knowing else "causal: each knows earlier readings only",
         ),
         ("How the wind turns", f"learned from {found.drift_judged}"),
-        ("Wake model", f"FLORIS, {table!r}, turbulence intensity {100 * table.turbulence:g} %"),
+        (
+            "Wake model",
+            f"FLORIS at {len(table.directions)} directions and {len(table.speeds)} speeds from {table.speeds[0]:g} to "
+            f"{table.speeds[-1]:g} m/s, turbulence intensity {100 * table.turbulence:g} %",
+        ),
         ("Wear", f"{_prices(found)} per degree"),
         *(("Note", note) for note in found.notes if note),
         ("Not modelled", "turning after the wind, time under way, turbulence by season, errors of vanes, outages"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,11 @@ def write_pictures(found: Backtest, folder: Path, model: WakeModel | None = None
         rounds = found.striking_rounds(3) if OURS in found.runs and isinstance(model, FlorisModel) else []
         if rounds:
             figure = Figure(figsize=(4.4 * len(rounds), 4.9), layout="constrained")
-            for axes, t in zip(figure.subplots(1, len(rounds), squeeze=False)[0], rounds, strict=True):
-                draw_farm(found, t, model, axes)
-            paths.append(folder / "farm.png")
-            figure.savefig(paths[-1], dpi=140)
+            with suppress(NotImplementedError):  # some wake models of FLORIS know no wind between turbines
+                for axes, t in zip(figure.subplots(1, len(rounds), squeeze=False)[0], rounds, strict=True):
+                    draw_farm(found, t, model, axes)
+                paths.append(folder / "farm.png")
+                figure.savefig(paths[-1], dpi=140)
     return paths
 
 

@@ -15,7 +15,7 @@ from holdcourse.deciding import registry
 from holdcourse.tables.spreadsheet import write_rows
 from holdcourse.wakes.result import BASE, HINDSIGHT, OURS, RULES, Backtest, Line, label_of
 
-COLUMNS = ("energy", "95 % by weeks", "net of wear", "95 % by weeks", "degrees a year", "moves a day", "steering h/a")
+COLUMNS = ("energy", "95 % by weeks", "net of wear", "95 % by weeks", "degrees a year", "moves a day", "hours steering")
 NARROW, WHOLE = (0, 2, 3, 4), 130  # columns of a narrow terminal, and from where on all are shown
 
 
@@ -100,8 +100,8 @@ def words(found: Backtest) -> list[str]:
         needed = found.travel_for(0.95 * table.gain)
         if table.gain > 0 and not math.isnan(needed):
             said.append(
-                f"95 % of the lookup table's gain takes {needed:,.0f} degrees a year, {needed / table.travel:.0%} of "
-                f"its {table.travel:,.0f}."
+                f"95 % of the lookup table's gain takes {needed:,.0f} degrees a year, "
+                f"{100 * needed / table.travel:.0f} % of its {table.travel:,.0f}."
             )
     said += [
         f"With as much travel as a hysteresis of 8 degrees, {row['travel']:,.0f} degrees a year, the planner gains "

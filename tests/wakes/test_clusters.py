@@ -1,0 +1,253 @@
+"""Farms in clusters: exact where no wake passes between them, near the joint optimum where some do."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracles.toy_wakes import OFFSETS, ToyModel, farm_at
+
+import holdcourse as hc
+from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra
+from holdcourse.wakes import planning
+from holdcourse.wakes.backtest import joint_energy
+from holdcourse.wakes.clusters import build_clusters, clusters_of, interplay, load_table
+from holdcourse.wakes.groups import GroupedModel
+from holdcourse.wakes.result import Study
+from holdcourse.wakes.table import EnergyTable
+
+GRID = {"most": 20.0, "step": 20.0, "direction_step": 5.0, "speeds": (6.0, 8.0, 10.0)}
+PAIRS = farm_at([0.0, 350.0, 9000.0, 9200.0], [0.0, 350.0, 0.0, 450.0], "two pairs")
+ROW = farm_at([0.0, 350.0, 700.0, 1050.0], [0.0, 350.0, 700.0, 1050.0], "a row")
+PRICE = 0.05  # kWh per degree
+SQUARE = farm_at([0.0, 500.0, 1000.0, 20.0, 520.0, 1020.0], [0.0, 30.0, 60.0, 500.0, 530.0, 560.0], "two by three")
+
+
+def joint_table(model, vectors):
+    """Every joint vector in every wind of the grid: what no large farm could have."""
+    directions = np.arange(0.0, 360.0, GRID["direction_step"])
+    speeds = np.array(GRID["speeds"])
+    d, u = (each.ravel() for each in np.meshgrid(directions, speeds, indexing="ij"))
+    made = np.stack([model.power(d, u, np.tile(vector, (len(d), 1))).sum(axis=1) for vector in vectors], axis=1)
+    power = made.reshape(len(directions), len(speeds), -1)
+    return EnergyTable(model.farm, directions, speeds, vectors, power, power.argmax(axis=2), len(vectors))
+
+
+def zero_first(vectors):
+    return np.concatenate([vectors[~vectors.any(axis=1)], vectors[vectors.any(axis=1)]])
+
+
+def clustered(farm, largest, **options):
+    model = ToyModel(farm)
+    return model, build_clusters(model, **{**GRID, **options}, largest=largest)
+
+
+# -- who is decided together -------------------------------------------------------------------------------------------
+
+
+def test_clusters_are_the_whole_farm_in_parts_and_neighbours_come_first():
+    x, y = np.meshgrid(np.arange(5) * 600.0, np.arange(5) * 600.0)
+    farm = farm_at(x.ravel(), y.ravel())
+    found = clusters_of(farm)
+    assert sorted(np.concatenate(found).tolist()) == list(range(25))
+    assert max(map(len, found)) == 4
+    for cluster in found:  # nobody is together with somebody from the other end
+        apart = np.hypot(farm.x[cluster][:, None] - farm.x[cluster], farm.y[cluster][:, None] - farm.y[cluster])
+        nearest = np.where(apart > 0, apart, np.inf).min(axis=1)
+        assert len(cluster) == 1 or nearest.max() <= 1200.0 * np.sqrt(2)
+    with pytest.raises(InvalidInput, match="at least one turbine"):
+        clusters_of(farm, 0)
+
+
+def test_turbines_that_never_meet_are_never_together():
+    assert [each.tolist() for each in clusters_of(PAIRS)] == [[0, 1], [2, 3]]
+    between = interplay(PAIRS)
+    # Within 1.5 diameters of the axis at 4.95 diameters: an angle to either side, from two directions.
+    assert between[0, 1] == pytest.approx(4 * np.degrees(np.arcsin(1.5 / 4.95)) / 360, abs=0.01)
+    assert between[0, 2] == 0
+
+
+# -- against the joint optimum -----------------------------------------------------------------------------------------
+
+
+def test_where_no_wake_passes_between_clusters_they_decide_as_one(monkeypatch, winter):
+    """Two pairs: the plan on all joint settings takes the same offsets in every round."""
+    monkeypatch.setattr(planning, "EXACT", 1e-9)
+    model = ToyModel(PAIRS, reach=20.0)  # diameters: so that nothing at all passes
+    table = build_clusters(model, **GRID)
+    rounds = winter.rounds()
+    drift = hc.wakes.learn_drift(rounds, table.whole.directions, table.whole.speeds)
+    contexts = rounds.contexts[:3000]
+    apart = np.zeros((len(contexts), 4))
+    for members, part in zip(table.members, table.tables, strict=True):
+        costs = planning.PlannedEnergy(part, drift, planning.steering_problem(part, PRICE))
+        apart[:, members] = part.settings[planning.follow(costs, contexts)]
+    product = np.array([np.concatenate(each) for each in itertools.product(*(t.settings for t in table.tables))])
+    joint = joint_table(model, zero_first(product))
+    costs = planning.PlannedEnergy(joint, drift, planning.steering_problem(joint, PRICE))
+    np.testing.assert_array_equal(apart, joint.settings[planning.follow(costs, contexts)])
+    assert len(np.unique(apart, axis=0)) > 4
+
+
+@pytest.mark.parametrize(("farm", "largest", "share"), [(ROW, 2, 0.9), (ROW, 1, 0.9)], ids=["pairs", "single"])
+def test_where_wakes_pass_little_is_lost_against_the_joint_optimum(farm, largest, share, winter):
+    model, table = clustered(farm, largest)
+    study = Study(policies=("wake-planner",), front=(), price=PRICE, folds=2)
+    found = hc.wakes.backtest(table, winter, study, model=model)
+    joint = joint_table(model, zero_first(np.array(list(itertools.product(OFFSETS, repeat=len(farm))))))
+    best = hc.wakes.backtest(joint, winter, study)
+    np.testing.assert_allclose(found.base, best.base)
+    assert best.line("wake-planner").net > 0
+    assert found.line("wake-planner").net >= share * best.line("wake-planner").net
+
+
+def test_what_joint_offsets_make_is_what_a_table_of_them_says(winter):
+    model, table = clustered(ROW, 2)
+    rounds = winter.between(end="2014-01-08").rounds()
+    random = np.random.default_rng(0)
+    offsets = random.choice(OFFSETS, (len(rounds), 4))
+    offsets[::3] = 0.0
+    known, vectors = table.whole.knowing(
+        rounds.record.direction[rounds.first], rounds.record.speed[rounds.first], offsets, model
+    )
+    np.testing.assert_allclose(joint_energy(rounds, table.whole, offsets, model), rounds.energy_of(known, vectors))
+
+
+def test_a_clusters_energy_is_its_own_and_what_it_gives_to_others():
+    model, table = clustered(ROW, 2)
+    whole = table.whole
+    best = whole.offsets[whole.lookup]
+    d, s = 45, 1  # 225 degrees and 8 m/s: along the row
+    members, part = table.members[0], table.tables[0]
+    offsets = np.tile(best[d, s], (part.n, 1))
+    offsets[:, members] = part.settings
+    made = model.power(225.0, 8.0, offsets)
+    np.testing.assert_allclose(part.power[d, s] - part.power[d, s, 0], made.sum(axis=1) - made[0].sum())
+    assert part.power[d, s, 0] == pytest.approx(made[0, members].sum())
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_that_are_alike_are_computed_once_and_right():
+    x, y = np.meshgrid(np.arange(4) * 500.0, np.arange(3) * 4000.0)
+    model = ToyModel(farm_at(x.ravel(), y.ravel()), reach=20.0)
+    groups = GroupedModel(model)
+    random = np.random.default_rng(1)
+    directions = np.concatenate([random.uniform(262, 278, 15), random.uniform(82, 98, 15)])  # along the rows
+    offsets = np.tile(random.choice(OFFSETS, (30, 4)), 3)
+    found = groups.power(directions, 8.0, offsets)
+    np.testing.assert_allclose(found, model.power(directions, 8.0, offsets), rtol=1e-3)  # edges of wakes left out
+    along = groups.power(np.full(30, 270.0), 8.0, offsets)
+    row = groups._parts[groups._shape(groups.groups(135)[0])]
+    assert len(groups.groups(135)) == 3
+    assert row.asked <= 3 * 30  # three rows with the same offsets are one case each
+    near = groups.power(np.full(30, 270.0), 8.0, offsets, around=[5])
+    np.testing.assert_array_equal(near[:, 4:8], along[:, 4:8])
+    assert not near[:, :4].any()
+    assert not near[:, 8:].any()
+
+
+# -- the road ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def road(winter):
+    model, table = clustered(SQUARE, 3)
+    record = winter.between(end="2014-01-20")
+    study = Study(
+        policies=("lookup", "hysteresis", "rate-limit", "wake-planner", "clairvoyant"), front=(0.1,), price=PRICE
+    )
+    return table, model, hc.wakes.backtest(table, record, study, model=model, history=None)
+
+
+def test_every_rule_runs_on_a_farm_in_clusters(road):
+    table, _, found = road
+    assert {line.policy for line in found.lines} == {"no-steering", *found.study.policies}
+    assert len(table.members) == 2
+    for run in found.runs.values():
+        assert run.offsets.shape == (len(found.rounds), 6)
+    assert found.fronts["wake-planner"][0].travel > 0
+
+
+def test_what_was_backtested_is_what_the_clusters_run(road, winter, tmp_path):
+    table, model, _ = road
+    past, now = winter.between(end="2014-01-12"), winter.between("2014-01-12", "2014-01-14")
+    found = hc.wakes.backtest(
+        table, now, Study(policies=("wake-planner",), front=(), price=PRICE), model=model, history=past
+    )
+    policies = hc.wakes.steering_policies(found)
+    for k, policy in enumerate(policies):
+        policy.save(tmp_path / f"{k}.policy")
+    loaded = [hc.load_policy(tmp_path / f"{k}.policy") for k in range(len(policies))]
+    assert loaded[1].evidence.source.startswith("two by three, cluster 2 of 2")
+    taken = []
+    for part in (slice(0, 100), slice(100, None)):  # and goes on after a restart
+        with hc.wakes.FarmController(loaded, tmp_path / "records") as farm:
+            for context in found.rounds.contexts[part].tolist():
+                decision = farm.ask(context)
+                taken.append([decision.offsets[name] for name in table.farm.turbines])
+                farm.tell(decision)
+    offsets = found.runs["wake-planner"].offsets
+    np.testing.assert_array_equal(taken, offsets)
+    assert offsets.any()
+    for k in (1, 2):
+        assert not hc.audit.verify(tmp_path / "records" / f"cluster-{k}.log").differences
+
+
+def test_a_farm_that_was_stopped_between_two_clusters_goes_on(road, tmp_path):
+    _, _, found = road
+    policies = hc.wakes.steering_policies(found)
+    with hc.wakes.FarmController(policies, tmp_path) as farm:
+        farm.tell(farm.ask([270.0, 8.0, 10]))
+        farm.controllers[0].ask([272.0, 8.0, 10])  # and then the power goes
+    with hc.wakes.FarmController(policies, tmp_path) as farm:
+        farm.tell(farm.ask([250.0, 9.0, 10]))
+        assert [controller.pending for controller in farm.controllers] == [[], []]
+
+
+def test_policies_that_are_no_farm_are_refused(road):
+    _, _, found = road
+    policies = hc.wakes.steering_policies(found)
+    with pytest.raises(InvalidInput, match="T1 is steered by two policies"):
+        hc.wakes.FarmController([policies[0], policies[0]])
+    with pytest.raises(InvalidInput, match="one cluster at least"):
+        hc.wakes.FarmController([])
+    with pytest.raises(InvalidInput, match="steers no wakes"):
+        hc.wakes.FarmController([hc.fixed_at(hc.Problem([0.0, 1.0]), 0.0)])
+    with pytest.raises(InvalidInput, match="give cluster=0 to 1, got None, or take steering_policies"):
+        hc.wakes.steering_policy(found)
+
+
+def test_tables_of_clusters_in_a_file_are_the_same(road, tmp_path):
+    table, _, _ = road
+    takes = replace(table.tables[0], power=table.tables[0].power - 5000.0)  # more taken from others than made
+    assert takes.power.min() < 0
+    table = replace(table, tables=(takes, *table.tables[1:]))
+    table.save(tmp_path / "farm.table")
+    again = load_table(tmp_path / "farm.table")
+    assert [each.tolist() for each in again.members] == [each.tolist() for each in table.members]
+    for one, two in zip((again.whole, *again.tables), (table.whole, *table.tables), strict=True):
+        np.testing.assert_allclose(one.power, two.power, atol=float(np.nanmax(two.power) + 5000.0) / 60_000)
+        np.testing.assert_array_equal(one.lookup, two.lookup)
+    (tmp_path / "farm.table").write_bytes((tmp_path / "farm.table").read_bytes()[:500])
+    with pytest.raises(DamagedFile, match="compute it again"):
+        load_table(tmp_path / "farm.table")
+    with pytest.raises(InvalidInput, match="to one cluster, and to one only"):
+        replace(table, members=(table.members[0], table.members[0]))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"study": Study(policies=("wake-learner",))}, InvalidInput, "wake-learner cannot run a farm in clusters"),
+        ({"model": None}, MissingExtra, "computed by FLORIS"),
+        ({"truth": hc.wakes.bundled_table()}, InvalidInput, "leave out truth="),
+    ],
+)
+def test_what_clusters_cannot_do_is_said(road, winter, given, error, message):
+    table, model, _ = road
+    with pytest.raises(error, match=message):
+        hc.wakes.backtest(table, winter, **{"model": model, **given})
