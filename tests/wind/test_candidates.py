@@ -11,9 +11,10 @@ import pytest
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest.run import backtest
-from holdcourse.wind.physics import wind_world
+from holdcourse.wind.physics import paper_curve, wind_world
 from holdcourse.wind.policy.candidates import Candidates
 from holdcourse.wind.policy.climate import STRANGE, general_climate, strangeness
+from holdcourse.wind.policy.filter import ExpectedEnergy
 from holdcourse.wind.policy.planner import wind_planner
 from holdcourse.wind.policy.policies import Past, Setting
 
@@ -95,6 +96,19 @@ def test_it_goes_on_bit_by_bit():
     for name, array in whole.state().items():
         assert array.tobytes() == again.state()[name].tobytes(), name
     assert twin.time == 39.0  # a twin is not touched
+
+
+def test_every_climate_keeps_its_own_account_of_what_altitudes_are_worth():
+    """What a wrong history believed must not be left in the account of the climate that takes the lead from it."""
+    upside_down = replace(GENERAL, usual=np.ascontiguousarray(GENERAL.usual[:, ::-1]))
+    worth, speed = np.array([[5.0, 4.0, 3.0, 2.0, 1.0], np.full(5, 3.0)]), drawn(120, seed=10)
+    beside = ExpectedEnergy(Candidates((upside_down, GENERAL), gauge=0.0), PROBLEM, paper_curve(), 1.0, worth, 100.0)
+    alone = ExpectedEnergy(Candidates((GENERAL,), gauge=0.0), PROBLEM, paper_curve(), 1.0, worth[1:], 100.0)
+    for t, profile in enumerate(speed):
+        for model in (beside, alone):
+            model.learn((t // 5) % 5, float(t), float(profile[(t // 5) % 5]))
+    np.testing.assert_allclose(beside.state()["worth"][1], alone.state()["worth"][0], rtol=1e-9)
+    assert np.abs(beside.state()["worth"][0] - beside.state()["worth"][1]).max() > 0.1
 
 
 def test_what_is_refused():

@@ -387,8 +387,7 @@ def _fly_year(
         raise InvalidInput("a year of the record has no stretch of a day without a gap; give data with fewer gaps")
     used = {told: told for told in VARIANTS}
     if not np.isin(rows.start, known):  # a single year, flown with what its own wind taught, may not choose by it
-        tried = known[-round(HOURS_PER_YEAR / step) :]
-        used = _worth_using(_stretches(world, taught, times, speed, tried, step), caution, skill)
+        used = _worth_using(_tried(world, times, speed, known, step), caution, skill)
     taken = [stretch.actions(caution, skill) for stretch in stretches]
     net = [stretch.net(actions) for stretch, actions in zip(stretches, taken, strict=True)]
     fixed = [stretch.energy[:, taught.home] for stretch in stretches]
@@ -454,6 +453,21 @@ def _stretches(
         for a, b in zip(np.append(0, cuts), np.append(cuts, len(moments)), strict=True)
         if (b - a) * step >= SHORTEST_STRETCH
     ]
+
+
+def _tried(world: WindWorld, times: Array, speed: Array, known: NDArray[np.int64], step: float) -> list[_Stretch]:
+    """Return stretches of the past to try what one is told on: its last year or half, flown with what the rest taught.
+
+    None where the rest is too little to learn from.
+    """
+    from holdcourse.wind.policy.planner import Taught  # compiled code that only this policy needs
+
+    cut = len(known) - min(round(HOURS_PER_YEAR / step), len(known) // 2)
+    try:
+        taught = Taught.by(world, times[known[:cut]], speed[known[:cut]], step)
+    except InvalidInput:
+        return []
+    return _stretches(world, taught, times, speed, known[cut:], step)
 
 
 def _worth_using(past: list[_Stretch], caution: float, skill: Skill) -> dict[str, str]:

@@ -116,6 +116,14 @@ def weigh(evidence: Array, likely: Array, leader: Ints, which: Ints) -> tuple[Ar
     return weighed, np.where(lead[rows, best] > 0, best, leader)
 
 
+def best_of_each(evidence: Array, leader: Ints, which: Ints) -> Ints:
+    """Return the candidate that each climate would lead with, (k, c): the leader, or that with most evidence."""
+    climates = range(int(which.max()) + 1)
+    found = np.stack([np.where(which == c, evidence, -np.inf).argmax(axis=1) for c in climates], axis=1)
+    found[np.arange(len(leader)), which[leader]] = leader
+    return found
+
+
 class CandidateFilter:
     """The wind as each candidate sees it after some measurements, and which of them leads."""
 
@@ -156,10 +164,19 @@ class CandidateFilter:
 
     def predict_at(self, contexts: ArrayLike) -> tuple[Array, Array]:
         """Return the same at each of k hours, (k, n) and (k, n)."""
-        hours = np.ascontiguousarray(np.reshape(np.asarray(contexts, dtype=np.float64), -1))
+        return self._predicted_by(self.leader, np.reshape(np.asarray(contexts, dtype=np.float64), -1))
+
+    def predict_each(self, hour: float) -> tuple[Array, Array]:
+        """Return the same at an hour as each climate has it, (c, n) and (c, n)."""
+        leaders = best_of_each(self.evidence[None], np.array([self.leader]), np.array(self._which))[0]
+        found = [self._predicted_by(int(i), np.array([hour])) for i in leaders]
+        return np.concatenate([mean for mean, _ in found]), np.concatenate([std for _, std in found])
+
+    def _predicted_by(self, i: int, times: Array) -> tuple[Array, Array]:
+        """Return the mean and the deviation at k hours as candidate `i` has them, (k, n) and (k, n)."""
+        hours = np.ascontiguousarray(times)
         ahead = self._ahead(hours)
         mean, std = np.empty((len(hours), self.problem.n)), np.empty((len(hours), self.problem.n))
-        i = self.leader
         predict(
             self._vectors[i],
             self._variances[i],
@@ -170,7 +187,7 @@ class CandidateFilter:
             mean,
             std,
         )
-        return mean + self.candidates.climates[self.climate](hours), std
+        return mean + self.candidates.climates[self._which[i]](hours), std
 
     def condition(self, action: int, context: Any, measurement: float) -> None:
         """Take in the wind measured at an altitude."""

@@ -290,12 +290,12 @@ def _site(heights: Array, seen: Array, modes: Array, errors: Array, covered: flo
     """Return the mean profile of a site, (n,), and the covariance of its error, (n, n).
 
     What is expected of any site, corrected by the mean of a history, (n,), with its own errors: of the weather that it
-    met along each mode, and of the seasons that it did not meet.
+    met along each mode, and of the seasons that it did not meet. Its fine shape, which no mode has, is taken as seen
+    where the seasons were: smoothing a mean profile by some centimetres per second costs more than it saves.
     """
     expected, spread = general_profile(heights, GENERAL_MEAN), _site_spread(heights)
-    error = (
-        (modes * errors) @ modes.T + _season(covered) * _alike(heights, SEASON_SCALE) + ROUGH**2 * np.eye(len(heights))
-    )
+    fine = ROUGH**2 * _unseen(covered) + FINE**2
+    error = (modes * errors) @ modes.T + _season(covered) * _alike(heights, SEASON_SCALE) + fine * np.eye(len(heights))
     gain = np.linalg.solve(spread + error, spread).T
     return expected + gain @ (seen - expected), spread - gain @ spread
 
@@ -338,10 +338,10 @@ LEVEL, LEVEL_SHEAR, LEVEL_HOURS = 4.7, 0.125, 50.0  # deviation of the strength 
 SHAPE, SHAPE_SCALE, SHAPE_HOURS = 1.0, 0.7, 5.0  # deviation of the shape in m/s, its scale over height, hours
 TURN = 150.0  # m; shapes change over ln(1 + height / this): evenly near the ground, by the ratio of heights above
 GENERAL_HOURS = 1000.0  # of history that the general climate counts as
-UNSEEN_SEASON, OTHER_YEARS, SEASON_SCALE = 1.5, 0.3, 1.0  # m/s by which the mean shape of a history may be off
+UNSEEN_SEASON, OTHER_YEARS, SEASON_SCALE = 1.5, 0.2, 1.0  # m/s by which the mean shape of a history may be off
 ANY_STRENGTH = 10.0  # times `LEVEL`: sites are as windy as they like
 STRANGE = 25.0  # as `strangeness`: such profiles hardly exist
-ROUGH = 0.1  # m/s by which it may be off at a single altitude
+ROUGH, FINE = 0.1, 0.01  # m/s by which it may be off at a single altitude: in other seasons, and where all were seen
 SITE_ROUGH = 0.3  # m/s, of shapes finer than those
 GENERAL_NOISE, LEAST_NOISE, NOTICED_NOISE = 0.2, 0.1, 0.3  # m/s, of a measurement
 NOISE_LAG = 1.5  # hours; from steps longer than that, noise cannot be told from wind
@@ -399,7 +399,12 @@ def strangeness(altitudes: Array, mean: Array, covered: float) -> float:
 
 def _season(covered: float) -> float:
     """Return the variance of what the shape of a mean profile is off by, after so many hours."""
-    return UNSEEN_SEASON**2 * max(0.0, 1.0 - covered / YEAR) + OTHER_YEARS**2
+    return UNSEEN_SEASON**2 * _unseen(covered) + OTHER_YEARS**2
+
+
+def _unseen(covered: float) -> float:
+    """Return the share of a year's seasons that so many hours did not meet."""
+    return max(0.0, 1.0 - covered / YEAR)
 
 
 def _level(altitudes: Array) -> Array:

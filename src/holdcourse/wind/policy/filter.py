@@ -14,8 +14,10 @@ max(0, 1 - s^2/v), and the mean moves that far from the filter's prediction to t
 better than the filter is ignored.
 
 **What an altitude is worth** in the long run, energy a round, begins with what the history made there and goes on as a
-mean over all rounds, with the energy that the filter expects of each altitude in every round flown. A plan ends where
-it pays to settle by that (`settled_costs`): for a day, and the longer the more rounds the mean is of.
+mean over all rounds, with the energy that the filter expects of each altitude in every round flown. Each climate has
+its own account, by what it expects itself: one that takes the lead later brings nothing of what the one before
+believed. A plan ends where it pays to settle by that (`settled_costs`): for a day, and the longer the more rounds the
+mean is of.
 """
 
 from __future__ import annotations
@@ -197,11 +199,10 @@ class ExpectedEnergy:
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """Take in the wind speed measured at an altitude; hours may be missing, but never go back."""
         self.problem.check_action(action)
-        anomaly, std = self.posterior.predict(context)  # refuses a context that is no time, or one that has passed
+        self.posterior.predict(context)  # refuses a context that is no time, or one that has passed
         hour = float(np.reshape(context, -1)[0])
         if self._worth is not None and hour != self._told[0, 0]:
-            mean = anomaly + self.wind(np.array([hour]))[0]
-            made = self.scale * expected_power(self.curve, mean, std)
+            made = self.scale * expected_power(self.curve, *self._expected_by_each(hour))
             self._known = self._known + 1.0
             self._worth = self._worth + (made - self._worth) / self._known[:, None]
         usual = float(self.wind(np.array([hour]))[0, action])
@@ -210,6 +211,12 @@ class ExpectedEnergy:
             newest = [hour, float(action), float(measurement)]
             self._told = np.vstack([newest, self._told[:-1]])
         return 1.0
+
+    def _expected_by_each(self, hour: float) -> tuple[Array, Array]:
+        """Return the mean and deviation of the wind as each climate has them, (c, n) and (c, n)."""
+        if isinstance(self.posterior, CandidateFilter):
+            return self.posterior.predict_each(hour)
+        return self._predicted([hour])
 
     def context_at(self, hours: float) -> float:
         """Give the context of a time: hours since 1970, UTC."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from holdcourse._numeric.lockstep import winds_ahead, winds_taken
 from holdcourse.errors import InvalidInput
-from holdcourse.wind.policy.candidates import ARRAYS, CandidateFilter, weigh
+from holdcourse.wind.policy.candidates import ARRAYS, CandidateFilter, best_of_each, weigh
 from holdcourse.wind.policy.filter import ExpectedEnergy, expected_power, settled_energy
 
 Array: TypeAlias = NDArray[np.float64]
@@ -50,7 +50,7 @@ class WindsTogether:
 
     def look(self, members: Ints, contexts: Array, rounds: int, interval: float) -> tuple[Array, Array]:
         """Energy lost to the best altitude in every round of a plan, kWh; and in the present one."""
-        made = self._made(members, *self._usual(contexts, rounds, interval))
+        made = self._made(members, self._leader[members], *self._usual(contexts, rounds, interval))
         costs = self._model.scale * (made.max(axis=-1, keepdims=True) - made)
         return costs, costs[:, 0].copy()
 
@@ -66,10 +66,12 @@ class WindsTogether:
         fresh = hours != self._told[members, 0, 0]
         later = members[fresh]
         if len(later):
-            made = self._model.scale * self._made(later, usual, times, at[fresh])[:, 0]
+            leads = best_of_each(self._evidence[later], self._leader[later], self._which)
+            each = [self._made(later, lead, usual, times, at[fresh])[:, 0] for lead in leads.T]
+            made = self._model.scale * np.stack(each, axis=1)  # (k, c, n)
             self._known[later] += 1.0
             worth = self._worth[later]
-            self._worth[later] = worth + (made[:, None] - worth) / self._known[later][:, :, None]
+            self._worth[later] = worth + (made - worth) / self._known[later][:, :, None]
         decays = np.exp(-self._ahead(members, hours[:, None])[:, :, None] / wind._hours)
         surprises = measurements[:, None] - usual[at, :, 0, actions][:, self._which]
         likely = np.empty(surprises.shape)
@@ -118,18 +120,22 @@ class WindsTogether:
         last = self._time[members][:, None]
         return np.where(np.isnan(last), 0.0, times - last)
 
-    def _made(self, members: Ints, usual: Array, times: Array, at: Ints) -> Array:
-        """Power that every member expects at its times, (k, rounds, n); the rest is what `_usual` gives."""
+    def _made(self, members: Ints, leads: Ints, usual: Array, times: Array, at: Ints) -> Array:
+        """Power that every member expects at its times, (k, rounds, n), by the candidates `leads`, (k,).
+
+        The rest is what `_usual` gives.
+        """
         wind, n = self._filter, self._model.problem.n
         made = np.empty((len(members), times.shape[1], n))
         ahead = self._ahead(members, times[at])
-        climate = self._which[self._leader[members]]
+        climate, leaders = self._which[leads], np.empty(len(self._leader), dtype=np.int64)
+        leaders[members] = leads
         for begin in range(0, len(members), TOGETHER):
             part = slice(begin, begin + TOGETHER)
             mean, std = np.empty(made[part].shape), np.empty(made[part].shape)
             winds_ahead(
                 members[part],
-                self._leader,
+                leaders,
                 wind._vectors,
                 wind._variances,
                 wind._hours,
