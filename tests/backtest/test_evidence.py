@@ -72,9 +72,10 @@ def held(seeds, **options):
     return inside
 
 
-def test_the_interval_holds_the_truth():
-    inside = held(range(20, 24))
-    assert sum(inside) >= 7  # of 8
+@pytest.mark.parametrize("cases", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_the_interval_holds_the_truth(cases):
+    inside = held(range(20, 20 + cases))
+    assert sum(inside) >= 2 * cases - 1  # two rivals each
 
 
 @pytest.mark.slow
@@ -91,10 +92,10 @@ def test_the_interval_holds_the_truth_often(record_property):
     assert min(counts.values()) >= 0.85
 
 
-def test_nothing_to_be_saved_is_not_called_a_gain():
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+def test_nothing_to_be_saved_is_not_called_a_gain(seed):
     """A policy that only follows noise is judged by noise that it has not seen."""
-    verdicts = [judged(seed, bowl=0.0)[0].verdict for seed in range(3)]
-    assert "yes" not in verdicts
+    assert judged(seed, bowl=0.0)[0].verdict != "yes"
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -235,8 +235,9 @@ def test_a_given_kernel_is_believed():
     assert planner(LINE).rule.describe()["trials"] == {"share": 0.01, "rounds": 500, "visits": 12, "plays": 3}
 
 
-def test_resumes_to_the_last_bit():
-    contexts = np.array(([0.0] * 10 + [1.0] * 10) * 5)
+@pytest.mark.parametrize("days", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_resumes_to_the_last_bit(days):
+    contexts = np.array(([0.0] * 10 + [1.0] * 10) * days)
     hc.testing.check_policy(lambda: hc.recommended(PROBLEM), contexts, start=1, seed=3)
     hc.testing.check_policy(lambda: planner(PROBLEM), contexts, start=1, seed=3)
 

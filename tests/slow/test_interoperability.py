@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
+from helpers.pages import DOCS
 from sklearn.gaussian_process.kernels import RBF
 
 import holdcourse as hc
@@ -200,3 +202,19 @@ def test_a_model_of_botorch_decides_on_a_plant(record_property):
     record_property("chiller, first week: BoTorch's model saves against staying", f"{100 * saved:.1f} %")
     assert saved > 0.02
     assert len(np.unique(run.actions)) > 3
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
+    """Its blocks that need these libraries; the others run with every page, in tests/test_docs.py."""
+    for name in ("xopt", "optimas", "stable_baselines3", "botorch"):
+        library(name)
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "how-to" / "other-libraries.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    names = {"__name__": "__main__"}
+    exec(compile("\n".join(blocks), "other-libraries.md", "exec"), names)
+    assert len(names["run"].data) == len(names["exploration"].history) == 20

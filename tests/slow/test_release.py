@@ -19,7 +19,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("src", "tests", "benchmarks", "examples", "docs")
+PARTS = ("src", "tests", "benchmarks", "examples", "docs", "tools")
 NOT_SOURCE = shutil.ignore_patterns("__pycache__", "_build")
 
 
@@ -78,9 +78,10 @@ def test_the_wheel_holds_the_package_its_data_and_their_licences(archives):
     assert packed == there
     assert {name.partition("/licenses/")[2] for name in names if "/licenses/" in name} == {
         "LICENSE",
+        "src/holdcourse/wakes/data/CREDIT.md",
         "src/holdcourse/wind/data/CREDIT.md",
     }
-    assert "License-Expression: MIT AND CC-BY-4.0" in metadata
+    assert "License-Expression: MIT AND CC-BY-4.0 AND etalab-2.0 AND BSD-3-Clause" in metadata
     assert all(name.startswith("holdcourse") for name in names)  # no tests, no stray top-level module
 
 

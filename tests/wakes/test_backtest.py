@@ -102,9 +102,10 @@ def test_a_higher_price_turns_less(table, drift, winter):
     assert travel[0] > travel[1] > travel[2] > 0
 
 
-def test_a_nacelle_turns_no_farther_than_it_can(table, drift, winter):
+@pytest.mark.parametrize("rounds", [800, pytest.param(3000, marks=pytest.mark.slow)])
+def test_a_nacelle_turns_no_farther_than_it_can(table, drift, winter, rounds):
     problem = steering_problem(table, 0.05)
-    taken = follow(PlannedEnergy(table, drift, problem, 10.0), winter.rounds().contexts[:3000])
+    taken = follow(PlannedEnergy(table, drift, problem, 10.0), winter.rounds().contexts[:rounds])
     assert np.abs(np.diff(table.settings[taken], axis=0)).max() <= 10.0
     assert len(set(taken.tolist())) > 2
     policy = wake_planner(table, drift, 0.2, longest=10.0)
@@ -326,11 +327,12 @@ class Doubled:
         return np.full(np.shape(offsets), 100.0)
 
 
-def test_no_policy_turns_farther_than_a_nacelle_can(table, winter):
+@pytest.mark.parametrize("end", ["2014-01-09", pytest.param("2014-01-20", marks=pytest.mark.slow)])
+def test_no_policy_turns_farther_than_a_nacelle_can(table, winter, end):
     """At 0.01 degrees per second it turns by 6 degrees in ten minutes, whoever decides."""
     policies = ("lookup", "wake-planner", "wake-learner", "clairvoyant")
     study = Study(policies=policies, yaw_speed=0.01, front=(), folds=2, price=0.05)
-    found = backtest(table, winter.between(end="2014-01-20"), study, model=Doubled(table.farm))
+    found = backtest(table, winter.between(end=end), study, model=Doubled(table.farm))
     for name in policies:
         assert 0 < found.runs[name].travel.max() <= 6.0 + 1e-6, name
     assert found.line("clairvoyant").net >= found.line("wake-planner").net

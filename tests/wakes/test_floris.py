@@ -58,7 +58,8 @@ def test_no_joint_offsets_are_much_better_than_the_settings(tmp_path):
         assert table.planned[d, s].max() >= lookup - 0.01 * (joint.max() - alone) - 0.1
 
 
-def test_groups_make_what_the_whole_farm_makes(tmp_path):
+@pytest.mark.parametrize("tried", [GRID[::2], pytest.param(GRID, marks=pytest.mark.slow)], ids=["coarse", "fine"])
+def test_groups_make_what_the_whole_farm_makes(tmp_path, tried):
     """Two pairs far apart: the joint optimum is that of each pair, and so is the power."""
     whole = hc.wakes.FlorisModel(farm_file(tmp_path, [0.0, 400.0, 0.0, 400.0], [0.0, 0.0, 3000.0, 3000.0]))
     groups = GroupedModel(whole)
@@ -77,7 +78,7 @@ def test_groups_make_what_the_whole_farm_makes(tmp_path):
         whole.power(aligned, eight, apart).sum(axis=1), whole.power(aligned, eight, together).sum(axis=1), rtol=1e-3
     )
     # And all joint vectors of the four, by brute force, are hardly better.
-    vectors = np.array(list(itertools.product(GRID, repeat=4)))
+    vectors = np.array(list(itertools.product(tried, repeat=4)))
     best = whole.power(270.0, 8.0, vectors).sum(axis=1).max()
     alone = whole.power(270.0, 8.0, np.zeros((1, 4))).sum()
     found = whole.power(270.0, 8.0, apart[:1]).sum()
