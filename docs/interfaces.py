@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from holdcourse.cli import root
+from holdcourse.cli import backtest, root
 
 KEY = "Idempotency-Key"  # explained once, at the head of the page
 METHODS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete": "DELETE"}
@@ -69,6 +69,8 @@ def commands() -> str:
         for name, listed in root.COMMANDS.items():
             if listed.panel == panel:
                 parts += command_section(name, group.commands[name].loaded, 3)
+            if (name, panel) == ("backtest", root.SITE):
+                parts += command_section("backtest --log", backtest.PLANT_COMMAND, 3)
     return "\n\n".join(parts)
 
 
