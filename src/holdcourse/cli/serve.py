@@ -167,7 +167,7 @@ def _store(data: Path | None, database: str | None, address: str, lease: float) 
         return data
     if not database.startswith(ADDRESSES):
         raise InvalidInput(
-            f"--database {database.partition(':')[0]!r} is none that we know; give postgresql://host/name"
+            f"--database {database.partition(':')[0]!r} is not a database that we support; give postgresql://host/name"
         )
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -190,7 +190,7 @@ def _check_address(given: str) -> None:
     try:
         ip_address(given)
     except ValueError:
-        raise InvalidInput(f"--proxy {given!r} is no address; give it as numbers, such as 127.0.0.1") from None
+        raise InvalidInput(f"--proxy {given!r} is not an address; give it as numbers, such as 127.0.0.1") from None
 
 
 def _listening(host: str, port: int) -> socket.socket:

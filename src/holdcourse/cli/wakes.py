@@ -241,7 +241,7 @@ def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: d
     if record is not None:
         return read_record(record, **reading)
     if farm is not None or table is not None:
-        raise InvalidInput("a farm of yours needs wind of yours: give the file of the wind before the options")
+        raise InvalidInput("your own farm needs your own wind: give the wind file before the options")
     return bundled_record()
 
 

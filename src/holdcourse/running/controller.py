@@ -494,7 +494,7 @@ def _wish(wanted: int | None, force: str | None, watching: bool) -> Wish | None:
     if watching and (wanted is not None or force is not None):
         raise InvalidInput("watching means that nobody moves the machine; leave instructed and force out")
     if force is not None and wanted is None:
-        raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine shall go")
+        raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine is to go")
     if watching:
         return Wish(None)
     return None if wanted is None else Wish(wanted, force)
