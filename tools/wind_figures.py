@@ -48,7 +48,7 @@ def gain(result: SiteResult) -> str:
 ANSWERS = {
     "yes": "it pays",
     "no": "it does not pay",
-    "undecided": "this record does not decide whether it pays",
+    "undecided": "this record cannot tell whether it pays",
     "stayed": "the policy finds nothing worth a move and stays",
 }
 
@@ -74,8 +74,8 @@ def caption() -> str:
     """Write the words below the picture of the README."""
     cheap, costly = flown("skysails", "physical"), flown("skysails", "paper")
     return paragraph(
-        "*Two years of real wind (NORA3, MET Norway), and a SkySails kite that measures it only where it flies. Whether "
-        "changing altitude pays depends on what a metre of climb costs. At "
+        "*Two years of real wind (NORA3, MET Norway), and a SkySails kite that measures it only where it flies. "
+        "Whether changing altitude pays depends on what a metre of climb costs. At "
         f"{1000 * cheap.backtest.world.climb:.1f} Wh, the physical price, {ANSWERS[cheap.backtest.verdict]}: "
         f"{gain(cheap)} more net energy than the best altitude of the year before. At sixty times that, "
         f"{ANSWERS[costly.backtest.verdict]}: {gain(costly)}. [How it was measured, and what was "

@@ -258,7 +258,7 @@ def _lengths(text: str | None) -> list[int] | None:
 
 def _show(plan: TrialPlan) -> None:
     console = Console()
-    table = Table(title="Weeks until a gain is told from none, in four of five trials")
+    table = Table(title="Weeks until a gain is detected, in four of five trials")
     table.add_column("block")
     for gain in GAINS:
         table.add_column(f"{gain:g} %", justify="right")

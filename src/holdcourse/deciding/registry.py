@@ -158,7 +158,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "wind-planner",
         "Wind planner",
-        "A wind filter with a 12-hour plan: moves for what the wind of the next hours promises, and comes back.",
+        "A wind filter with a 12-hour plan: moves if the wind of the next hours should pay for it, and comes back.",
         "measurements",
         {"wind": f"{wind}:wind_planner", "recipe": "holdcourse.wind.policy.planner:planned"},
         "#c4455d",
@@ -212,7 +212,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "proximal-lcb",
         "Proximal-LCB",
-        "Learns what each setting costs and goes where cost and way together promise least.",
+        "Learns what each setting costs and goes where cost and move together are expected to be least.",
         "measurements",
         {"problem": f"{named}:proximal_lcb"},
         "#cc704c",
@@ -355,7 +355,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "clairvoyant",
         "Clairvoyant",
-        "Perfect hindsight: the best way through all rounds, known in advance.",
+        "Perfect hindsight: the best path through all rounds, known in advance.",
         "hindsight",
         colour="#009e73",
         dash=AFTERWARDS,

@@ -217,7 +217,7 @@ class Controller:
             The setting that somebody wants in place of the decision. It passes through `allowed` and all limits as the
             decision does: the machine goes as near as it may.
         force
-            The reason why the machine shall go to `instructed` whatever mask and limits say; it is recorded.
+            The reason why the machine is to go to `instructed` whatever mask and limits say; it is recorded.
         watching
             Nobody moves the machine in this round: it stays where it is, whatever is decided.
         instructed_index

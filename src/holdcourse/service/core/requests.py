@@ -294,7 +294,7 @@ class SettingsGiven(Request):
         "round is silence. Null: neither is watched.",
     )
     fallback: Setting | None = Field(
-        None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
+        None, description="Where the machine is to be when stale, in modes advise and act; null: where it is."
     )
     fallback_index: Action | None = None
     units: UnitsGiven = UnitsGiven.model_validate({})
