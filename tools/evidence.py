@@ -2,7 +2,8 @@
 
     python tools/evidence.py            writes the numbers of the file into the pages
     python tools/evidence.py --check    writes nothing, and fails where a page and the file differ
-    python tools/evidence.py adopt      takes into the file what was measured anew and typed into a page
+    python tools/evidence.py adopt      takes into the file what was measured anew and typed into a page; name pages
+                                        (docs/plants.md) to look at these only
     python tools/evidence.py set "plants: all" "-6.8 %"     keeps one value, and writes it wherever it is stated
 
 A page marks what comes from the file, a whole table or a few words:
@@ -237,7 +238,7 @@ def main() -> None:
     """Write, check or adopt."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", nargs="?", choices=["write", "adopt", "set"], default="write")
-    parser.add_argument("value", nargs="*", help="of set: 'GROUP: KEY' and the words")
+    parser.add_argument("value", nargs="*", help="of set: 'GROUP: KEY' and the words; of adopt: only these pages")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a page and the file differ")
     parser.add_argument("--date", default=date.today().isoformat(), help="when the adopted numbers were measured")
     given = parser.parse_args()
@@ -246,7 +247,8 @@ def main() -> None:
         put(group, {key: " ".join(given.value[1:])}, given.date)
     evidence = load()
     if given.do == "adopt" and not given.check:
-        texts = {path: path.read_text(encoding="utf-8") for path in pages()}
+        wanted = [ROOT / name for name in given.value] or pages()
+        texts = {path: path.read_text(encoding="utf-8") for path in wanted}
         for taken in adopt(evidence, texts, given.date):
             print(f"taken: {taken}")
         for path, text in texts.items():
