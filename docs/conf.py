@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import interfaces
 
 # Before anything is documented: autodoc imports modules in a way that the service's models do not bear.
-FROM_THE_CODE = {"commands": interfaces.commands(), "http": interfaces.http()}
+FROM_THE_CODE = {"commands": interfaces.commands(), "http": interfaces.http(), "evidence": interfaces.evidence()}
 
 project = "holdcourse"
 author = "The holdcourse developers"
@@ -55,6 +55,7 @@ html_title = "holdcourse"
 html_static_path = ["_static"]
 html_css_files = ["holdcourse.css"]
 nitpicky = False
+smartquotes = False  # or `--option` in the help of commands would get a dash
 
 
 class Public(SphinxRole):

@@ -1,11 +1,12 @@
-"""The pages of the reference that are written from the code: every command, and every address of the service.
+"""The parts of pages that are written when the documentation is built: commands, addresses of the service, evidence.
 
-A page holds a line `% from the code: commands` (or `http`), which is replaced when the documentation is built. So what
+A page holds a line `% from the code: commands` (or `http`, `evidence`), which is replaced in the build. So what
 `holdcourse COMMAND --help` and `/openapi.json` say is what stands there.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 import typer
 
-from holdcourse.cli import root
+from holdcourse.cli import backtest, root
 
 KEY = "Idempotency-Key"  # explained once, at the head of the page
 METHODS = {"get": "GET", "post": "POST", "put": "PUT", "patch": "PATCH", "delete": "DELETE"}
@@ -69,6 +70,8 @@ def commands() -> str:
         for name, listed in root.COMMANDS.items():
             if listed.panel == panel:
                 parts += command_section(name, group.commands[name].loaded, 3)
+            if (name, panel) == ("backtest", root.SITE):
+                parts += command_section("backtest --log", backtest.PLANT_COMMAND, 3)
     return "\n\n".join(parts)
 
 
@@ -147,6 +150,19 @@ def http() -> str:
     for name in sorted(found["components"]["schemas"]):
         parts += model(name, found["components"]["schemas"][name])
     return "\n\n".join(parts)
+
+
+def evidence() -> str:
+    """Return the groups of the file of measured numbers: what, when, how, and where it is stated."""
+    docs = Path(__file__).parent
+    rows = ["| what | measured | how | stated in |\n|---|---|---|---|"]
+    pages = {page.relative_to(docs).as_posix(): page.read_text(encoding="utf-8") for page in docs.rglob("*.md")}
+    for group, about in json.loads((docs / "evidence.json").read_text(encoding="utf-8")).items():
+        stated = [name for name, text in pages.items() if f"<!-- {group}: " in text]
+        reports = [name.removeprefix("docs/") for name in about.get("reports", ())]
+        links = ", ".join(f"[{Path(name).stem}]({name})" for name in sorted({*stated, *reports}))
+        rows.append(f"| {about['about']} | {about['date']} | `{about['command']}` | {links} |")
+    return "\n".join(rows)
 
 
 def fill(text: str, written: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import pkgutil
 import re
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 from helpers.pages import DOCS, PAGES, WRITTEN, code_of
 
 import holdcourse as hc
+from holdcourse import archive
+from holdcourse.deciding import policyfile
+from holdcourse.experiments import store as sweeps
+from holdcourse.running import events, postgres
+from holdcourse.service.core import store, tokens
 
 SOURCE = Path(hc.__file__).parent
 REFERENCE = "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "reference").glob("*.md")))
@@ -59,10 +65,84 @@ def test_every_module_is_in_the_architecture():
     assert not missing
 
 
+def anchors_of(page):
+    """The anchors of a page's headings, as code hosts and the documentation tool make them: down to the third level."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for heading in re.findall(r"^#{1,3} (.*)$", prose, re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading)
+        found.append(re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-"))
+    return found
+
+
 def test_every_local_link_leads_somewhere():
-    """Also in the parts that the documentation tool does not read, such as plain Markdown on a code host."""
-    for page in [*WRITTEN, DOCS.parent / "README.md"]:
+    """Also in what the documentation tool does not read, such as the README; without a network."""
+    for page in [*WRITTEN, DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]:
         prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
-            if not re.match(r"[a-z]+:", target):
-                assert (page.parent / target).exists(), f"{page.relative_to(DOCS.parent)} links to {target}"
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose):
+            if re.match(r"[a-z]+:", target):
+                continue
+            where = f"{page.relative_to(DOCS.parent)} links to {target}#{anchor}"
+            leads_to = page.parent / target if target else page
+            assert leads_to.exists(), where
+            if anchor and "% from the code" not in leads_to.read_text(encoding="utf-8"):
+                assert anchor in anchors_of(leads_to), where
+
+
+EXPORTED = [name for name in NAMES if inspect.ismodule(getattr(hc, name)) and hasattr(getattr(hc, name), "__all__")]
+
+
+@pytest.mark.parametrize("module", EXPORTED)
+def test_every_name_of_an_exported_module_is_in_the_reference(module):
+    for name in getattr(hc, module).__all__:
+        if getattr(getattr(hc, module), name) is not getattr(hc, name, None):  # else it is described as hc.NAME
+            assert re.search(rf"(?<!\w){name}(?!\w)", REFERENCE), f"no page of docs/reference names hc.{module}.{name}"
+
+
+def test_the_reference_describes_nothing_that_is_not_there_or_not_public():
+    module = "holdcourse"
+    for kind, target in re.findall(r"^\.\. (auto\w+|currentmodule):: (\S+)$", REFERENCE, re.MULTILINE):
+        full = target if target.startswith("holdcourse") else f"{module}.{target}"
+        assert not re.search(r"\._", full), f"{full} is internal"
+        if kind == "currentmodule":
+            module = target
+        elif kind == "autosummary":
+            continue
+        assert pkgutil.resolve_name(full) is not None
+
+
+def test_formats_are_those_of_the_stability_page():
+    page = (DOCS / "stability.md").read_text(encoding="utf-8")
+    formats = {
+        r"\[record\]\(record-format.md\) of a controller": events.FORMAT,
+        "tables of records in PostgreSQL": postgres.FORMAT,
+        "data folder of the service": store.FORMAT,
+        r"\[policy file\]\(how-to/policy-file.md\)": policyfile.FORMAT,
+        "saved state": archive.FORMAT,
+        "file of tokens": tokens.FORMAT,
+        "results of a sweep": sweeps.FORMAT,
+    }
+    for what, number in formats.items():
+        assert re.search(rf"^\| {what}[^|]*\| {number} \|", page, re.MULTILINE), f"{what} has format {number}"
+    named = re.search(r"modules that it exports \((.*?)\)", page)[1]
+    assert set(re.findall(r"hc\.(\w+)", named)) == {name for name in NAMES if inspect.ismodule(getattr(hc, name))}
+
+
+# Words that docs/plain-words.md asks us not to use. `the way` is fine where it means how something is done.
+UNUSED = re.compile(
+    r"\b(?:dear|dearer|dearest|the way (?:there|back|costs|is|from|on)|made this more|likewise|foretold|so many)\b",
+    re.IGNORECASE,
+)
+MEASURED_ELSEWHERE = {"plants.md", "trials.md", "theory/wind-in-time.md", "plain-words.md"}
+
+
+def test_pages_help_and_the_service_use_plain_words():
+    texts = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in WRITTEN}
+    texts = {name: text for name, text in texts.items() if name not in MEASURED_ELSEWHERE and "decisions" not in name}
+    texts["README.md"] = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    for script in sorted((SOURCE / "service" / "page").glob("*.js")):
+        texts[script.name] = " ".join(re.findall(r'"[A-Z][^"\n]*"|`[A-Z][^`]*`', script.read_text(encoding="utf-8")))
+    for command in sorted((SOURCE / "cli").glob("*.py")):
+        texts[command.name] = " ".join(re.findall(r'help="([^"]*)"', command.read_text(encoding="utf-8")))
+    found = {name: UNUSED.findall(text) for name, text in texts.items() if UNUSED.search(text)}
+    assert not found

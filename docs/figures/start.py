@@ -1,4 +1,4 @@
-"""Draw the picture of the first page: a week of a plant whose costs have to be learned. Prints the numbers in it."""
+"""Draw the picture of the first page: a week of a plant whose costs have to be learned. Keeps the page's numbers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,21 @@ def draw() -> Figure:
     return figure
 
 
+def numbers() -> dict[str, str]:
+    """The bills in kWh, and what was saved of what could be saved, as the page states them."""
+    bills = {name: path.total for name, path in paths()[2].items()}
+    ours, stay, best = bills["holdcourse"], bills["stay"], bills["perfect foresight"]
+    saved = {"saved": f"{100 * (1 - ours / stay):.1f} %", "possible": f"{100 * (1 - best / stay):.1f} %"}
+    return {"holdcourse": f"{ours:,.0f}", "stay": f"{stay:,.0f}", "foresight": f"{best:,.0f}"} | saved
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    if folder == Path(__file__).parent:
+        sys.path.insert(0, str(folder.parents[1] / "tools"))
+        import evidence
+
+        evidence.put("start", numbers())
+        evidence.write(evidence.load())
     with drawing():
         draw().savefig(folder / "start.svg", metadata={"Date": None}, facecolor="white")

@@ -88,7 +88,7 @@ def pack(state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
 def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
     """State and arrays of an archive; `where` names it in errors."""
     if not content.startswith(BEGINNING):
-        raise DamagedFile(f"{where} is damaged or no saved state of holdcourse: it begins with {content[:16]!r}")
+        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: it begins with {content[:16]!r}")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_members(archive.infolist(), len(content))
@@ -96,7 +96,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         manifest = json.loads(members.pop(MANIFEST))
         found, expected = int(manifest["holdcourse_format"]), dict(manifest["sha256"])
     except Exception as error:  # what zipfile raises on damaged bytes is not documented, and there are many kinds
-        raise DamagedFile(f"{where} is damaged or no saved state of holdcourse: {error}") from None
+        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error}") from None
     if found != FORMAT:
         age = "newer than" if found > FORMAT else "no longer read by"
         raise InvalidInput(
@@ -112,7 +112,7 @@ def unpack(content: bytes, where: str) -> tuple[dict[str, Any], Arrays]:
         state = dict(json.loads(members.pop(STATE)))
         return state, {name.removesuffix(".npy"): _array(part, name) for name, part in members.items()}
     except (ValueError, TypeError, RecursionError) as error:  # with right checksums: not written by us
-        raise DamagedFile(f"{where} is damaged or no saved state of holdcourse: {error}") from None
+        raise DamagedFile(f"{where} is damaged, or is not a saved state of holdcourse: {error}") from None
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
@@ -132,7 +132,7 @@ def _array(part: bytes, name: str) -> NDArray[Any]:
     """An array as it was written; numpy's own reader would make room for whatever the header claims."""
     header = _NPY_HEADER.match(part)
     if header is None or header.end() != 10 + int.from_bytes(part[8:10], "little"):
-        raise ValueError(f"{name} is no array of the kind that we write")
+        raise ValueError(f"{name} is not an array of the kind that holdcourse writes")
     kind = np.dtype(header["kind"].decode())
     shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
     there = len(part) - header.end()

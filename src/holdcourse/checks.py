@@ -94,7 +94,7 @@ def hours_since_1970(time: str | datetime | np.datetime64) -> float:
     try:
         moment = datetime.fromisoformat(time) if isinstance(time, str) else time
     except ValueError:
-        raise InvalidInput(f"{time!r:.80} is no time; write it like 2026-03-01T07:00Z") from None
+        raise InvalidInput(f"{time!r:.80} is not a time; write it like 2026-03-01T07:00Z") from None
     if moment.tzinfo is None:
         raise InvalidInput(f"the time {time!s:.80} does not say its zone; write it like 2026-03-01T07:00Z or +01:00")
     return moment.timestamp() / 3600.0

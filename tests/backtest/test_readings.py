@@ -54,9 +54,7 @@ def test_rows_are_sorted_and_repeated_ones_said(tmp_path):
     assert "rows were not in order of time: sorted" in found.notes
     assert "1 rows with a time that comes twice left out" in found.notes
     other = plant(tmp_path, hourly() + "2024-06-01T02:00,2,6,99\n")
-    with pytest.raises(
-        InvalidInput, match=r"line 8: the time 2024-06-01T02:00:00 stood in line 4 already.*duplicates="
-    ):
+    with pytest.raises(InvalidInput, match=r"line 8: the time 2024-06-01T02:00:00 is already in line 4, .*duplicates="):
         hc.read_readings(other, **NAMES, time="time")
     for how, expected in (("first", [20]), ("last", [99]), ("keep", [20, 99])):
         found = hc.read_readings(other, **NAMES, time="time", duplicates=how)
@@ -177,9 +175,9 @@ def test_numbers_to_sort_by(tmp_path):
     found = hc.read_readings(plant(tmp_path, text), **NAMES, time="step")
     assert found.history.measurements.tolist() == [20, 10]
     assert found.times is None
-    with pytest.raises(InvalidInput, match=r"plain numbers.*tells no hour"):
+    with pytest.raises(InvalidInput, match=r"plain numbers.*the hour and the weekday are not known"):
         hc.read_readings(plant(tmp_path, text), **(NAMES | {"context": "hour"}), time="step")
-    with pytest.raises(InvalidInput, match="line 3: 'later' in column 'step' is no time as '2'"):
+    with pytest.raises(InvalidInput, match="line 3: 'later' in column 'step' is not a time like '2'"):
         hc.read_readings(plant(tmp_path, text.replace("\n1,", "\nlater,")), **NAMES, time="step")
 
 

@@ -96,7 +96,7 @@ def listener(broker):
         (5.0, None, "nobody knows how old it is"),
         (float("nan"), 1.0, "no finite number"),
         (float("inf"), 1.0, "no finite number"),
-        ([1.0], 1.0, "is no number"),
+        ([1.0], 1.0, "is not a number"),
         (-0.6, 1.0, "-1.2 is below -1"),
         (5.1, 1.0, "10.2 is above 10"),
     ],

@@ -245,7 +245,7 @@ def test_help_has_examples_and_every_default(run):
     assert "holdcourse backtest lidar.csv" in shown
     assert "backtest-report" in shown
     assert "--hyperparameters" in shown
-    assert "Altitude before the first hour, m; default middle." in " ".join(shown.split())
+    assert "Altitude before the first hour, m; default: the middle." in " ".join(shown.split())
 
 
 def test_a_zone_that_is_not_needed_is_said(run, wind):

@@ -151,7 +151,7 @@ def test_recommended_knows_the_problem_and_the_history_only():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((*QUICK, "--worlds", "reactor"), "worlds: .*'reactor' is no plant; there are chiller, database"),
+        ((*QUICK, "--worlds", "reactor"), "worlds: .*'reactor' is not a plant; there are chiller, database"),
         ((*QUICK, "--policies", "gp-mdd"), "policy 'gp-mdd' is not known"),
         ((*QUICK, "--policies", "fixed", "--cold"), "policy 'fixed' needs a history, and a cold run has none"),
         ((*QUICK, "--rho", "1"), "--rho says nothing about the suite plants; leave it out"),

@@ -116,7 +116,7 @@ def test_a_users_own_policy_becomes_an_entry(tmp_path, monkeypatch):
     assert registry.entry_of("mine") is added
     assert registry.colour_of("mine") in registry.OTHER_COLOURS
     assert registry.label_of("mine") == "Mine"
-    with pytest.raises(InvalidInput, match="is no import path"):
+    with pytest.raises(InvalidInput, match="is not an import path"):
         registry.load("mine")
 
 

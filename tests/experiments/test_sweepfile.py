@@ -274,7 +274,7 @@ def test_entry_points(load, monkeypatch):
         ('name = "minc-known"', 'name = "clairvoyant"\nsource = "own.py:broken"', "'clairvoyant' is the optimum"),
         ('name = "minc-known"', 'name = "x"\nsource = "no.py:make"', "policies[1]: there is no file "),
         ('name = "minc-known"', 'name = "x"\nsource = "own.py:nothing"', "has no 'nothing'"),
-        ('name = "minc-known"', 'name = "x"\nsource = "own.py:broken"', "made a int, no Policy"),
+        ('name = "minc-known"', 'name = "x"\nsource = "own.py:broken"', "made a int, not a Policy"),
         ('name = "minc-known"', 'name = "x"\nsource = "no_such_module:f"', "cannot import 'no_such_module:f'"),
         ('name = "minc-known"', 'name = "cgp-lcb"\noptions = { widht = 1.0 }', "option 'widht' is not known"),
     ],

@@ -156,7 +156,7 @@ def test_contexts_are_read_observed_or_taken_from_the_last_row():
     assert found.suggest(1)[0]["temperature"] == 0.8
     read = generator(context=iter([{"temperature": 0.1}, {"temperature": 0.2}]).__next__, max_pending=2)
     assert [point["temperature"] for point in read.suggest(2)] == [0.1, 0.2]
-    with pytest.raises(ValueError, match="no contextual variable"):
+    with pytest.raises(ValueError, match="not a contextual variable"):
         found.observe(k1=0.5)
 
 
@@ -287,10 +287,10 @@ def test_wrong_results_are_refused_and_change_nothing():
         (VOCS(variables={"x": [0, 1]}, objectives={"f": "EXPLORE"}), {}, "MINIMIZE or MAXIMIZE"),
         (VOCS(variables={"x": {"a", "b"}}, objectives={"f": "MINIMIZE"}), {}, "finite numbers"),
         (VALLEY, {"points": 1}, "2 or more"),
-        (VALLEY, {"scale": {"k2": 1.0}}, "none of the settings"),
+        (VALLEY, {"scale": {"k2": 1.0}}, "not one of the settings"),
         (VALLEY, {"start": {"k1": 2.0}}, "off the grid"),
-        (VALLEY, {"start": {"k2": 0.5}}, "start names 'k2', which is none of the settings"),
-        (VALLEY, {"points": {"k2": 5}}, "points names 'k2', which is none of the settings"),
+        (VALLEY, {"start": {"k2": 0.5}}, "start names 'k2', which is not one of the settings"),
+        (VALLEY, {"points": {"k2": 5}}, "points names 'k2', which is not one of the settings"),
     ],
 )
 def test_a_problem_that_does_not_fit_is_refused(vocs, options, complaint):

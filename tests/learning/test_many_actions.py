@@ -59,7 +59,7 @@ def test_another_kernel_than_a_product_is_no_product():
 
 def test_too_many_features_say_what_to_do(monkeypatch):
     monkeypatch.setattr(features, "MOST_NUMBERS", 200)
-    with pytest.raises(TooLarge, match="the kernel's length scale is too short for so many actions"):
+    with pytest.raises(TooLarge, match="the kernel's length scale is too short for this many actions"):
         features.many_features(grid_problem(), hc.Kernel(RBF(0.1)))
 
 

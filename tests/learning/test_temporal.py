@@ -358,7 +358,7 @@ def test_state_of_another_posterior_is_refused():
 def test_other_kernels_are_refused(context):
     kernel = KERNELS["matern 1/2"] + Kernel(RBF(0.3), context)
     assert why_not_temporal(kernel) is not None
-    with pytest.raises(InvalidInput, match=r'no process in time.*"exact" or "flat"'):
+    with pytest.raises(InvalidInput, match=r'not a process in time.*"exact" or "flat"'):
         posterior(kernel)
 
 

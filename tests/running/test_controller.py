@@ -947,7 +947,7 @@ def test_an_older_format_is_refused(tmp_path):
 )
 def test_other_archives_are_refused(manifest, tmp_path):
     rewritten(tmp_path / "state", manifest)
-    with pytest.raises(DamagedFile, match="is damaged or no saved state of holdcourse"):
+    with pytest.raises(DamagedFile, match="is damaged, or is not a saved state of holdcourse"):
         hc.Controller.load(tmp_path / "state", hc.minc_known(LINE))
 
 
@@ -1037,5 +1037,5 @@ def test_a_record_is_no_saved_state(tmp_path):
         hc.Controller.load(tmp_path / "record", policy)
     controller.save(tmp_path / "state")
     (tmp_path / "inside").write_bytes(b"something before " + (tmp_path / "state").read_bytes())
-    with pytest.raises(DamagedFile, match=r"no saved state of holdcourse: it begins with b'something before"):
+    with pytest.raises(DamagedFile, match=r"is not a saved state of holdcourse: it begins with b'something before"):
         hc.Controller.load(tmp_path / "inside", policy)

@@ -586,7 +586,7 @@ def test_a_file_that_is_no_policy_is_refused_on_the_page(server, browser, tmp_pa
         expect(dialog.get_by_text("does not look like a policy")).to_be_visible()
         dialog.get_by_label("Id").fill("wrong")
         dialog.get_by_role("button", name="Create").click()
-        expect(dialog.get_by_role("alert")).to_contain_text("damaged or no saved state of holdcourse")
+        expect(dialog.get_by_role("alert")).to_contain_text("damaged, or is not a saved state of holdcourse")
 
 
 def test_a_trial_is_begun_watched_and_ended(server, browser):

@@ -272,7 +272,7 @@ def test_the_wind_policy_live_over_http_is_the_same_as_in_process(url, client, n
     ("body", "message"),
     [
         ({"time": "2021-03-01T00:00"}, "does not say its zone"),
-        ({"time": "noon"}, "is no time"),
+        ({"time": "noon"}, "is not a time"),
         ({"time": "2021-03-01T00:00Z", "context": 1.0}, "context and time say the same in two ways"),
         ({"context": 448000.0, "within": [900.0, None]}, "no setting lies within 900 to inf"),
         (

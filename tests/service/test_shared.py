@@ -244,7 +244,7 @@ def test_commands_take_an_address_for_a_record(two, database, tmp_path):
     [
         ([], "say where the records are kept"),
         (["--database", "postgresql://h/n", "--notify", "alarms.toml"], "give --data FOLDER as well"),
-        (["--database", "mysql://h/n"], "'mysql' is none that we know"),
+        (["--database", "mysql://h/n"], "'mysql' is not a database that we support"),
         (["--database", "postgresql://h/n", "--address", "here"], "--address must look like"),
         (["--database", "postgresql://h/n", "--address", "http://0.0.0.0:1"], "other servers cannot reach"),
         (["--database", "postgresql://127.0.0.1:1/n"], "cannot be used now"),

@@ -143,7 +143,7 @@ def test_wrong_token_files(tmp_path):
     with pytest.raises(InvalidInput, match="there is no token file"):
         tokens.Keyring(file)
     file.write_text("{}")
-    with pytest.raises(DamagedFile, match="damaged or no token file"):
+    with pytest.raises(DamagedFile, match="damaged, or is not a token file"):
         tokens.Keyring(file)
     token = {"id": "1", "name": "", "scopes": [], "controllers": [], "made": "", "sha256": None, "former": []}
     file.write_text(json.dumps({"format": 1, "tokens": [token]}))
@@ -156,7 +156,7 @@ def test_wrong_token_files(tmp_path):
         tokens.make(tmp_path / "other", "", ["drive"], ["*"])
     with pytest.raises(InvalidInput, match=r"there is no folder .*missing; make it first"):
         tokens.make(tmp_path / "missing" / "tokens.json", "", ["ask"], ["*"])
-    with pytest.raises(InvalidInput, match="no controller's id"):
+    with pytest.raises(InvalidInput, match="not a controller's id"):
         tokens.make(tmp_path / "other", "", ["ask"], ["../a"])
 
 
@@ -234,7 +234,7 @@ def test_expiry_and_rotation_on_the_command_line(tmp_path):
         ("soon", "is neither a date"),
         ("90", "is neither a date"),
         ("0d", "is neither a date"),
-        ("2020-01-01", "is over"),
+        ("2020-01-01", "has passed"),
     ],
 )
 def test_a_wrong_time_is_refused_and_changes_nothing(tmp_path, given, words):

@@ -77,7 +77,7 @@ def test_options_settle_what_is_open():
         numbers(["1,234"], separator=",")
     with pytest.raises(InvalidInput, match="not a number with a decimal comma"):
         numbers(["12.5"], decimal=",")
-    with pytest.raises(InvalidInput, match="decimal ';' is no decimal sign"):
+    with pytest.raises(InvalidInput, match="decimal ';' is not a decimal sign"):
         Signs(";")
     with pytest.raises(InvalidInput, match="both"):
         Signs(".", ".")

@@ -132,7 +132,7 @@ def test_what_an_arm_heard_stands_in_the_record(tmp_path):
     found = read_trial(tmp_path / "a.log")
     assert found.heard == 0.3
     said = summary(found, answer(found.blocks))
-    assert "Each learns from all of its own rounds, and from 30 % of the other's, drawn by chance." in said
+    assert "Each learns from all of its own rounds, and from 30 % of the other's, drawn at random." in said
     log = Log.read(tmp_path / "a.log")
     turns = [event.body.turn for event in log.events() if isinstance(event.body, Ask)]
     log.close()

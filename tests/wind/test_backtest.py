@@ -221,7 +221,7 @@ def test_interval_covers_the_truth_as_often_as_it_says():
     [
         ([110.0] * 10, "yes", "would have paid off here"),
         ([90.0] * 10, "no", "would not have paid off here"),
-        ([90.0, 111.0] * 5, "undecided", "do not decide"),
+        ([90.0, 111.0] * 5, "undecided", "cannot tell whether"),
         ([110.0] * 5, "too few", "5 weeks are too few to conclude anything"),
         ([110.0], "too few", "1 week is too few"),
     ],

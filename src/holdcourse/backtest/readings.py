@@ -327,8 +327,8 @@ def read_moments(
             row = plain.index(2 * sum(plain) < len(plain))
             other = texts[plain.index(not plain[row])]
             raise InvalidInput(
-                f"{table.at(rows[row])}: {str(texts[row])[:40]!r} in column {name!r} is no time as {str(other)[:40]!r} "
-                "is; correct it, or say how times are written with time_format="
+                f"{table.at(rows[row])}: {str(texts[row])[:40]!r} in column {name!r} is not a time like "
+                f"{str(other)[:40]!r}; correct it, or say how times are written with time_format="
             )
         seconds[:] = read_numbers(table, columns, signs, missing)[0]
         return Moments(seconds, None, note=f"times in {name!r} are plain numbers: rows are sorted by them")
@@ -480,7 +480,7 @@ class _Reader:
         if moments is None and any(term.clock or any(part[2] for part in term.parts) for term in terms):
             raise InvalidInput("hour, weekday, weekend and lags in hours need times; name their column with time=")
         if moments is not None and moments.times is None and any(term.clock for term in terms):
-            raise InvalidInput(f"{moments.note}, which tells no hour or weekday; give dates with time=")
+            raise InvalidInput(f"{moments.note}, so the hour and the weekday are not known; give dates with time=")
         columns = sorted({paid, *(part[0] for term in terms for part in term.parts)})
         names_of_settings = self._settings_are_names(place, named)
         wanted = columns if names_of_settings or place in columns else [*columns, place]
@@ -626,8 +626,8 @@ class _Reader:
                 one, two = distinct[:2]
                 when = moments.seconds[one] if moments.times is None else moments.times[one]
                 raise InvalidInput(
-                    f"{self.table.at(two)}: the time {when} stood in {self.table.unit} {self.table.lines[one]} "
-                    "already, with other values; correct it, or say duplicates=first, last or keep"
+                    f"{self.table.at(two)}: the time {when} is already in {self.table.unit} {self.table.lines[one]}, "
+                    "with other values; correct it, or say duplicates=first, last or keep"
                 )
             differing += len(distinct) - 1
             kept += distinct if duplicates == "keep" else [int(rows[-1 if duplicates == "last" else 0])]
@@ -646,7 +646,7 @@ class _Reader:
             most = max(gone, key=lambda name: int(gone[name].sum()))
             raise InvalidInput(
                 f"{self.table.label}: no row is complete; {most!r} is missing in {int(gone[most].sum())} of {len(bad)} "
-                "rows; name other columns, or mend the file"
+                "rows; name other columns, or correct the file"
             )
         if bad.any():
             each = ", ".join(

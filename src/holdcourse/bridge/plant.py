@@ -123,7 +123,7 @@ def judged(source: Source, raw: Any, age: float | None, trouble: str = "") -> Re
     try:
         value = float(raw) * source.factor
     except (TypeError, ValueError, OverflowError):
-        return Reading(None, f"{raw!r:.60} is no number")
+        return Reading(None, f"{raw!r:.60} is not a number")
     if not math.isfinite(value):
         return Reading(None, f"{value} is no finite number")
     if source.low is not None and value < source.low:

@@ -14,39 +14,41 @@ from holdcourse import archive
 from holdcourse.errors import InvalidInput
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs: a row from, a column to.")]
+Matrix = Annotated[Path | None, typer.Option(help="CSV of what each move costs, from row to column.")]
 Trusted = Annotated[
     list[str] | None,
-    typer.Option("--trust", metavar="PATH", help="Code that is not ours and may be run, e.g. mine.py:mine."),
+    typer.Option("--trust", metavar="PATH", help="Your own code that may be run, e.g. mine.py:mine."),
 ]
 # How a plant's table is written; what a file does not tell, these do.
-HOW = "How the file is written, where it does not tell"
+HOW = "How the file is written, if it does not say so itself"
 Time = Annotated[
     str | None,
     typer.Option(help="Column of the time, or 'date,time'; default: rows are in order.", rich_help_panel=HOW),
 ]
 Timezone = Annotated[
-    str | None, typer.Option(help="Zone of times that carry none: Europe/Oslo, +01:00.", rich_help_panel=HOW)
+    str | None, typer.Option(help="Time zone of times without one: Europe/Oslo, +01:00.", rich_help_panel=HOW)
 ]
 TimeFormat = Annotated[
     str | None, typer.Option(help="How times are written, e.g. '%d/%m/%Y %H:%M'.", rich_help_panel=HOW)
 ]
 Separator = Annotated[
-    str | None, typer.Option(help="Between cells: comma, semicolon, tab, bar, space.", rich_help_panel=HOW)
+    str | None, typer.Option(help="Separator of cells: comma, semicolon, tab, bar, space.", rich_help_panel=HOW)
 ]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign: point or comma.", rich_help_panel=HOW)]
 Thousands = Annotated[
-    str | None, typer.Option(help="Between thousands: comma, point, space, apostrophe.", rich_help_panel=HOW)
+    str | None, typer.Option(help="Separator of thousands: comma, point, space, apostrophe.", rich_help_panel=HOW)
 ]
 Encoding = Annotated[str | None, typer.Option(help="Encoding, e.g. utf-8, utf-16, cp1252.", rich_help_panel=HOW)]
-HeaderLine = Annotated[int | None, typer.Option(help="Line of the names of columns, from 1.", rich_help_panel=HOW)]
+HeaderLine = Annotated[
+    int | None, typer.Option(help="Number of the line that names the columns, from 1.", rich_help_panel=HOW)
+]
 Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file.", rich_help_panel=HOW)]
 Missing = Annotated[
     list[str] | None,
-    typer.Option(help="What else stands for a missing number, e.g. -9999.", rich_help_panel=HOW),
+    typer.Option(help="What stands for a missing number, e.g. -9999.", rich_help_panel=HOW),
 ]
 
-Directed = Annotated[bool, typer.Option("--directed", help="The matrix may cost differently there and back.")]
+Directed = Annotated[bool, typer.Option("--directed", help="Moving back may cost something else.")]
 
 
 def names_of(texts: Sequence[str] | None) -> tuple[str, ...] | None:

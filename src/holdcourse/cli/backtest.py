@@ -100,13 +100,13 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Write the policy that the answer is about, as you would run it from now on.",
+        help="Save the policy that the answer is about, ready to run.",
         rich_help_panel=OUTPUT,
     ),
 ]
 AsJudged = Annotated[
     bool,
-    typer.Option("--as-judged", help="Save it as it was judged, without what the test taught.", rich_help_panel=OUTPUT),
+    typer.Option("--as-judged", help="Save it as judged, without what it learned in the test.", rich_help_panel=OUTPUT),
 ]
 
 
@@ -147,17 +147,17 @@ def backtest_log(
     ],
     action: Annotated[str, typer.Option(help="Column of the setting that ran.")],
     cost: Annotated[str, typer.Option(help="Column of what was measured.")],
-    context: Annotated[list[str], typer.Option(help="Known before: 'load, outdoor, hour, load@-1, load - load@-24h'.")],
+    context: Annotated[list[str], typer.Option(help="Known before deciding: 'load, outdoor, hour, load@-24h'.")],
     time: Time = None,
-    bins: Annotated[int | None, typer.Option(help="Gather settings that vary continuously into so many.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Number of bins for settings that vary continuously.")] = None,
     move_cost: Annotated[
         str, typer.Option(help="Cost of moving a setting by one unit: a number, or a price such as '20 Wh/m'.")
     ] = "1",
     fixed_cost: Annotated[
-        str, typer.Option(help="Cost of every move on top: a number, or '0.5 EUR per change'.")
+        str, typer.Option(help="Cost of every move besides: a number, or '0.5 EUR per change'.")
     ] = "0",
-    unit: Annotated[str, typer.Option(help="Of the settings: m, °C.")] = "",
-    cost_unit: Annotated[str, typer.Option(help="Of what was measured: kWh, EUR.")] = "",
+    unit: Annotated[str, typer.Option(help="Unit of the settings: m, °C.")] = "",
+    cost_unit: Annotated[str, typer.Option(help="Unit of what was measured: kWh, EUR.")] = "",
     matrix: Matrix = None,
     directed: Directed = False,
     policies: Annotated[
@@ -167,16 +167,16 @@ def backtest_log(
     max_step: Annotated[
         str | None, typer.Option(help="Longest step in operation, in units of the setting: 2, or '2 K'.")
     ] = None,
-    dwell: Annotated[str, typer.Option(help="How long a setting is kept in operation: rounds, or '4 h'.")] = "1",
-    price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.")] = None,
+    dwell: Annotated[str, typer.Option(help="Least dwell time in operation: rounds, or '4 h'.")] = "1",
+    price: Annotated[float | None, typer.Option(help="Price of one kWh; the results then include money.")] = None,
     rho: Annotated[float, typer.Option(help="Weight of the service cost.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random number in the run.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, tables and pictures.")] = None,
     save_policy: Save = None,
     as_judged: AsJudged = False,
     as_json: Json = False,
     named: Annotated[
-        bool, typer.Option("--named", help="Settings are names, also where they look like numbers.")
+        bool, typer.Option("--named", help="Treat settings as names, even if they look like numbers.")
     ] = False,
     timezone: Timezone = None,
     time_format: TimeFormat = None,
@@ -189,12 +189,12 @@ def backtest_log(
     missing: Missing = None,
     duplicates: Annotated[
         str,
-        typer.Option(help="Rows of one time that differ: refuse, first, last or keep.", rich_help_panel=HOW),
+        typer.Option(help="If rows of one time differ: refuse, first, last or keep.", rich_help_panel=HOW),
     ] = "refuse",
 ) -> None:
     """Would it have paid off at your plant? Policies on its own readings.
 
-    Every number is by a model of the readings, and says so.
+    What other settings would have cost is estimated by a model of the readings.
 
     Example:
     [bold]holdcourse backtest --log plant.csv --context load --action setting --cost kwh[/]
@@ -369,19 +369,25 @@ def backtest(
     files: Annotated[list[str], typer.Argument(help="Wind of one site: files or patterns (NetCDF, GRIB, CSV, ZIP).")],
     history: Annotated[
         list[str] | None,
-        typer.Option(help="Wind before the test, to choose the fixed altitude on.", rich_help_panel=DATA),
+        typer.Option(help="Wind before the test; policies learn from it.", rich_help_panel=DATA),
     ] = None,
     allow_later_history: Annotated[
         bool,
         typer.Option(
-            "--allow-later-history", help="Learn from wind after the test, too: hindsight.", rich_help_panel=DATA
+            "--allow-later-history",
+            help="Also learn from wind after the test. That is hindsight.",
+            rich_help_panel=DATA,
         ),
     ] = False,
-    begin: Annotated[str | None, typer.Option("--from", help="Test from here on, UTC.", rich_help_panel=DATA)] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Test up to here, UTC.", rich_help_panel=DATA)] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", help="Start of the test, UTC: 2023-01-01.", rich_help_panel=DATA)
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="End of the test, UTC.", rich_help_panel=DATA)] = None,
     lat: Annotated[list[float] | None, typer.Option(help="Latitude; repeat for sites.", rich_help_panel=DATA)] = None,
     lon: Annotated[list[float] | None, typer.Option(help="Longitude; repeat for sites.", rich_help_panel=DATA)] = None,
-    each: Annotated[bool, typer.Option("--each", help="Every file is a site.", rich_help_panel=DATA)] = False,
+    each: Annotated[
+        bool, typer.Option("--each", help="Treat every file as a site of its own.", rich_help_panel=DATA)
+    ] = False,
     name: Annotated[list[str] | None, typer.Option(help="Name of the site, or sites.", rich_help_panel=DATA)] = None,
     units: Annotated[
         str | None, typer.Option(help="Unit of speed in a CSV: m/s, km/h, kn, mph.", rich_help_panel=DATA)
@@ -393,14 +399,16 @@ def backtest(
     surface_height: Annotated[
         float | None, typer.Option(help="Height of the ground, m above sea.", rich_help_panel=DATA)
     ] = None,
-    max_gap: Annotated[float, typer.Option(help="Fill gaps up to so many hours.", rich_help_panel=DATA)] = 3.0,
-    hourly: Annotated[bool, typer.Option("--hourly", help="Average over hours.", rich_help_panel=DATA)] = False,
+    max_gap: Annotated[float, typer.Option(help="Longest gap that is filled in, hours.", rich_help_panel=DATA)] = 3.0,
+    hourly: Annotated[
+        bool, typer.Option("--hourly", help="Average the wind over full hours.", rich_help_panel=DATA)
+    ] = False,
     low: Annotated[float | None, typer.Option(help="Lowest altitude, m.", rich_help_panel=MACHINE)] = None,
     high: Annotated[float | None, typer.Option(help="Highest altitude, m.", rich_help_panel=MACHINE)] = None,
     count: Annotated[int, typer.Option(help="Number of altitudes.", rich_help_panel=MACHINE)] = 25,
     altitudes: Annotated[
         str | None,
-        typer.Option(metavar="METRES", help="All altitudes: 100,150,200,300.", rich_help_panel=MACHINE),
+        typer.Option(metavar="METRES", help="The altitudes themselves, m: 100,150,200,300.", rich_help_panel=MACHINE),
     ] = None,
     machine: Annotated[str | None, MACHINE_OPTION] = None,
     constraints: Annotated[
@@ -430,10 +438,12 @@ def backtest(
     rho: Annotated[
         float, typer.Option(help="Weight of energy made against energy lost.", rich_help_panel=MACHINE)
     ] = 1.0,
-    price: Annotated[float | None, typer.Option(help="Price of one kWh: adds money.", rich_help_panel=MACHINE)] = None,
+    price: Annotated[
+        float | None, typer.Option(help="Price of one kWh; the results then include money.", rich_help_panel=MACHINE)
+    ] = None,
     currency: Annotated[str, typer.Option(help="Currency of the price: EUR, NOK.", rich_help_panel=MACHINE)] = "",
     availability: Annotated[
-        float, typer.Option(help="Percent of the time that it can fly.", rich_help_panel=MACHINE)
+        float, typer.Option(help="Percent of the time that the machine can fly.", rich_help_panel=MACHINE)
     ] = 100.0,
     losses: Annotated[
         float, typer.Option(help="Percent of energy lost before the meter.", rich_help_panel=MACHINE)
@@ -454,28 +464,32 @@ def backtest(
     ] = None,
     policies: Annotated[
         list[str] | None,
-        names_option("--policies", "Which policies, e.g. fixed,gp-md; default most.", registry.names("wind"), FLYING),
+        names_option("--policies", "Which policies, e.g. fixed,gp-md; default: most.", registry.names("wind"), FLYING),
     ] = None,
     start: Annotated[
-        float | None, typer.Option(help="Altitude before the first hour, m; default middle.", rich_help_panel=FLYING)
+        float | None,
+        typer.Option(help="Altitude before the first hour, m; default: the middle.", rich_help_panel=FLYING),
     ] = None,
     context: Annotated[
-        Literal["hour", "periodic"], typer.Option(help="How the hour of the day is seen.", rich_help_panel=FLYING)
+        Literal["hour", "periodic"], typer.Option(help="How policies see the hour of the day.", rich_help_panel=FLYING)
     ] = "hour",
     hyperparameters: Annotated[
         Literal["paper", "fitted"], typer.Option(help="The paper's, or fitted on history.", rich_help_panel=FLYING)
     ] = "paper",
     prior_mean: Annotated[
-        float | None, typer.Option(help="Wind expected at first, m/s; default of history.", rich_help_panel=FLYING)
+        float | None,
+        typer.Option(help="Wind expected at first, m/s; default: the history's mean.", rich_help_panel=FLYING),
     ] = None,
     gauge_noise: Annotated[
         float | None,
         typer.Option(
-            min=0.0, help="Deviation of the machine's wind gauge, m/s; default found out.", rich_help_panel=FLYING
+            min=0.0, help="Standard error of the wind gauge, m/s; default: estimated.", rich_help_panel=FLYING
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of policies that draw at random.", rich_help_panel=FLYING)] = 0,
-    draws: Annotated[int, typer.Option(help="Seeds of a policy that draws.", rich_help_panel=FLYING)] = DRAWS,
+    draws: Annotated[
+        int, typer.Option(help="How many seeds a policy that draws at random gets.", rich_help_panel=FLYING)
+    ] = DRAWS,
     what_if: Annotated[
         str | None, typer.Option(metavar="NUMBERS", help="Other rho to try: 1,2,4, or none.", rich_help_panel=FLYING)
     ] = None,
@@ -484,11 +498,11 @@ def backtest(
         typer.Option(help=f"Folder of the report (default {REPORT}; with --json none).", rich_help_panel=OUTPUT),
     ] = None,
     pictures: Annotated[
-        bool | None, typer.Option(help="PNG files too; default if possible.", rich_help_panel=OUTPUT)
+        bool | None, typer.Option(help="Also draw PNG files; default: if matplotlib is there.", rich_help_panel=OUTPUT)
     ] = None,
     awesio: Annotated[
         Path | None,
-        typer.Option(help="Write what the judged policy made as awesIO power curve.", rich_help_panel=OUTPUT),
+        typer.Option(help="Write the judged policy's power curve in awesIO format.", rich_help_panel=OUTPUT),
     ] = None,
     save_policy: Save = None,
     as_judged: AsJudged = False,
@@ -498,7 +512,7 @@ def backtest(
 ) -> None:
     """Would altitude control have paid off? Every policy on your wind.
 
-    Without other history, the first quarter of the wind data is taken for it.
+    Without --history, the first quarter of the wind data serves as history.
 
     Example: [bold]holdcourse backtest lidar.csv[/]
 
@@ -566,8 +580,9 @@ def demo(
 ) -> None:
     """A backtest on bundled wind: a SkySails kite in the North Sea.
 
-    Two years are flown with the year before them as history, and beside them
-    the setting of the paper. With a machine or a price of yours, only these.
+    The kite flies two years, with the year before them as history. Beside it the
+    paper's own machine flies half a year. With --machine or --movement, only
+    that machine or price is flown.
 
     Example: [bold]holdcourse demo --out demo[/]
 

@@ -23,14 +23,17 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 
 @app.command()
 def bridge(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What is read and written; see examples/.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read, log what would be done, write nothing.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Try every point once, show what they hold, and end.")] = False,
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG.toml", help="TOML file of what is read and written; see examples/.")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and log what would be done; write nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Read every point once, show its value, and stop.")] = False,
     as_json: Json = False,
 ) -> None:
     """Wire a controller into a plant that speaks OPC UA or MQTT.
 
-    Until interrupted. On any loss the plant is handed back; docs/how-to/wire-it-in.md says how it notices.
+    Runs until you interrupt it. If a connection is lost, the plant goes back to its
+    safe state; docs/how-to/wire-it-in.md says how.
 
     Example: [bold]holdcourse bridge mill.toml --check[/]
 

@@ -53,7 +53,7 @@ def compare(
         Numbers,
         names_option(
             "--policies",
-            "Which policies, the one to beat first; your own as mine=mine.py:mine.",
+            "Which policies, the one to beat first; yours as mine=mine.py:mine.",
             list(dict.fromkeys([*policy_names(), *registry.names("cells"), *registry.names("plants")])),
         ),
     ] = None,
@@ -70,7 +70,7 @@ def compare(
         Numbers, names_option("--worlds", "Plants: which ones, e.g. chiller,mill; default all.", list(PLANTS))
     ] = None,
     cold: Annotated[bool, typer.Option("--cold", help="Plants: without the two weeks of history.")] = False,
-    first_seed: Annotated[int | None, typer.Option(help="First seed; default the published ones.")] = None,
+    first_seed: Annotated[int | None, typer.Option(help="First seed; default: that of the published results.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds; default 8, plants 10.")] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of a run; default 300, plants 672.")] = None,
     out: Annotated[
@@ -84,10 +84,10 @@ def compare(
 ) -> None:
     """Compare policies on our benchmark.
 
-    cells: random landscapes; cost over the clairvoyant optimum, with paired
+    cells: random landscapes; the cost over the clairvoyant optimum, with paired
     differences.
-    plants: chiller, database, mill and others, four weeks of hours; bills
-    against staying, with what people would do beside them.
+    plants: a chiller, a database, a mill and others, four weeks of hours; bills
+    against staying, beside what people would do.
 
     Example: [bold]holdcourse compare --out results[/]
 

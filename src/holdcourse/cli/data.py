@@ -54,12 +54,12 @@ Files = Annotated[list[str], typer.Argument(help="A plant's table or wind: CSV, 
 Latitude = Annotated[float | None, typer.Option("--lat", help="Latitude of the site, south negative.")]
 Longitude = Annotated[float | None, typer.Option("--lon", help="Longitude of the site, west negative.")]
 SurfaceHeight = Annotated[
-    float | None, typer.Option(help="Ground above sea level in metres, for pressure levels without surface data.")
+    float | None, typer.Option(help="Ground above sea level, m; for pressure levels without surface data.")
 ]
 Units = Annotated[str | None, typer.Option(help="Unit of speed in a CSV that does not say: m/s, km/h, kn, mph.")]
 Ceiling = Annotated[float, typer.Option(help="Leave out heights above this, metres above ground.")]
-MaxMissing = Annotated[float, typer.Option(help="Largest share of missing speeds to accept.")]
-MaxGap = Annotated[float, typer.Option(help="Hours; gaps up to this are bridged, longer ones end a segment.")]
+MaxMissing = Annotated[float, typer.Option(help="Largest share of missing speeds that is accepted.")]
+MaxGap = Annotated[float, typer.Option(help="Longest gap that is bridged, hours; a longer one ends a segment.")]
 
 
 @app.callback()
@@ -78,9 +78,11 @@ def info(
     max_missing: MaxMissing = 0.3,
     max_gap: MaxGap = 3.0,
     kind: Annotated[
-        Literal["wind", "readings"] | None, typer.Option(help="What the file holds, where that is not seen right.")
+        Literal["wind", "readings"] | None, typer.Option(help="What the file holds, if it is not recognised.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the same as JSON, and a picture of wind.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the same as JSON, and for a picture of the wind.")
+    ] = None,
     as_json: Json = False,
     time: Time = None,
     timezone: Timezone = None,
@@ -95,8 +97,8 @@ def info(
 ) -> None:
     """Show what a file holds, before you use it.
 
-    Of a plant's readings: columns, ranges, gaps, how often the setting changed,
-    what looks wrong. Of wind: layout, heights, period, gaps, the profile over time.
+    For a plant's readings: columns, ranges, gaps, how often the setting changed, and
+    what looks wrong. For wind: layout, heights, period, gaps, the profile over time.
 
     Example: [bold]holdcourse data info plant.csv --timezone Europe/Oslo[/]
 

@@ -36,9 +36,9 @@ SCENE = ("problem", "rho", "start")  # what the runs of all policies share
 
 Numbers = list[str] | None
 Rho = Annotated[Numbers, typer.Option("--rho", metavar="NUMBERS", help="Weights of the service cost, e.g. 0.5,1,2.")]
-Workers = Annotated[int | None, typer.Option(help="Runs at a time; default one per processor.")]
+Workers = Annotated[int | None, typer.Option(help="Number of runs at a time; default: one per processor.")]
 Dask = Annotated[str | None, typer.Option(help="Run on the Dask cluster at this address, e.g. tcp://10.0.0.1:8786.")]
-Out = Annotated[Path, typer.Option(help="Folder of the results; the same command goes on where it was stopped.")]
+Out = Annotated[Path, typer.Option(help="Folder of the results; the same command resumes a stopped run.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Remove the results in the folder first.")]
 
 
@@ -56,7 +56,7 @@ def reproduce_paper(
         Numbers,
         names_option("--policies", "Which policies, e.g. gp-md,cgp-lcb.", policy_names()),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random number in the run.")] = 0,
     data: Annotated[
         Path | None, typer.Option(help="For wind: folder of the paper's own files, ml_2016_MM.netcdf.")
     ] = None,
@@ -64,7 +64,7 @@ def reproduce_paper(
     dask: Dask = None,
     out: Out = Path("reproduction"),
     fresh: Fresh = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Small numbers: a look in seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few and short runs: a first look in seconds.")] = False,
     as_json: Json = False,
 ) -> None:
     """Repeat the paper's experiments: runs, tables, figures, a report.
@@ -210,7 +210,9 @@ def sweep(
     workers: Workers = None,
     dask: Dask = None,
     fresh: Fresh = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and count the runs; do none.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and count the runs, without running any.")
+    ] = False,
     listed: Annotated[bool, typer.Option("--list", help="With --dry-run: list every run.")] = False,
     no_code: Annotated[
         bool, typer.Option("--no-code", help="Refuse a sweep file that names Python code of its own; run none of it.")
@@ -221,8 +223,8 @@ def sweep(
 ) -> None:
     """Compare policies on a problem of your own.
 
-    A sweep file may name Python functions: cost, movement, own policies. These
-    run with your rights, also with --dry-run, and are named before they do.
+    A sweep file may name Python functions: costs, movement, policies of your own. They
+    run with your rights, even with --dry-run; their names are printed first.
 
     Example: [bold]holdcourse sweep --example > mine.toml[/]
 

@@ -33,12 +33,12 @@ def group() -> None:
 
 @app.command("show")
 def show_policy(
-    file: Annotated[Path, typer.Argument(help="A file that holdcourse backtest --save, or policy.save, wrote.")],
+    file: Annotated[Path, typer.Argument(help="A file written by holdcourse backtest --save or policy.save.")],
     as_json: Json = False,
 ) -> None:
-    """What a policy is, in words, and what is known about it.
+    """Describe a policy in words: what it is, and what is known about it.
 
-    Reading a file runs no code, also where the policy is made by code of its own.
+    This runs no code from the file, even if the policy is made by code of your own.
 
     Example: [bold]holdcourse policy show site.policy[/]
     """

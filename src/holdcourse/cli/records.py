@@ -27,14 +27,15 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 @app.command()
 def verify(
     log: Record,
-    witness: Annotated[Path | None, typer.Option(help="File of what a witness was told of it.")] = None,
+    witness: Annotated[Path | None, typer.Option(help="File of the reports to a witness.")] = None,
     key: Annotated[Path | None, typer.Option(help="File of the witness's key.")] = None,
     trust: Trusted = None,
     as_json: Json = False,
 ) -> None:
     """Decide every recorded round again and compare bit by bit.
 
-    The record may be in use. Exit code 1 if anything differs or is missing.
+    The controller may be running meanwhile. The exit code is 1 if anything differs
+    or is missing.
 
     Example: [bold]holdcourse verify turbine.log[/]
 
@@ -81,11 +82,11 @@ def _verdict(log: str, found: audit.Verification) -> list[str]:
 @app.command()
 def backup(
     log: Record,
-    target: Annotated[Path, typer.Argument(help="The copy, a new file.")],
+    target: Annotated[Path, typer.Argument(help="File for the copy; must not exist yet.")],
 ) -> None:
-    """Copy a record, whole, while its controller goes on.
+    """Copy a record completely while its controller runs.
 
-    A plain copy of a record in use may miss its newest events; this one does not.
+    An ordinary copy of a record in use may miss its newest events; this one does not.
 
     Example: [bold]holdcourse backup turbine.log turbine-monday.log[/]
     """
@@ -95,16 +96,16 @@ def backup(
 @app.command()
 def accept(
     log: Annotated[Path, typer.Argument(help="A record whose newest events are missing.")],
-    reason: Annotated[str, typer.Option(help="Why it is taken as it is; becomes a part of the record.")],
+    reason: Annotated[str, typer.Option(help="Why you accept it; kept in the record.")],
 ) -> None:
     """Go on with a record whose newest events are missing.
 
-    A controller refuses such a record: it would decide rounds again that a
-    machine may have run. Bring back the missing part if you can.
+    A controller refuses such a record, because it would decide rounds again that the
+    machine may already have run. Restore the missing part instead if you can.
 
     Example: [bold]holdcourse accept turbine.log --reason "the disk failed"[/]
     """
-    typer.echo(f"{log} is taken as it is, with {audit.accept(log, reason)} events; the record says so")
+    typer.echo(f"{log} is accepted with {audit.accept(log, reason)} events; the record says so")
 
 
 @app.command()
@@ -121,10 +122,11 @@ def replay(
     trust: Trusted = None,
     as_json: Json = False,
 ) -> None:
-    """What another policy would have done in a recorded run.
+    """Estimate what another policy would have done in a recorded run.
 
-    Two kinds of number, told apart: bills by the record's own model, and, where decisions were drawn at random, a
-    doubly robust estimate of the service cost, which holds however wrong that model is.
+    There are two kinds of numbers: bills estimated by the record's own model and,
+    if decisions were drawn at random, a doubly robust estimate of the service cost,
+    which is right even if that model is wrong.
 
     Example: [bold]holdcourse replay turbine.log --policy cgp-lcb[/]
     """
@@ -162,18 +164,18 @@ def _number(value: Any) -> Any:
 
 @app.command()
 def export(
-    url: Annotated[str, typer.Argument(help="The service, as holdcourse serve prints it.")],
+    url: Annotated[str, typer.Argument(help="Address of the service, as holdcourse serve prints it.")],
     controller: Annotated[str, typer.Argument(help="The controller's id.")],
-    target: Annotated[Path, typer.Argument(help="The table: .csv or .parquet.")],
+    target: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
     token: Annotated[
         str | None,
-        typer.Option(envvar="HOLDCOURSE_TOKEN", help="A token, where the service asks for one.", show_envvar=True),
+        typer.Option(envvar="HOLDCOURSE_TOKEN", help="A token, if the service asks for one.", show_envvar=True),
     ] = None,
 ) -> None:
     """Write every round of a controller to CSV or Parquet.
 
-    Over all epochs: settings by value, times with the plant's offset, units in
-    the heads, who was in charge, what was expected, measured and taken back.
+    The table covers all epochs: settings by value, times in the plant's zone, units
+    in the headers, who was in charge, what was expected, measured and taken back.
 
     Example: [bold]holdcourse export http://127.0.0.1:8000 turbine-1 rounds.csv[/]
     """

@@ -29,10 +29,10 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's needs tokens.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 8000,
-    token_file: Annotated[Path | None, typer.Option(help="Tokens that are let in; see: holdcourse token make.")] = None,
-    connections: Annotated[int, typer.Option(help="Most connections open at once.", min=8)] = 1024,
-    per_address: Annotated[int, typer.Option(help="Most connections from one address.", min=4)] = 512,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free port.", min=0, max=65535)] = 8000,
+    token_file: Annotated[Path | None, typer.Option(help="File of accepted tokens; see holdcourse token make.")] = None,
+    connections: Annotated[int, typer.Option(help="Largest number of open connections.", min=8)] = 1024,
+    per_address: Annotated[int, typer.Option(help="Largest number of connections from one address.", min=4)] = 512,
     request_timeout: Annotated[
         float, typer.Option(help="Seconds in which headers must arrive, and a body must go on arriving.", min=0.1)
     ] = 10.0,
@@ -44,9 +44,10 @@ def serve(
         ),
     ] = None,
     witness: Annotated[
-        str | None, typer.Option(metavar="SINK", help="Who is told how far records are: a file, syslog:, https://...")
+        str | None,
+        typer.Option(metavar="SINK", help="Where the ends of records are reported: a file, syslog:, https://..."),
     ] = None,
-    witness_key: Annotated[Path | None, typer.Option(help="File of the key that signs what a witness is told.")] = None,
+    witness_key: Annotated[Path | None, typer.Option(help="File of the key that signs reports to the witness.")] = None,
     database: Annotated[
         str | None,
         typer.Option(
@@ -65,15 +66,15 @@ def serve(
         ),
     ] = None,
     lease: Annotated[
-        float, typer.Option(help="Seconds that the other servers wait for one that is silent.", min=0.5, max=3600)
+        float, typer.Option(help="Seconds after which other servers take over from a silent one.", min=0.5, max=3600)
     ] = 10.0,
     notify: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who is told of alarms: webhooks and e-mail, in TOML.")
+        Path | None, typer.Option(metavar="FILE", help="TOML file of who is told of alarms, by webhook or e-mail.")
     ] = None,
 ) -> None:
     """Run controllers over HTTP, with a page to watch them.
 
-    Until interrupted; the next start goes on from the records in the folder.
+    Runs until you interrupt it; the next start goes on from the records in the folder.
 
     Example: [bold]holdcourse serve --data fleet[/]
 
@@ -126,15 +127,18 @@ def serve(
 
 @app.command()
 def share(
-    data: Annotated[Path, typer.Argument(help="Folder of the records; no server may use it meanwhile.")],
+    data: Annotated[Path, typer.Argument(help="Folder of the records; stop its server first.")],
     database: Annotated[
         str,
-        typer.Argument(metavar="ADDRESS", envvar="HOLDCOURSE_DATABASE", help="postgresql://..., made for the service."),
+        typer.Argument(
+            metavar="ADDRESS", envvar="HOLDCOURSE_DATABASE", help="postgresql://..., a database made for the service."
+        ),
     ],
 ) -> None:
     """Copy the controllers of a folder into a database that servers share.
 
-    Every event as it is: the folder stays untouched. To go back, make a back-up, which is a folder.
+    Copies every event and leaves the folder as it is. To go back to a folder, make a
+    back-up of the database's controllers: a back-up is a data folder.
 
     Example: [bold]holdcourse share /var/lib/holdcourse postgresql://db.plant/holdcourse[/]
     """
@@ -163,7 +167,7 @@ def _store(data: Path | None, database: str | None, address: str, lease: float) 
         return data
     if not database.startswith(ADDRESSES):
         raise InvalidInput(
-            f"--database {database.partition(':')[0]!r} is none that we know; give postgresql://host/name"
+            f"--database {database.partition(':')[0]!r} is not a database that we support; give postgresql://host/name"
         )
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -186,7 +190,7 @@ def _check_address(given: str) -> None:
     try:
         ip_address(given)
     except ValueError:
-        raise InvalidInput(f"--proxy {given!r} is no address; give it as numbers, such as 127.0.0.1") from None
+        raise InvalidInput(f"--proxy {given!r} is not an address; give it as numbers, such as 127.0.0.1") from None
 
 
 def _listening(host: str, port: int) -> socket.socket:

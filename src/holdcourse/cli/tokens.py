@@ -23,7 +23,8 @@ app = typer.Typer(
 
 TokenFile = Annotated[Path, typer.Option("--token-file", help="The file that holds the tokens' hashes.")]
 Expires = Annotated[
-    str | None, typer.Option(help="A date (2027-01-31), or how long it counts: 24h, 90d, 12w.", show_default="never")
+    str | None,
+    typer.Option(help="When it expires: a date (2027-01-31), or 24h, 90d, 12w from now.", show_default="never"),
 ]
 
 
@@ -36,7 +37,7 @@ def make_token(
         names_option("--scope", "read, ask, tell or admin, e.g. ask,tell (default).", tokens.SCOPES),
     ] = None,
     controller: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="The controllers that it is for; default all.")
+        list[str] | None, typer.Option(metavar="NAMES", help="The controllers that it is for; default: all.")
     ] = None,
     expires: Expires = None,
     as_json: Json = False,
@@ -55,7 +56,7 @@ def make_token(
 def rotate_token(
     token: Annotated[str, typer.Argument(help="Id of the token, as the list shows it.")],
     token_file: TokenFile,
-    overlap: Annotated[str, typer.Option(help="How long the old secret is let in: 30m, 24h, 7d; 0: no more.")] = "24h",
+    overlap: Annotated[str, typer.Option(help="How long the old secret still works: 30m, 24h, 7d, or 0.")] = "24h",
     expires: Expires = None,
     as_json: Json = False,
 ) -> None:

@@ -24,11 +24,11 @@ Metric = Annotated[str, typer.Option(help="euclidean, cityblock or chebyshev.", 
 
 @app.command()
 def tree(
-    actions: Annotated[Path, typer.Argument(help="CSV, one action a row, its coordinates as columns.")],
+    actions: Annotated[Path, typer.Argument(help="CSV: a row per action, its coordinates in columns.")],
     metric: Metric = "euclidean",
     matrix: Matrix = None,
     directed: Directed = False,
-    tau: Annotated[float, typer.Option(help="How much lighter each level is than the one above.")] = 5.0,
+    tau: Annotated[float, typer.Option(help="How much lighter the edges of each level are than those above.")] = 5.0,
     seed: Annotated[int, typer.Option(help="Seed of the random tree.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -51,13 +51,13 @@ def tree(
 
 @app.command()
 def optimum(
-    costs: Annotated[Path, typer.Argument(help="CSV, one round a row, a column per action; a header names them.")],
-    actions: Annotated[Path | None, typer.Option(help="CSV of action coordinates; default 0, 1, 2, ...")] = None,
+    costs: Annotated[Path, typer.Argument(help="CSV: a row per round, a column per action, names in the header.")],
+    actions: Annotated[Path | None, typer.Option(help="CSV of the actions' coordinates; default: 0, 1, 2, ...")] = None,
     metric: Metric = "euclidean",
     matrix: Matrix = None,
     directed: Directed = False,
     start: Annotated[
-        int | None, typer.Option(help="Action before the first round, counted from 0; default: free.")
+        int | None, typer.Option(help="Action before the first round, from 0; default: any, for free.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -49,43 +49,41 @@ def group() -> None:
 
 @app.command("plan")
 def plan_command(
-    policy: Annotated[
-        Path | None, typer.Argument(help="A saved policy; default: one of ours, learned from the data.")
-    ] = None,
+    policy: Annotated[Path | None, typer.Argument(help="A saved policy; default: ours, learned from the data.")] = None,
     log: Annotated[
         Path | None, typer.Option(help="The plant's readings: CSV, Excel or Parquet.", rich_help_panel=PLANT)
     ] = None,
     action: Annotated[str | None, typer.Option(help="Column of the setting that ran.", rich_help_panel=PLANT)] = None,
     cost: Annotated[str | None, typer.Option(help="Column of what was measured.", rich_help_panel=PLANT)] = None,
     context: Annotated[
-        list[str] | None, typer.Option(help="Known before: 'load, outdoor, hour'.", rich_help_panel=PLANT)
+        list[str] | None, typer.Option(help="Known before deciding: 'load, outdoor, hour'.", rich_help_panel=PLANT)
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Setting to compare with; default the one that ran most, or makes most."),
+        typer.Option(help="Setting to compare with; default: the one that ran most, or makes most."),
     ] = None,
     move_cost: Annotated[
         float, typer.Option(help="Cost of moving by one unit; a saved policy knows it.", rich_help_panel=PLANT)
     ] = 1.0,
     bins: Annotated[
-        int | None, typer.Option(help="Gather continuous settings into so many.", rich_help_panel=PLANT)
+        int | None, typer.Option(help="Number of bins for settings that vary continuously.", rich_help_panel=PLANT)
     ] = None,
     wind: Annotated[
-        list[str] | None, typer.Option(help="Wind of one site, or 'demo': bundled wind.", rich_help_panel=WIND)
+        list[str] | None, typer.Option(help="Wind of one site; 'demo' takes the bundled wind.", rich_help_panel=WIND)
     ] = None,
-    history: Annotated[list[str] | None, typer.Option(help="Wind before it.", rich_help_panel=WIND)] = None,
+    history: Annotated[
+        list[str] | None, typer.Option(help="Wind before the test period.", rich_help_panel=WIND)
+    ] = None,
     movement: Annotated[
         str, typer.Option(help="Cost of moving: paper, physical, kWh per m.", rich_help_panel=WIND)
     ] = "physical",
-    gain: Annotated[
-        float | None, typer.Option(help="Gain to tell from none, %; default what the simulation gains.")
-    ] = None,
+    gain: Annotated[float | None, typer.Option(help="Gain to detect, %; default: what the simulation gains.")] = None,
     blocks: Annotated[
         str | None, typer.Option(metavar="NUMBERS", help="Block lengths to judge, in rounds: 2,4,8.")
     ] = None,
-    hours: Annotated[float | None, typer.Option(help="Length of a round; default from the data's times.")] = None,
+    hours: Annotated[float | None, typer.Option(help="Hours of a round; default: from the times in the data.")] = None,
     rehearsals: Annotated[
-        int, typer.Option(help="Run the trial itself so often, to see what learning from each other changes.", min=0)
+        int, typer.Option(help="How often to rehearse the trial, to see what learning changes.", min=0)
     ] = 1,
     trust: Trusted = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
@@ -95,9 +93,10 @@ def plan_command(
     timezone: Timezone = None,
     time_format: TimeFormat = None,
 ) -> None:
-    """How long would a trial take? Planned before anything is switched.
+    """Plan a trial: how long it would take to know whether the policy pays.
 
-    Runs the policy and the baseline in a simulation of your plant or wind, and deals their blocks out by many coins.
+    Runs the policy and the baseline in a simulation of your plant or wind, and deals
+    out their blocks by many coins. Nothing is switched.
 
     Example: [bold]holdcourse trial plan --wind demo[/]
 
@@ -149,18 +148,20 @@ def plan_command(
 
 @app.command("report")
 def report(
-    records: Annotated[list[str], typer.Argument(help="The controller's record; of several epochs, oldest first.")],
+    records: Annotated[
+        list[str], typer.Argument(help="The controller's record; if it has several epochs, oldest first.")
+    ],
     cycle: Annotated[
-        int | None, typer.Option(help="Rounds of a day, where the limits do not say how long a round is.", min=2)
+        int | None, typer.Option(help="Rounds per day, if the limits do not say how long a round is.", min=2)
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for report.html, rounds.csv and pairs.csv.")] = None,
     trust: Trusted = None,
     as_json: Json = False,
 ) -> None:
-    """What a trial has measured so far.
+    """Report what a trial has measured so far.
 
-    The record may be in use, and it may be looked at as often as you like: the interval in the headline is right at
-    every look.
+    The controller may be running, and you may look as often as you like: the interval
+    in the headline is right at every look.
 
     Example: [bold]holdcourse trial report turbine.log[/]
 
@@ -257,7 +258,7 @@ def _lengths(text: str | None) -> list[int] | None:
 
 def _show(plan: TrialPlan) -> None:
     console = Console()
-    table = Table(title="Weeks until a gain is told from none, in four of five trials")
+    table = Table(title="Weeks until a gain is detected, in four of five trials")
     table.add_column("block")
     for gain in GAINS:
         table.add_column(f"{gain:g} %", justify="right")

@@ -60,17 +60,21 @@ def wakes(
     table: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Energy table: read if it is there, else written by FLORIS.", rich_help_panel=DATA
+            metavar="FILE",
+            help="Energy table: read if it exists, otherwise computed and written.",
+            rich_help_panel=DATA,
         ),
     ] = None,
     history: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Earlier wind, to learn its drift from.", rich_help_panel=DATA),
+        typer.Option(metavar="FILE", help="Earlier wind, to learn how the direction drifts.", rich_help_panel=DATA),
     ] = None,
     allow_later_history: Annotated[
         bool,
         typer.Option(
-            "--allow-later-history", help="Learn from wind after the record, too: hindsight.", rich_help_panel=DATA
+            "--allow-later-history",
+            help="Also learn from wind after the record. That is hindsight.",
+            rich_help_panel=DATA,
         ),
     ] = False,
     direction: Annotated[
@@ -81,7 +85,7 @@ def wakes(
     ] = None,
     time: Annotated[str | None, typer.Option(help="Column of the time.", rich_help_panel=DATA)] = None,
     begin: Annotated[str | None, typer.Option(help="First day, UTC: 2014-07-01.", rich_help_panel=DATA)] = None,
-    end: Annotated[str | None, typer.Option(help="Day after the last, UTC.", rich_help_panel=DATA)] = None,
+    end: Annotated[str | None, typer.Option(help="Day after the last one, UTC.", rich_help_panel=DATA)] = None,
     price: Annotated[
         str,
         typer.Option(
@@ -97,15 +101,17 @@ def wakes(
         float | None, typer.Option(help=f"Largest offset, degrees; default {MOST:g}.", rich_help_panel=STEERING)
     ] = None,
     step: Annotated[
-        float | None, typer.Option(help=f"Steps of offsets, degrees; default {STEP:g}.", rich_help_panel=STEERING)
+        float | None, typer.Option(help=f"Step between offsets, degrees; default {STEP:g}.", rich_help_panel=STEERING)
     ] = None,
-    yaw_speed: Annotated[float, typer.Option(help="Of a nacelle, degrees per second.", rich_help_panel=STEERING)] = 0.3,
+    yaw_speed: Annotated[
+        float, typer.Option(help="Yaw speed of a nacelle, degrees per second.", rich_help_panel=STEERING)
+    ] = 0.3,
     every: Annotated[
         str | None,
         typer.Option(help="Time between decisions: '10 min'; default: that of the record.", rich_help_panel=STEERING),
     ] = None,
     at_most: Annotated[
-        float, typer.Option(help="Percent of the energy that the learner may lose.", rich_help_panel=STEERING)
+        float, typer.Option(help="Energy that the learner may lose at most, percent.", rich_help_panel=STEERING)
     ] = 100 * AT_MOST,
     idealised: Annotated[
         bool,
@@ -116,7 +122,10 @@ def wakes(
     policies: Annotated[
         list[str] | None,
         names_option(
-            "--policies", "Which policies; also gp-md, which takes minutes.", (*POLICIES, *ON_REQUEST), COMPARED
+            "--policies",
+            "Which policies; gp-md is possible too, and takes minutes.",
+            (*POLICIES, *ON_REQUEST),
+            COMPARED,
         ),
     ] = None,
     hysteresis: Annotated[
@@ -127,9 +136,9 @@ def wakes(
     ] = "5,3,2,1",
     no_front: Annotated[
         bool,
-        typer.Option("--no-front", help="Leave out the planner at other prices: quicker.", rich_help_panel=COMPARED),
+        typer.Option("--no-front", help="Skip the planner at other prices; quicker.", rich_help_panel=COMPARED),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of all randomness.", rich_help_panel=COMPARED)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random number in the run.", rich_help_panel=COMPARED)] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.html, tables and pictures.", rich_help_panel=OUTPUT)
     ] = None,
@@ -143,10 +152,10 @@ def wakes(
 ) -> None:
     """Would wake steering have paid off? Every policy on a farm's wind.
 
-    Energy gained against degrees that the nacelles turned, for FLORIS' lookup table,
-    hysteresis, rate limits and our planner. Decisions know earlier readings only. How the
-    wind usually turns is learned from --history or, without one, from the other parts of
-    the record, later ones too.
+    Compares FLORIS' lookup table, hysteresis, rate limits and our planner: energy
+    gained against degrees that the nacelles turned. A decision knows earlier readings
+    only. How the wind usually turns is learned from --history; without it, from the
+    other parts of the record, including later ones.
 
     Example: [bold]holdcourse wakes --out wakes-report[/]
 
@@ -232,7 +241,7 @@ def _wind(record: Path | None, farm: Path | None, table: Path | None, reading: d
     if record is not None:
         return read_record(record, **reading)
     if farm is not None or table is not None:
-        raise InvalidInput("a farm of yours needs wind of yours: give the file of the wind before the options")
+        raise InvalidInput("your own farm needs your own wind: give the wind file before the options")
     return bundled_record()
 
 

@@ -42,9 +42,9 @@ def machines(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Machines with a name: power, which wind it is by, cost of moving, source.
+    """List the machines that we know: power, reference wind, cost of moving, source.
 
-    Of one or several that are named: everything known, with the curve.
+    If you name machines, everything known about them is shown, with the power curve.
 
     Example: [bold]holdcourse wind machines[/]
 
@@ -127,7 +127,7 @@ def wind_map_command(
     ] = "textbook",
     low: Annotated[float, typer.Option(help="Lowest altitude, m.")] = 50.0,
     high: Annotated[float, typer.Option(help="Highest altitude, m.")] = 500.0,
-    count: Annotated[int, typer.Option(help="How many altitudes.")] = 12,
+    count: Annotated[int, typer.Option(help="Number of altitudes.")] = 12,
     movement: Annotated[
         str, typer.Option(help="Cost of a metre of altitude: physical, paper, or '20 Wh/m'.")
     ] = "physical",
@@ -137,7 +137,7 @@ def wind_map_command(
     block: Annotated[
         int | None, typer.Option(help="Grid points along each side of a block; default: about 128 MB of wind.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Blocks computed at a time; default: one per processor.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of blocks at a time; default: one per processor.")] = None,
     dask: Annotated[
         str | None, typer.Option(help="Compute on the Dask cluster at this address, e.g. tcp://10.0.0.1:8786.")
     ] = None,

@@ -179,7 +179,7 @@ class Policy:
         Parameters
         ----------
         limits
-            `Limits` that a controller shall begin with.
+            `Limits` that a controller begins with.
         units
             What the numbers are: "action", "measurement", "context", and "cost" where that is not what is measured.
         evidence

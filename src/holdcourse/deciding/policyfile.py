@@ -99,7 +99,7 @@ class Evidence:
         figures = [each for each in data["figures"].values() if each is not None]
         sums = all(isinstance(each, str) for each in data["files"].values())
         if not (sums and all(isinstance(each, str | int | float) for each in figures)):
-            raise DamagedFile(f"{where} holds evidence whose files or figures are no texts and numbers")
+            raise DamagedFile(f"{where} holds evidence whose files or figures are not texts and numbers")
         return cls(**data)
 
     @property
@@ -193,12 +193,12 @@ class PolicyFile:
         found = {name: value for name, value in state.items() if name not in ("holds", "format")}
         for name in sorted(expected.keys() | found.keys()):
             if name not in found or name not in expected or not isinstance(found[name], expected[name]):
-                raise DamagedFile(f"{named} is no policy that holdcourse wrote: its {name!r} is wrong or missing")
+                raise DamagedFile(f"{named} is not a policy file of holdcourse: its {name!r} is wrong or missing")
         for name in ("units", "versions"):
             wrong = [key for key, text in found[name].items() if not isinstance(text, str)]
             wrong += sorted(set(found[name]) - set(UNITS)) if name == "units" else []
             if wrong:
-                raise DamagedFile(f"{named} is no policy that holdcourse wrote: its {name} have a wrong {wrong[0]!r}")
+                raise DamagedFile(f"{named} is not a policy file of holdcourse: its {name} have a wrong {wrong[0]!r}")
         evidence = found.pop("evidence")
         _check_recipe(found["recipe"], named)
         return cls(
@@ -338,4 +338,4 @@ def _check_recipe(found: Mapping[str, Any], where: str) -> None:
     """Raise unless a recipe has the parts of one, as deep as it goes."""
     sound = isinstance(found.get("policy"), str) and isinstance(found.get("options"), dict)
     if not (sound and isinstance(found.get("problem"), dict)):
-        raise DamagedFile(f"{where} is no policy that holdcourse wrote: its recipe is not whole")
+        raise DamagedFile(f"{where} is not a policy file of holdcourse: its recipe is incomplete")

@@ -48,7 +48,7 @@ def describe(policy: Policy) -> dict[str, Any]:
     known = [*registry.names("problem"), *registry.names("recipe")]
     if not (name in known or is_path(name) or registry.is_installed(name)):
         raise InvalidInput(
-            f"{policy.name} was made by {name!r}, which is no entry point, no import path and none of "
+            f"{policy.name} was made by {name!r}, which is not an entry point, an import path or one of "
             f"{', '.join(known)}; only Python can make it again"
         )
     given = {
@@ -90,7 +90,7 @@ def _made(recipe: Mapping[str, Any], problem: Problem, trust: Collection[str], c
     entry = registry.entry_of(name, kind)
     made = entry.maker(kind)(problem, **options)
     if not isinstance(made, Policy):
-        raise InvalidInput(f"{name!r} made a {type(made).__name__}, no Policy")
+        raise InvalidInput(f"{name!r} made a {type(made).__name__}, not a Policy")
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 

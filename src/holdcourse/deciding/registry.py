@@ -158,7 +158,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "wind-planner",
         "Wind planner",
-        "A wind filter with a 12-hour plan: moves for what the wind of the next hours promises, and comes back.",
+        "A wind filter with a 12-hour plan: moves if the wind of the next hours should pay for it, and comes back.",
         "measurements",
         {"wind": f"{wind}:wind_planner", "recipe": "holdcourse.wind.policy.planner:planned"},
         "#c4455d",
@@ -212,7 +212,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "proximal-lcb",
         "Proximal-LCB",
-        "Learns what each setting costs and goes where cost and way together promise least.",
+        "Learns what each setting costs and goes where cost and move together are expected to be least.",
         "measurements",
         {"problem": f"{named}:proximal_lcb"},
         "#cc704c",
@@ -355,7 +355,7 @@ def _ours() -> Iterable[Entry]:
     yield Entry(
         "clairvoyant",
         "Clairvoyant",
-        "Perfect hindsight: the best way through all rounds, known in advance.",
+        "Perfect hindsight: the best path through all rounds, known in advance.",
         "hindsight",
         colour="#009e73",
         dash=AFTERWARDS,
@@ -448,7 +448,7 @@ def make(name: str, problem: Any, **options: Any) -> Any:
     entry = entry_of(name, "problem")
     made = entry.maker()(problem, **options)
     if not isinstance(made, Policy):
-        raise InvalidInput(f"policy {name!r} made a {type(made).__name__}, no Policy")
+        raise InvalidInput(f"policy {name!r} made a {type(made).__name__}, not a Policy")
     return made if made.made_by is not None else replace(made, made_by=(name, options))
 
 
@@ -475,7 +475,7 @@ def load(source: str) -> Maker:
     """Return what an import path names: ``package.module:name`` or ``folder/file.py:name``."""
     module_name, colon, name = source.rpartition(":")
     if not colon:
-        raise InvalidInput(f"{source!r} is no import path; write it like my_package.my_module:my_function")
+        raise InvalidInput(f"{source!r} is not an import path; write it like my_package.my_module:my_function")
     module = _from_file(Path(module_name)) if module_name.endswith(".py") else _from_package(module_name, source)
     if not hasattr(module, name):
         raise InvalidInput(f"{source!r}: {module_name} has no {name!r}")

@@ -141,10 +141,10 @@ def trial_of(
 def heard_in_words(heard: float) -> str:
     """Say from which rounds an arm learns."""
     if heard == 1:
-        return "Both learn from all that is measured."
+        return "Both learn from everything that is measured."
     if heard == 0:
         return "Each learns from its own blocks only."
-    return f"Each learns from all of its own rounds, and from {100 * heard:.3g} % of the other's, drawn by chance."
+    return f"Each learns from all of its own rounds, and from {100 * heard:.3g} % of the other's, drawn at random."
 
 
 def without_trial(policy: Policy) -> Policy:

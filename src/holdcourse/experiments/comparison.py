@@ -202,7 +202,9 @@ class ComparisonPlan(Frozen):
         named = [name for given in processes for name in groups.get(given, (given,))]
         unknown = [name for name in named if name not in EASY + HARD]
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is no process; there are {', '.join([*EASY, *HARD, *groups])}")
+            raise ValueError(
+                f"{unknown[0]!r} is not a process of contexts; there are {', '.join([*EASY, *HARD, *groups])}"
+            )
         return tuple(dict.fromkeys(named))
 
     @property

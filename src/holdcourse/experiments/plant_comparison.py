@@ -139,7 +139,7 @@ class PlantPlan(Frozen):
     def _known(cls, worlds: tuple[str, ...]) -> tuple[str, ...]:
         unknown = [name for name in worlds if name not in PLANTS]
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is no plant; there are {', '.join(PLANTS)}")
+            raise ValueError(f"{unknown[0]!r} is not a plant; there are {', '.join(PLANTS)}")
         return worlds
 
     @property

@@ -169,7 +169,7 @@ def read_summary(path: Path) -> list[Row]:
     with path.open(newline="", encoding="utf-8") as file:
         table = csv.reader(file)
         if tuple(next(table, ())) != COLUMNS:
-            raise InvalidInput(f"{path} is no summary of a sweep: its first line is not {','.join(COLUMNS)}")
+            raise InvalidInput(f"{path} is not the summary of a sweep: its first line is not {','.join(COLUMNS)}")
         return [Row(*(kind(original(cell)) for kind, cell in zip(types, line, strict=True))) for line in table]
 
 

@@ -44,7 +44,7 @@ def plot_plan(plan: TrialPlan) -> Figure:
             xlim=(max(0.1, 0.7 * min(finite)), 50),
             xlabel="smallest visible gain, % of the baseline's bill",
             ylabel="weeks",
-            title="How long until a gain is told from none",
+            title="How long until a gain is detected",
         )
         plain = FuncFormatter(lambda value, _: f"{value:g}")
         for axis in (axes.xaxis, axes.yaxis):

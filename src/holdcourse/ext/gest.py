@@ -207,7 +207,7 @@ class CourseGenerator(Generator):  # type: ignore[misc] # gest-api is not typed
         """Say what is known now of contextual variables; it holds until something newer is observed or ingested."""
         unknown = sorted(set(context) - set(self._contextual))
         if unknown:
-            raise InvalidInput(f"{unknown[0]!r} is no contextual variable; these are {self._contextual}")
+            raise InvalidInput(f"{unknown[0]!r} is not a contextual variable; those are {self._contextual}")
         self._context |= {name: float(value) for name, value in context.items()}
 
     def suggest(self, num_points: int | None = None) -> list[Point]:
@@ -352,7 +352,7 @@ def _defaults(vocs: VOCS, axes: Mapping[str, list[Any]]) -> dict[str, float]:
 def _check_names(what: str, given: Any, settings: Mapping[str, Any]) -> None:
     unknown = sorted(set(given) - set(settings)) if isinstance(given, Mapping) else []
     if unknown:
-        raise InvalidInput(f"{what} names {unknown[0]!r}, which is none of the settings {list(settings)}")
+        raise InvalidInput(f"{what} names {unknown[0]!r}, which is not one of the settings {list(settings)}")
 
 
 def _id_of(row: Mapping[str, Any]) -> int | None:

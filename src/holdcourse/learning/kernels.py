@@ -177,7 +177,7 @@ def refuse_noise(kernel: Any, name: str) -> None:
         return
     if type(kernel).__name__ == "WhiteKernel":
         raise InvalidInput(
-            f"{name} holds a WhiteKernel; noise is no part of a kernel here, pass it as noise_std instead"
+            f"{name} holds a WhiteKernel; noise is not part of a kernel here; pass it as noise_std instead"
         )
     if type(kernel).__name__ == "CompoundKernel":
         raise InvalidInput(
@@ -207,7 +207,7 @@ def check_parameters(kernel: Any, name: str) -> None:
         elif ours and option.endswith("_bounds") and not isinstance(value, str):
             _check_numbers(value, where, 0.0, False, 2)
         elif isinstance(value, float | np.floating | np.ndarray) and np.isnan(value).any():
-            raise InvalidInput(f"{where} is {value!r}, which is no number")
+            raise InvalidInput(f"{where} is {value!r}, which is not a number")
 
 
 def _check_numbers(value: Any, where: str, least: float, or_equal: bool, axes: int) -> None:

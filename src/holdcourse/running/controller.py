@@ -217,7 +217,7 @@ class Controller:
             The setting that somebody wants in place of the decision. It passes through `allowed` and all limits as the
             decision does: the machine goes as near as it may.
         force
-            The reason why the machine shall go to `instructed` whatever mask and limits say; it is recorded.
+            The reason why the machine is to go to `instructed` whatever mask and limits say; it is recorded.
         watching
             Nobody moves the machine in this round: it stays where it is, whatever is decided.
         instructed_index
@@ -494,7 +494,7 @@ def _wish(wanted: int | None, force: str | None, watching: bool) -> Wish | None:
     if watching and (wanted is not None or force is not None):
         raise InvalidInput("watching means that nobody moves the machine; leave instructed and force out")
     if force is not None and wanted is None:
-        raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine shall go")
+        raise InvalidInput("force is the reason for an instruction; say with instructed= where the machine is to go")
     if watching:
         return Wish(None)
     return None if wanted is None else Wish(wanted, force)

@@ -207,7 +207,7 @@ class Fleet:
         large = members[np.abs(values[members]) > LARGEST]
         if len(large):
             raise InvalidInput(
-                f"the measurement of member {large[0]} is {values[large[0]]:g}, whose square is no number"
+                f"the measurement of member {large[0]} is {values[large[0]]:g}, whose square is not a finite number"
             )
         if len(members):
             assert self._asked is not None
@@ -290,7 +290,7 @@ class Fleet:
         costs[:, 0] = np.where(allowed, costs[:, 0], np.inf)
         if np.isnan(costs).any() or not (costs > -np.inf).all():
             i = int(np.argmax((~(costs > -np.inf)).any(axis=(1, 2))))
-            raise InvalidInput(f"a cost of member {members[i]} is no number; look at its measurements so far")
+            raise InvalidInput(f"a cost of member {members[i]} is not a number; look at its measurements so far")
         usable = np.isfinite(costs[:, 0])
         if not usable.any(axis=1).all():
             raise NoActionLeft(

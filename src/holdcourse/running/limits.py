@@ -80,7 +80,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         if (self.max_moves is None) != (self.window is None):
-            raise InvalidInput("max_moves and window go together: so many moves within so many rounds")
+            raise InvalidInput(
+                "max_moves and window go together: the largest number of moves within a number of rounds"
+            )
         self._take("max_step", _plain_step(self.max_step))
         self._take("max_step_cost", checked_cost(self.max_step_cost))
         if self.round_length is not None:

@@ -108,7 +108,7 @@ class Signs:
         self.decimal = words.get(self.decimal or "", self.decimal)
         self.thousands = words.get(self.thousands or "", self.thousands)
         if self.decimal is not None and self.decimal not in SIGNS:
-            raise InvalidInput(f"decimal {self.decimal!r} is no decimal sign; say decimal=point or decimal=comma")
+            raise InvalidInput(f"decimal {self.decimal!r} is not a decimal sign; say decimal=point or decimal=comma")
         if self.thousands is not None and self.thousands not in (".", ",", " ", "'", ""):
             raise InvalidInput(
                 f"thousands {self.thousands!r} separates no thousands; say thousands=comma, point, space or apostrophe"

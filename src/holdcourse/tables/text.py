@@ -137,7 +137,7 @@ def read_text(
         raise TooLarge(f"{label} holds more than {most_cells:,} cells; split it by years")
     found = decoded(raw, label, encoding)
     if "\x00" in found.text:
-        raise DamagedFile(f"{label} holds bytes that are no text; export it again as CSV")
+        raise DamagedFile(f"{label} holds bytes that are not text; export it again as CSV")
     return found
 
 

@@ -158,7 +158,10 @@ class Answer:
                 f"{_signed(self.gain.value + self.carry_over.change)}{per_round}: blocks feel the one before them. "
                 "Use longer blocks."
             )
-        for counts, what in ((self.lost, "without a measurement"), (self.redirected, "overridden")):
+        for counts, what in (
+            (self.lost, "without a measurement"),
+            (self.redirected, "in which a limit or a person decided"),
+        ):
             if sum(counts):
                 said.append(
                     f"Rounds {what}: {counts[BASELINE]} of the baseline's, {counts[POLICY]} of the policy's; "

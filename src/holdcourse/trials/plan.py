@@ -258,7 +258,7 @@ class TrialPlan:
             return [f"No block length shows a gain of {target} within a lifetime: the scatter is too large."]
         said = [
             f"Use blocks of {best.block} rounds ({_duration(best.block * best.hours)}). A gain of {target} is then "
-            f"told from none within {_weeks(weeks)}, in four of five trials.",
+            f"detected within {_weeks(weeks)}, in four of five trials.",
             f"While it lasts, changing between the arms costs {best.switching:.2g} % of the baseline's bill.",
         ]
         if shorter < 0.95 * weeks:

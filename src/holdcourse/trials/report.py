@@ -204,7 +204,7 @@ def _about(found: RecordedTrial) -> str:
         "Blocks come in pairs. In each pair a coin said which arm had the first block; the coin is the record's own, "
         "and holdcourse verify checks it.",
         "A block counts for the arm that it was assigned to, whatever was played in it.",
-        "Each arm pays for the movement of its own path, as if it had run throughout. The way between the two paths at "
+        "Each arm pays for the movement of its own path, as if it had run throughout. Moving between the two paths at "
         "the border of two blocks is a cost of the trial and on neither bill.",
         "No model has a say in the gain: it is made of measurements. What was known before a pair began only makes its "
         "two blocks comparable.",

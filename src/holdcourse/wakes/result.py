@@ -316,7 +316,7 @@ class Backtest:
         """The answer in plain words, also when it is no."""
         ours = self.judged
         if ours is None:
-            return "No planner was run, so there is nothing to conclude."
+            return "No planner was run, so no conclusion can be drawn."
         name = f"The {label_of(ours.policy).lower()}"
         made = (
             f"{name} would have made {ours.gain:+.2f} % energy against no steering, {ours.net:+.2f} % net of wear, "
@@ -331,7 +331,7 @@ class Backtest:
         ending = {
             "yes": "wake steering would have paid off here",
             "no": "wake steering would not have paid off here",
-            "undecided": "this record does not decide whether wake steering pays off here",
+            "undecided": "this record cannot tell whether wake steering pays off here",
         }[self.verdict]
         interval = f"95 % interval of the net gain by weeks {ours.net_low:+.2f} to {ours.net_high:+.2f} %"
         beside = ""

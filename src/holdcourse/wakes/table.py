@@ -251,7 +251,7 @@ def read_table(path: str | Path, kinds: Mapping[str, Callable[[Mapping[str, Any]
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise DamagedFile(f"{path} is no energy table, or a damaged one; compute it again") from None
+        raise DamagedFile(f"{path} is damaged, or is not an energy table; compute it again") from None
 
 
 def _packed(values: NDArray[Any]) -> str:

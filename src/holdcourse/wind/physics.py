@@ -352,8 +352,8 @@ def _unit_in(heading: str, path: Path) -> str | None:
         raise InvalidInput(f"{path}: {error} in the header, {heading!r}") from None
     if bracketed:
         raise InvalidInput(
-            f"{path}: the unit {bracketed[1]!r} in the header, {heading!r}, is none of speed or power; write m/s, km/h "
-            "or kn, and W, kW or MW"
+            f"{path}: the unit {bracketed[1]!r} in the header, {heading!r}, is neither a speed nor a power; write m/s, "
+            "km/h or kn, and W, kW or MW"
         )
     return None
 

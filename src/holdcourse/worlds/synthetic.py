@@ -283,7 +283,7 @@ class SyntheticWorld:
         row = self._rows.get(tuple(check_context(context, None).tolist()))
         if row is None:
             raise InvalidInput(
-                f"context {context!r} is none of the {len(self.contexts)} contexts of this world; see .contexts"
+                f"context {context!r} is not one of the {len(self.contexts)} contexts of this world; see .contexts"
             )
         return row
 

@@ -426,7 +426,7 @@ class Layout:
         if missing or len(arrays["phi0"]) != len(self._parts[0].phi):
             raise InvalidInput(f"this state belongs to another problem or kernel (missing: {missing})")
         if arrays["candidates"].ndim != 2 or (arrays["box"].size and arrays["box"].shape[:1] != (2,)):
-            raise InvalidInput("this state is damaged: the contexts of its basis are no table")
+            raise InvalidInput("this state is damaged: the contexts of its basis are not a table")
         for k, part in enumerate(self._parts):
             self._parts[k] = restored(
                 part, np.asarray(arrays[f"phi{k}"]), *(np.array(arrays[f"{name}{k}"]) for name in ("Z", "Q", "counts"))
@@ -507,7 +507,7 @@ def require_sound(weights: Array, covariance: Array) -> None:
     """Raise where weights (m,) or the lower half of their covariance (m, m) cannot be those of a posterior."""
     variances = np.diagonal(covariance)  # at most 1, as in the prior; below 0 only by rounding
     if not (np.isfinite(weights).all() and np.isfinite(covariance).all() and (variances >= -ROUNDING).all()):
-        raise InvalidInput("this state is damaged: its weights or their variances are no numbers that can be believed")
+        raise InvalidInput("this state is damaged: its weights or their variances are not plausible numbers")
 
 
 def check_bounds(bounds: Any, dimension: int | None) -> Array:

@@ -190,10 +190,10 @@ def require_room(n: int, features: int, most: int | None = None) -> None:
     if most is not None and features > most:
         raise TooLarge(
             f"{n} actions need more than {most} features, and at most half of them could be learned: the kernel's "
-            "length scale is too short for so many actions. Use a longer one, a smoother kernel (RBF), or fewer actions"
+            "length scale is too short for that many actions. Use a longer one, a smoother kernel (RBF), fewer actions"
         )
     if n * features > MOST_NUMBERS:
         raise TooLarge(
             f"{features} features of {n} actions would take {n * features * 8 / 1e9:.1f} GB: the kernel's length scale "
-            "is too short for so many actions. Use a longer one, a smoother kernel (RBF), or fewer actions"
+            "is too short for this many actions. Use a longer one, a smoother kernel (RBF), or fewer actions"
         )

@@ -99,7 +99,7 @@ def state_space(prior: Prior, tolerance: float = TOLERANCE) -> StateSpace:
     """Write a kernel over actions and time as a linear system that discards at most this share of its variance."""
     obstacle = why_not_temporal(prior.kernel)
     if obstacle is not None:
-        raise InvalidInput(f'this kernel is no process in time: {obstacle}; use method "exact" or "flat"')
+        raise InvalidInput(f'this kernel is not a process in time: {obstacle}; use method "exact" or "flat"')
     known: list[tuple[Array, int, int, float]] = []  # action covariance, first feature, features, eps
     blocks: list[Array] = []
     layout, rates, discarded, start = [], [], 0.0, 0

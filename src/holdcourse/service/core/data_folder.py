@@ -156,7 +156,9 @@ class DataFolder:
             database.publish(unfinished, final)
             _remove(unfinished)
         except FileExistsError:
-            raise LogError(f"{final} exists already and was not touched; move it away if it is none of ours") from None
+            raise LogError(
+                f"{final} exists already and was not touched; move it away if holdcourse did not write it"
+            ) from None
         except OSError as error:
             raise log_error(f"cannot write to {final}: {error.strerror}", error) from error
         try:
@@ -245,7 +247,7 @@ def number_of(path: Location) -> int:
     """Return the number of an epoch, which is in its file's name and stays the same whatever becomes of the others."""
     found = NAME.fullmatch(path.name)
     if found is None:
-        raise InvalidInput(f"{path} is no epoch; their names are like {epoch_name(1)}")
+        raise InvalidInput(f"{path} is not an epoch; epochs have names like {epoch_name(1)}")
     return int(found[1])
 
 

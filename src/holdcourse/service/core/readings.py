@@ -137,7 +137,7 @@ def _problem(said: Mapping[str, Any]) -> Problem:
     labels, actions = said.get("labels"), said.get("actions")
     count = len(labels or actions or ())
     if isinstance(actions, Mapping) or (actions and isinstance(actions[0], list | tuple)):
-        raise InvalidInput("readings tell one setting in each row; give actions that are single numbers, or labels")
+        raise InvalidInput("a row of readings holds one setting; give actions that are single numbers, or labels")
     coordinates = list(range(count)) if actions is None else actions
     return Problem(coordinates, labels=labels)
 

@@ -52,7 +52,7 @@ def _checked_zone(zone: str) -> str:
             raise ValueError
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # an odd name may be a folder, or climb out of one
-        raise ValueError(f"{zone!r} is no time zone that is known here; write it as Europe/Berlin, or UTC") from None
+        raise ValueError(f"{zone!r} is not a known time zone; write it like Europe/Berlin, or UTC") from None
     return zone
 
 
@@ -294,7 +294,7 @@ class SettingsGiven(Request):
         "round is silence. Null: neither is watched.",
     )
     fallback: Setting | None = Field(
-        None, description="Where the machine shall be when stale, in modes advise and act; null: where it is."
+        None, description="Where the machine is to be when stale, in modes advise and act; null: where it is."
     )
     fallback_index: Action | None = None
     units: UnitsGiven = UnitsGiven.model_validate({})
@@ -590,7 +590,7 @@ class OverrideGiven(Request):
     @model_validator(mode="after")
     def _check_reason(self) -> OverrideGiven:
         if not self.model_fields_set & {"setting", "setting_index"}:
-            raise ValueError("say where the machine shall be held: a setting, or null to hand it back")
+            raise ValueError("say where to hold the machine: a setting, or null to hand it back")
         if self.force and self.setting is None and self.setting_index is None:
             raise ValueError("force is for a setting; leave it out to hand the machine back")
         _check_force(self.force, self.reason)

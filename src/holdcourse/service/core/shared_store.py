@@ -146,7 +146,7 @@ class SharedStore:
                 self._leases.renew()
                 unfinished.append(self._copied(path, final))
             if _ends(unfinished) != expected:
-                raise LogError(f"{controller} was not copied whole; try again")
+                raise LogError(f"{controller} was not copied completely; try again")
             publish(unfinished, finished)  # at once: a server may open it from now on
         finally:
             self._leases.release(controller)

@@ -159,7 +159,7 @@ def read(path: Path) -> list[Token]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InvalidInput):
             raise
-        raise DamagedFile(f"{path} is damaged or no token file: {error}; restore it from a back-up") from None
+        raise DamagedFile(f"{path} is damaged, or is not a token file: {error}; restore it from a back-up") from None
 
 
 def make(
@@ -174,7 +174,7 @@ def make(
             raise InvalidInput(f"scope {scope!r} is not known; there are {list(SCOPES)}")
     for controller in controllers:
         if controller != EVERYTHING and not re.fullmatch(r"[a-z0-9_-]{1,64}", controller):
-            raise InvalidInput(f"{controller!r} is no controller's id; use a-z, 0-9, - and _, or * for all")
+            raise InvalidInput(f"{controller!r} is not a controller's id; use a-z, 0-9, - and _, or * for all")
     secret = _new_secret()
     now = datetime.now(UTC)
     token = Token(
@@ -225,7 +225,7 @@ def moment(given: str, now: datetime) -> str:
         ) from None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
     if at <= now:
-        raise InvalidInput(f"{given} is over; give a time that is still to come")
+        raise InvalidInput(f"{given} has passed; give a time in the future")
     return at.astimezone(UTC).isoformat(timespec="seconds")
 
 

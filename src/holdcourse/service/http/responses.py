@@ -135,14 +135,14 @@ class TrialAnswer(Answer):
 
 
 class DecisionAnswer(Answer):
-    """What to do this round. `action` is what the machine shall do now, `proposed` what the policy would."""
+    """What to do this round. `action` is what the machine is to do now, `proposed` what the policy would do."""
 
     decision: str
     round: int
     episode: int
     epoch: int = Field(description="In whose numbers the actions are.")
     mode: Mode
-    act: bool = Field(description="Whether the machine shall be moved to `action` by whoever asked.")
+    act: bool = Field(description="Whether the one who asked is to move the machine to `action`.")
     action: int
     value: Value
     proposed: int | None

@@ -57,7 +57,7 @@ export function chargeStrip() {
     const { rows } = data;
     const counts = Object.keys(CHARGE).map((who) => [who, rows.filter((row) => chargeOf(row) === who).length]).filter(([, n]) => n > 0);
     const said = counts.map(([who, n]) => `${CHARGE[who].word} ${share(n / rows.length)}`);
-    canvas.setAttribute("aria-label", rows.length ? `Who was in charge, round ${rows[0].round} to ${rows.at(-1).round}: ${said.join(", ")}.` : "Nobody was in charge yet.");
+    canvas.setAttribute("aria-label", rows.length ? `Who was in charge, round ${rows[0].round} to ${rows.at(-1).round}: ${said.join(", ")}.` : "Nobody has been in charge yet.");
     const one = ([who, n]) => h("span", { title: CHARGE[who].long }, h("span", { class: `swatch block charge-${who}` }), `${CHARGE[who].word} ${share(n / rows.length)}`);
     fill(key, counts.map(one));
   }

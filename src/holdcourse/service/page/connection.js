@@ -65,7 +65,7 @@ function showLive() {
   lost = false;
   banner().className = "banner back";
   delete banner().dataset.message;
-  fill(banner(), h("strong", {}, "Back. "), "The connection stands again and everything is up to date.");
+  fill(banner(), h("strong", {}, "Back. "), "The connection is back and everything is up to date.");
   timers.push(setTimeout(() => (banner().hidden = true), BACK_SHOWN));
 }
 

@@ -216,7 +216,7 @@ export function controllerView(main, id) {
       "div",
       { class: "split even" },
       section("pending", "Pending decision", parts.pending.node),
-      section("limits", "Limits and make-up", parts.facts.node, edits),
+      section("limits", "Limits and configuration", parts.facts.node, edits),
     ),
     section("recent", "Recent decisions", exportButtons(id), parts.table.node),
     h("div", { class: "split even" }, section("alarms", "Alarms", parts.alarms.node), section("check", "Check of the model", parts.check.node)),

@@ -79,7 +79,7 @@ function beginTrial(state) {
       h("p", { class: "small" }, "Limits and overrides hold as always, and it goes on learning. A new epoch of the record begins. holdcourse trial plan says how long a block should be and how many weeks it takes."),
       field("Against", against),
       field("Length of a block", block, "In rounds, or a time such as 6 h where the length of a round is known."),
-      field("Learned from the other's blocks, in %", heard, "A trial's plan says which share makes the policy as good in its blocks as alone; else leave 100."),
+      field("Learned from the other's blocks, in %", heard, "A trial's plan says which share makes the policy as good in its blocks as alone; otherwise leave 100."),
       reasonField(),
     ],
     confirm: "Begin the trial",
@@ -104,7 +104,7 @@ export function takeBack(state, row) {
     title: `Take back the measurement of round ${row.round}?`,
     body: [
       h("p", {}, "Measured: ", h("b", {}, measured), ". It no longer counts: from now on everything is decided and added up as if it had not been measured."),
-      h("p", { class: "small" }, "What was decided and done meanwhile stands, and the record keeps both. The rounds since then are gone through again, which may take a while."),
+      h("p", { class: "small" }, "What was decided and done since then stands, and the record keeps both. The rounds since then are gone through again, which may take a while."),
       row.epoch !== state.epoch && h("p", { class: "careful" }, "It was measured under earlier settings: a new epoch of the record begins, without it."),
       field("Reason", reason, "Goes into the record."),
     ],
@@ -120,7 +120,7 @@ const looking = (mode) => [
   h("p", { class: "small" }, "Your token is for looking: mode, override and trials need one with admin."),
 ];
 
-const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "It is only looked at. At the end of this page it can be brought back.")];
+const PUT_AWAY = () => [h("p", {}, h("b", {}, "Archived")), h("p", { class: "small" }, "It can only be looked at. You can bring it back at the end of this page.")];
 
 /** The controls; `done` is called after each change. */
 export function controls(done) {

@@ -18,7 +18,7 @@ const POLICIES = [
   ["planner", "Learns what each setting costs and which contexts follow which, and plans moves that pay."],
   ["gp-md", "The paper's algorithm: learns what each setting costs and moves with care, by mirror descent on a tree."],
   ["cgp-lcb", "Learns what each setting costs and ignores what moving costs."],
-  ["proximal-lcb", "Learns what each setting costs and goes where cost and way together promise least."],
+  ["proximal-lcb", "Learns what each setting costs and goes where cost and move together are expected to be least."],
   ["stationary", "Stays at the setting where the run begins: to compare with."],
 ];
 
@@ -93,8 +93,8 @@ function shortForm() {
     field("Distance", metric),
     policyField,
     modeField,
-    field("Shortest stay", dwell, "So many rounds at a setting before the next move."),
-    field("Longest single move", step, "In the unit of a setting. Settings further away are not gone to at once."),
+    field("Shortest stay", dwell, "How many rounds to stay at a setting before the next move."),
+    field("Longest single move", step, "In the unit of a setting. Settings further away are reached in several moves."),
     field("Known before each decision", contexts, "The numbers of a context in order, each with its unit in brackets."),
     field("Deadline (s)", deadline, "For a measurement, and for the next question after it. Later than that is an alarm."),
   );

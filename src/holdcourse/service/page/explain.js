@@ -152,7 +152,7 @@ export function explanation(id, { follow, found: tell }) {
       back.hidden = !pinned;
       if (!row) {
         heading.textContent = "Why?";
-        fill(content, h("p", { class: "small" }, "As soon as there is a decision, the reasons for it stand here."));
+        fill(content, h("p", { class: "small" }, "The reasons for a decision appear here as soon as there is one."));
         return;
       }
       const key = `${keyOf(row)} ${row.told_at} ${row.retracted?.at}`;

@@ -98,7 +98,7 @@ export class Feed {
       const field = await get(pathOf(this.id, "field"));
       this.field = field.mean?.length ? field : null;
       if (this.field) this.fieldNote = "";
-      else if (this.rows.some((row) => row.told_at)) this.fieldNote = "No colours: it learns nothing, or predicts the rounds to come and not again those gone by.";
+      else if (this.rows.some((row) => row.told_at)) this.fieldNote = "No colours: this policy learns nothing, or predicts only rounds to come.";
     } catch (problem) {
       if (!(problem instanceof Refused) || problem.status === 0) throw problem;
       this.field = null;

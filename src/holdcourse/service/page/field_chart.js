@@ -150,7 +150,7 @@ export function fieldChart({ pick }) {
       g.fillRect((i / 256) * w, 0, w / 256 + 1, tall);
     });
     const { maximise, units } = data.state;
-    const [less, more] = maximise ? ["brings more", "brings less"] : ["cheaper", "dearer"];
+    const [less, more] = maximise ? ["brings more", "brings less"] : ["cheaper", "costs more"];
     const decimals = faithful(low, high);
     learned.textContent = maximise ? "learned gain, less than that of " : "learned cost, beyond that of ";
     ends[0].textContent = low < 0 ? `${less} by ${number(-low, decimals)} ` : "0 ";

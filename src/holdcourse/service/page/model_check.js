@@ -46,7 +46,7 @@ export function modelCheckPanel(id) {
   let unit = "";
   const run = async () => {
     button.disabled = true;
-    fill(answer, h("p", { class: "small" }, "Checking: the model is learned several times, each time without some of the readings. Asks and tells go on meanwhile."));
+    fill(answer, h("p", { class: "small" }, "Checking: the model is learned several times, each time without some of the readings. Asks and tells continue."));
     try {
       const found = await get(pathOf(id, "check"));
       fill(

@@ -103,7 +103,7 @@ export function promise() {
 const LIMITS = {
   min_dwell: "Shortest stay",
   max_step: "Longest single move",
-  max_step_cost: "Dearest single move",
+  max_step_cost: "Most expensive single move",
   max_moves: "Most moves",
 };
 

@@ -13,7 +13,7 @@ const archive = (state) =>
   ask({
     title: `Archive ${state.name}?`,
     body: [
-      h("p", {}, "It is only looked at from then on: questions, measurements and changes are refused, and nobody is warned of its silence. Nothing is lost, and it can be brought back."),
+      h("p", {}, "From then on it can only be looked at: questions, measurements and changes are refused, and nobody is warned of its silence. Nothing is lost, and it can be brought back."),
       state.pending.length > 0 && h("p", { class: "careful" }, `${plural(state.pending.length, "decision still waits", "decisions still wait")} for a measurement: enter or skip it first.`),
       why(),
     ],

@@ -114,7 +114,7 @@ export function readingsForm() {
     field("Column of what was measured", cost),
     h("div", { class: "whole" }, field("Known before each decision", context, KNOWN)),
     field("Column of the time", time),
-    field("Time zone", zone, "Of times that carry none."),
+    field("Time zone", zone, "The time zone of times that have none."),
     h("div", { class: "whole" }, field("What the file leaves open", open, OPEN)),
     about,
     field("Id", input("table_id", { required: true, pattern: "[a-z0-9_\\-]+", maxlength: 64 }), "Small letters, digits, - and _. It cannot be changed later."),
@@ -122,7 +122,7 @@ export function readingsForm() {
     field("The machine is at", start, "As the newest row says, unless you say something else."),
     field("What a move costs", scale, "Per unit of setting, or for each change between named settings; or a price with its units."),
     field("Mode to begin with", mode, "It learns from the table at once."),
-    field("Shortest stay", input("table_dwell", { placeholder: "1" }), "So many rounds at a setting before the next move."),
+    field("Shortest stay", input("table_dwell", { placeholder: "1" }), "How many rounds to stay at a setting before the next move."),
   );
   const node = h("div", { class: "grid" }, h("div", { class: "whole" }, field("File of readings", file, ABOUT)), problem, rest);
   const give = (given) => {

@@ -49,7 +49,7 @@ export async function editLimits(state) {
         field("Longest single move", text("max_step", shown(step)), `In ${unit || "units of a setting"}; for several axes one each, with commas.`),
         field("Most moves", text("max_moves", limits.max_moves), "Within the window beside it."),
         field("Window", text("window", limits.window), "Rounds, or a time such as 1 h."),
-        field("Dearest single move", text("max_step_cost", limits.max_step_cost), "Its movement cost."),
+        field("Most expensive single move", text("max_step_cost", limits.max_step_cost), "Its movement cost."),
         field("Length of a round", text("round_length", limits.round_length), "Seconds, or a time; needed where a limit is a time."),
       ),
       why(),

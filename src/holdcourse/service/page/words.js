@@ -14,7 +14,7 @@ export const STATUS = {
   silent: { word: "silent", long: "Nobody has asked within the deadline after the last round." },
   broken: { word: "broken", long: "Its record cannot be used. See the alarms." },
   held: { word: "held", long: "An operator holds it at one setting." },
-  archived: { word: "archived", long: "It was put away, and is only looked at." },
+  archived: { word: "archived", long: "It is archived and can only be looked at." },
 };
 
 export const MODES = {

@@ -167,7 +167,7 @@ class Bankable:
         if not worth:
             return ""
         told = ", ".join(f"{name} {more:+,.0f} kWh{self._worth(more)}" for name, more in worth.items())
-        return f"Knowing more would bring, a year: {told}; {self.skill.words}. {USED}"
+        return f"Knowing more would add in a year: {told}; {self.skill.words}. {USED}"
 
     def _worth(self, energy: float) -> str:
         """Return what energy is worth, in brackets; nothing where no price was given."""

@@ -39,7 +39,7 @@ def site_policy(result: SiteResult, name: str | None = None, *, as_judged: bool 
             raise InvalidInput("no controller that could really be flown was run, so there is none to save")
         name = flown.judged.policy
     if name in HINDSIGHT:
-        raise InvalidInput(f"{name} is known only afterwards and is no policy; save another one")
+        raise InvalidInput(f"{name} is known only in hindsight and cannot be run as a policy; save another policy")
     line, setting = flown.line(name), result.setting
     if not as_judged:
         setting = learned_from_all(setting)

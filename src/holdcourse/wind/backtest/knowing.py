@@ -67,7 +67,7 @@ class Skill:
     day: float = round(GROWTH * _level(), 1)
     memory: float = MEMORY
     reach: float = REACH
-    source: str = "from published figures; give forecasts of yours to know better"
+    source: str = "from published figures; give your own forecasts for a better figure"
 
     def __post_init__(self) -> None:
         if not 0 < self.first <= self.day < math.inf:

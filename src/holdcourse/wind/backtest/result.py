@@ -553,7 +553,7 @@ class Backtest:
         ending = {
             "yes": "altitude control would have paid off here",
             "no": "altitude control would not have paid off here",
-            "undecided": "these data do not decide whether altitude control pays off here",
+            "undecided": "these data cannot tell whether altitude control pays off here",
         }[self.verdict]
         return f"{sentence} ({interval}): {ending}.{self._caveat(best)} {self._next(best)}"
 

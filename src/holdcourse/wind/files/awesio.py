@@ -63,7 +63,7 @@ def document(data: Any, name: str = "") -> Document:
         kind = next((each for each, marks in MARKS.items() if any(mark in data for mark in marks)), "")
     if not kind:
         raise InvalidInput(
-            f"{name or 'this'} is no awesIO file that we know (metadata.schema is {named!r}); we read "
+            f"{name or 'this'} is not an awesIO file that we know (metadata.schema is {named!r}); we read "
             + ", ".join(f"{each}_schema.yml" for each in KINDS)
         )
     return Document(kind, data, name)

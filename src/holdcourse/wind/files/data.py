@@ -344,7 +344,7 @@ def _check(time: Times, heights: Array, speed: Array, level_heights: Array | Non
     if bad.any():
         i, j = (int(index) for index in np.argwhere(bad)[0])
         raise InvalidInput(
-            f"speed {speed[i, j]:.6g} m/s at {time[i]}, {heights[j]:g} m is no wind (0..{FASTEST_WIND:g}); "
+            f"speed {speed[i, j]:.6g} m/s at {time[i]}, {heights[j]:g} m is not a wind speed (0..{FASTEST_WIND:g}); "
             "check the unit, and mark missing values as NaN"
         )
 

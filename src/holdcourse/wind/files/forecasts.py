@@ -119,7 +119,7 @@ def _open_meteo(text: str, label: str) -> Forecasts:
         names = {name: match for name in hourly if (match := _PREVIOUS.fullmatch(name))}
         texts = [str(cell) for cell in hourly["time"]]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DamagedFile(f"{label} is no answer of Open-Meteo: it has no hourly.time; download it again") from None
+        raise DamagedFile(f"{label} is not an answer of Open-Meteo: it has no hourly.time; download it again") from None
     if not names:
         raise InvalidInput(
             f"{label} holds no wind_speed_..._previous_day1; ask the API for previous runs for it: what is said now "

@@ -121,7 +121,8 @@ def _require_plausible(label: str, time: Times, speed: Array) -> None:
     wild = speed[np.isinf(speed) | (speed > FASTEST_WIND)]
     if len(wild):
         raise DamagedFile(
-            f"{label}: a speed of {wild[0]:.6g} m/s is no wind; the file is damaged, or its unit is not m/s (units=)"
+            f"{label}: a speed of {wild[0]:.6g} m/s is not a wind speed; the file is damaged, "
+            "or its unit is not m/s (units=)"
         )
 
 

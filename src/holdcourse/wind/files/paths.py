@@ -55,7 +55,7 @@ def expand(paths: Paths) -> list[Path]:
         try:
             matches = [path] if path.is_file() else [Path(name) for name in sorted(glob.glob(text, recursive=True))]
         except (OSError, ValueError) as error:  # names that no file system takes
-            raise InvalidInput(f"{text!r} is no path: {error}") from None
+            raise InvalidInput(f"{text!r} is not a path: {error}") from None
         matches = [match for match in matches if match.is_file()]
         if not matches:
             raise InvalidInput(f"no file matches {text!r}; check the path (patterns such as 'data/*.nc' are allowed)")

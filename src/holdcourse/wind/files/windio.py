@@ -142,7 +142,7 @@ def _resource(path: Path, label: str) -> dict[str, Any] | WindFile:
         if key is None:
             if "wind_speed" in data or not keys:
                 return dict(data)
-            raise InvalidInput(f"{label} is no windIO energy resource: it has no {keys[-1]}")
+            raise InvalidInput(f"{label} is not a windIO energy resource: it has no {keys[-1]}")
         data, keys = data[key], keys[keys.index(key) + 1 :]
 
 

@@ -270,7 +270,7 @@ def _worked(waiting: Sequence[int], task: Any, executors: Sequence[Workers], at_
         if deaths[number] >= MOST_DEATHS:
             raise HoldcourseError(
                 f"block {number} has lost {MOST_DEATHS} workers (out of memory, or killed); finished blocks are saved: "
-                "the same command goes on, with smaller blocks if --block is smaller"
+                "run the same command again to go on, with a smaller --block if memory is short"
             )
         left.appendleft(number)
         if isinstance(error, BrokenExecutor) and not any(other == lane for other, _ in running.values()):

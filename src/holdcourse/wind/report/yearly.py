@@ -74,7 +74,7 @@ NAMES = {
 
 
 def _knowing(found: Bankable) -> str:
-    heads = ["besides the machine's own gauge", "more, kWh a year", "of the plain policy, %"]
+    heads = ["in addition to the machine's own gauge", "more, kWh a year", "of the plain policy, %"]
     heads += [f"worth, {found.currency or 'in money'} a year"] if found.price is not None else []
     base = float(found.energies("ours").mean())
     rows = []
