@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .learning.posteriors import Posterior, posterior
     from .movement import coupling, mirror
     from .movement.grid import Grid, grid
+    from .movement.knob import Knob, knob
     from .movement.metric import metric_closure
     from .movement.offline import PricedPath, best_fixed, optimal_path, price_path, work_function
     from .movement.problem import Problem
@@ -98,6 +99,7 @@ __all__ = [
     "gp_md",
     "grid",
     "hedged",
+    "knob",
     "load_policy",
     "md_known",
     "measurement_noise",
@@ -154,6 +156,7 @@ _HOME = {
     "Fleet": "running.fleet",
     "FleetDecisions": "running.fleet",
     "Grid": "movement.grid",
+    "Knob": "movement.knob",
     "Guard": "running.limits",
     "History": "learning.history",
     "Kernel": "learning.kernels",
@@ -191,6 +194,7 @@ _HOME = {
     "frt_tree": "movement.tree",
     "gp_md": "deciding.policy",
     "grid": "movement.grid",
+    "knob": "movement.knob",
     "hedged": "deciding.hedge",
     "load_policy": "deciding.policyfile",
     "md_known": "deciding.policy",

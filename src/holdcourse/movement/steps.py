@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.movement.points import Reach
-from holdcourse.movement.problem import METRIC_NAMES, Problem
+from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
 from holdcourse.movement.settings import TOLERANCE
 from holdcourse.units import amount, beside
 
@@ -75,7 +75,10 @@ class LongestStep:
         along, altogether = (most, np.inf) if isinstance(most, np.ndarray) else (np.full(axes, np.inf), most)
         # In units of movement cost, for whole boxes; generous by a rounding, also of coordinates far from zero.
         rounding = 4.0 * np.finfo(np.float64).eps * np.abs(self.problem.coordinates).max(axis=0)
-        near = np.minimum(along, altogether) * self.problem.scale * (1.0 + TOLERANCE) + rounding
+        if self.problem.metric_name == KNOBS:  # one column is no axis there: boxes are left out by what moves cost
+            near = np.full(len(rounding), np.inf)
+        else:
+            near = np.minimum(along, altogether) * self.problem.scale * (1.0 + TOLERANCE) + rounding
         return Reach(cost, self.problem.actions, along, altogether, near)
 
     def within_all(self) -> Mask:
@@ -160,6 +163,7 @@ def _size(problem: Problem, given: Any) -> Size | None:
         if names is None or set(given) - set(names):
             known = "no axes by name" if names is None else f"the axes {list(names)}"
             raise InvalidInput(f"max_step={dict(given)!r}: there are {known}; give one number per axis")
+        _require_order(problem, given)
         whole = dict(zip(names, np.ptp(problem.actions, axis=0).tolist(), strict=True))  # of an axis that is not named
         return tuple(_one(given.get(name, whole[name]), unit) for name, unit in zip(names, problem.units, strict=True))
     if isinstance(given, Sequence) and not isinstance(given, str):
@@ -168,9 +172,22 @@ def _size(problem: Problem, given: Any) -> Size | None:
         return tuple(_one(step, unit) for step, unit in zip(given, problem.units, strict=True))
     if axes > 1 and len(set(problem.units)) > 1:
         raise InvalidInput(f"the axes have different units, {problem.units}: give max_step for each, got {given!r}")
+    if problem.metric_name == KNOBS and axes > 1:
+        raise InvalidInput(
+            f"knobs are measured each in its own way: give max_step by name, {{'{(names or ('a',))[0]}': ...}}"
+        )
     if axes > 1 and problem.metric_name not in METRIC_NAMES:
         raise InvalidInput(f"give max_step for each of the {axes} axes, or max_step_cost; got {given!r}")
     return _one(given, problem.units[0])
+
+
+def _require_order(problem: Problem, steps: Mapping[str, Any]) -> None:
+    """Raise where a step is given along a knob whose values have no order."""
+    for name, knob in zip(problem.axis_names or (), problem.knobs or (), strict=True):
+        if knob.is_category and name in steps:
+            raise InvalidInput(
+                f"max_step of {name!r} means nothing: its values have no order; limit max_step_cost instead"
+            )
 
 
 def _one(step: Any, unit: str) -> float:
