@@ -43,8 +43,6 @@ def knob_lists(draw):
 
 def both(knobs, fixed_cost=0.0, metric="cityblock"):
     """The problem by its knobs, and by the dense matrix of the same costs."""
-    if not any(knob.is_priced for knob in knobs):
-        metric = "knobs"
     sparse = hc.Problem(hc.grid(**{f"k{i}": k for i, k in enumerate(knobs)}), metric, fixed_cost=fixed_cost)
     return sparse, hc.Problem(metric=oracle.matrix(knobs, fixed_cost=fixed_cost, at_once=metric == "chebyshev"))
 

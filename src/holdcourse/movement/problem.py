@@ -109,7 +109,7 @@ class Problem:
         self._at_once = False  # whether of several knobs the dearest counts
         matrix: Array | None = None
         if isinstance(metric, str):
-            if self._grid is not None and (self._grid.is_priced or metric == KNOBS):
+            if self._grid is not None and self._grid.is_priced and metric in METRIC_NAMES:
                 self._at_once, metric = metric == "chebyshev", KNOBS
             elif metric not in METRIC_NAMES:
                 raise InvalidInput(
@@ -389,7 +389,9 @@ class Problem:
 
     def describe(self) -> dict[str, Any]:
         """Return the problem in JSON values, from which `from_data` makes an equal one."""
-        named, metric = self.has_named_metric, "chebyshev" if self._at_once else self.metric_name
+        named, metric = self.has_named_metric, self.metric_name
+        if metric == KNOBS:
+            metric = "chebyshev" if self._at_once else "cityblock"
         follows = self._grid is not None and self.n > MAX_MATRIX_ACTIONS  # from the axes; a million rows are 40 MB
         return {
             "actions": self.actions.tolist() if self.has_coordinates and not follows else None,
