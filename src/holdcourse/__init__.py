@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .deciding import registry, rules
     from .deciding.hedge import hedged
     from .deciding.planning import Lookahead, planner, planner_known
+    from .deciding.planning.knob_plan import knob_planner
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .deciding.policyfile import Evidence, load_policy
     from .deciding.recommended import recommended
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .movement import coupling, mirror
     from .movement.grid import Grid, grid
     from .movement.knob import Knob, knob
+    from .movement.knobs import Knobs, knobs
     from .movement.metric import metric_closure
     from .movement.offline import PricedPath, best_fixed, optimal_path, price_path, work_function
     from .movement.problem import Problem
@@ -100,6 +102,8 @@ __all__ = [
     "grid",
     "hedged",
     "knob",
+    "knob_planner",
+    "knobs",
     "load_policy",
     "md_known",
     "measurement_noise",
@@ -157,6 +161,7 @@ _HOME = {
     "FleetDecisions": "running.fleet",
     "Grid": "movement.grid",
     "Knob": "movement.knob",
+    "Knobs": "movement.knobs",
     "Guard": "running.limits",
     "History": "learning.history",
     "Kernel": "learning.kernels",
@@ -195,6 +200,8 @@ _HOME = {
     "gp_md": "deciding.policy",
     "grid": "movement.grid",
     "knob": "movement.knob",
+    "knob_planner": "deciding.planning.knob_plan",
+    "knobs": "movement.knobs",
     "hedged": "deciding.hedge",
     "load_policy": "deciding.policyfile",
     "md_known": "deciding.policy",

@@ -369,6 +369,35 @@ class Problem:
         """The smallest difference between two values on each axis, 0 where there is only one; shape (d,)."""
         return _frozen(smallest_steps(self.actions))
 
+    @property
+    def parts(self) -> tuple[slice, ...]:
+        """The parts of every array by action, each with one entry that an action consists of; here there is one part.
+
+        Only where there are too many actions to be listed are there several; see `holdcourse.movement.knobs`.
+        """
+        return (slice(0, self.n),)
+
+    @property
+    def entries(self) -> int:
+        """Length of every array by action."""
+        return self.n
+
+    def read(self, array: Array, action: int) -> float:
+        """Return what an array by action says of an action."""
+        return float(array[action])
+
+    def permits(self, mask: NDArray[np.bool_], action: int) -> bool:
+        """Return whether a mask permits an action."""
+        return bool(mask[action])
+
+    def any_permitted(self, mask: NDArray[np.bool_]) -> bool:
+        """Return whether a mask permits any action."""
+        return all(bool(mask[part].any()) for part in self.parts)
+
+    def entry_value(self, entry: int) -> Any:
+        """Return what an entry of an array by action stands for."""
+        return self.value(entry)
+
     def check_action(self, action: int) -> None:
         """Raise unless `action` is an index 0..n-1."""
         if not (type(action) is int and 0 <= action < self.n):  # else all is well, which is most often so
@@ -415,6 +444,12 @@ class Problem:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Problem:
         """Read what `describe` gave."""
+        if "knobs" in data:
+            from holdcourse.movement.knobs import knobs  # which is a problem
+
+            options = {name: data[name] for name in ("groups", "fixed_cost", "cost_unit")}
+            names = {name: data.get(name) for name in ("context_names", "context_units")}
+            return knobs(**options, **names, **dict(data["knobs"]))
         return cls(
             data["actions"] if data["axes"] is None else grid(**dict(data["axes"])),
             metric=data["metric"],

@@ -37,6 +37,8 @@ DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it 
 
 def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
     """The action that somebody calls `setting`; `what` names the parameter in the error."""
+    if len(problem.parts) > 1:
+        return problem.index(setting)
     setting = plain(setting)
     if problem.labels is not None:
         found = _labelled(problem.labels, setting)

@@ -56,6 +56,8 @@ class LongestStep:
 
     def within(self, here: int) -> Mask:
         """Which actions are within one step of an action, (n,)."""
+        if len(self.problem.parts) > 1:
+            return self._within_groups(here)
         n = self.problem.n
         mask = np.full(n, True)
         if self.cost is not None:
@@ -63,6 +65,16 @@ class LongestStep:
         if self.size is not None:
             mask &= self._near(np.abs(self.problem.actions - self.problem.actions[here]))
         return mask
+
+    def _within_groups(self, here: int) -> Mask:
+        """The same by entry, for knobs in groups: each group's own step."""
+        problem: Any = self.problem
+        steps = dict(zip(problem.axis_names, self.size if isinstance(self.size, tuple) else (), strict=False))
+        masks = []
+        for group, place in zip(problem.groups, problem.within_groups(here), strict=True):
+            size = tuple(steps[name] for name in group.axis_names) if steps else None
+            masks.append(LongestStep(group, size).within(place))
+        return np.concatenate(masks)
 
     @cached_property
     def reach(self) -> Reach:
@@ -140,7 +152,26 @@ def longest_step(problem: Problem, max_step: Any = None, max_step_cost: Any = No
     `max_step` is a number in the units of the settings, text such as "50 m", or one of these for each axis, in order or
     by name; `max_step_cost` is a movement cost.
     """
+    if len(problem.parts) > 1:
+        return _of_groups(problem, max_step, max_step_cost)
     return LongestStep(problem, _size(problem, max_step), checked_cost(max_step_cost))
+
+
+def _of_groups(problem: Any, max_step: Any, max_step_cost: Any) -> LongestStep:
+    """The longest step of knobs in groups; steps by the name of a knob."""
+    if max_step_cost is not None:
+        raise InvalidInput("max_step_cost is not for knobs in groups, which are turned one by one: give max_step by name")
+    given = plain(max_step)
+    if given is None:
+        return LongestStep(problem)
+    if isinstance(given, list | tuple) and len(given) == len(problem.axis_names):
+        given = dict(zip(problem.axis_names, given, strict=True))  # as `describe` gave it
+    elif not isinstance(given, Mapping) or set(given) - set(problem.axis_names):
+        raise InvalidInput(f"give max_step by the names of knobs, {list(problem.axis_names)}; got {given!r}")
+    else:
+        _require_order(problem, given)
+    whole = {n: float(np.ptp(knob.coordinates)) for n, knob in zip(problem.axis_names, problem.knobs, strict=True)}
+    return LongestStep(problem, tuple(_one(given.get(name, whole[name]), "") for name in problem.axis_names))
 
 
 def checked_cost(cost: Any) -> float | None:
