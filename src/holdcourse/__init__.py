@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .movement.metric import metric_closure
     from .movement.offline import PricedPath, best_fixed, optimal_path, price_path, work_function
     from .movement.problem import Problem
+    from .movement.resolution import resolution
     from .movement.tree import Tree, frt_tree
     from .running import audit
     from .running.array_fleet import ArrayFleet
@@ -62,6 +63,8 @@ __all__ = [
     "History",
     "Kernel",
     "KernelSum",
+    "Knob",
+    "Knobs",
     "Limits",
     "Lookahead",
     "ModelCheck",
@@ -121,6 +124,7 @@ __all__ = [
     "read_readings",
     "recommended",
     "registry",
+    "resolution",
     "rules",
     "simulate",
     "stationary",
@@ -202,6 +206,7 @@ _HOME = {
     "knob": "movement.knob",
     "knob_planner": "deciding.planning.knob_plan",
     "knobs": "movement.knobs",
+    "resolution": "movement.resolution",
     "hedged": "deciding.hedge",
     "load_policy": "deciding.policyfile",
     "md_known": "deciding.policy",

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
+from tests.oracles import knobs as oracle
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.movement import offline
 from holdcourse.movement.steps import longest_step
-from tests.oracles import knobs as oracle
 
 WORDS = ("red", "green", "blue", "amber", "mauve")
 TRIANGLE = [[0, 2, 3], [2, 0, 4], [3, 4, 0]]
@@ -24,20 +24,24 @@ def knob_lists(draw):
     found = []
     for _ in range(draw(st.integers(1, 3))):
         count, price = draw(st.integers(1, 4)), float(draw(st.integers(1, 5)))
-        kind = draw(st.sampled_from(["unit", "step", "steps", "change", "numbers", "matrix", "plain"]))
         together = draw(st.sampled_from(["", "", "restart"]))
         numbers = sorted(draw(st.sets(st.integers(-4, 9), min_size=count, max_size=count)))
-        found.append(
-            {
-                "unit": lambda: hc.knob(numbers, per_unit=price, together=together),
-                "step": lambda: hc.knob(WORDS[:count], per_step=price, together=together),
-                "steps": lambda: hc.knob(numbers, per_step=[price + k for k in range(count - 1)], together=together),
-                "change": lambda: hc.knob(WORDS[:count], change=price, together=together),
-                "numbers": lambda: hc.knob(numbers, change=price, together=together),
-                "matrix": lambda: hc.knob(WORDS[:3], change=TRIANGLE, together=together),
-                "plain": lambda: hc.knob(numbers[::-1]),
-            }[kind]()
-        )
+        many = WORDS[:count]
+        match draw(st.sampled_from(["unit", "step", "steps", "change", "numbers", "matrix", "plain"])):
+            case "unit":
+                found.append(hc.knob(numbers, per_unit=price, together=together))
+            case "step":
+                found.append(hc.knob(many, per_step=price, together=together))
+            case "steps":
+                found.append(hc.knob(numbers, per_step=[price + k for k in range(count - 1)], together=together))
+            case "change":
+                found.append(hc.knob(many, change=price, together=together))
+            case "numbers":
+                found.append(hc.knob(numbers, change=price, together=together))
+            case "matrix":
+                found.append(hc.knob(WORDS[:3], change=TRIANGLE, together=together))
+            case "plain":
+                found.append(hc.knob(numbers[::-1]))
     return found
 
 
@@ -119,9 +123,8 @@ def database():
 
 def test_settings_by_name_everywhere():
     problem = hc.Problem(database(), cost_unit="s")
-    setting = {
-        "shared_buffers_gb": 4, "max_connections": 100, "work_mem_mb": 16, "compression": "zstd", "log": "loud", "sync": False,
-    }  # fmt: skip
+    setting = {"shared_buffers_gb": 4, "max_connections": 100, "work_mem_mb": 16}
+    setting |= {"compression": "zstd", "log": "loud", "sync": False}
     action = problem.index(setting)
     assert problem.value(action) == setting
     text = "shared_buffers_gb 4, max_connections 100, work_mem_mb 16, compression zstd, log loud, sync False"

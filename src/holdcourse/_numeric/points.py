@@ -18,8 +18,8 @@ distance from a point to a box, computed by the same steps as one to a point, is
 what is left out because of a box would have been left out by looking at every point: searches give exactly what a
 matrix would, as long as distances are summed axis after axis as `scipy.spatial.distance.cdist` does.
 
-**Blocks.** The columns of knobs stand in blocks: within a block the largest difference counts, and the blocks are added.
-Such a norm is 3 + 4 s, where bit a of s says that column a begins a block.
+**Blocks.** The columns of knobs stand in blocks: within a block the largest difference counts, and the blocks are
+added. Such a norm is 3 + 4 s, where bit a of s says that column a begins a block.
 """
 
 from __future__ import annotations

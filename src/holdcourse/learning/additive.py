@@ -17,9 +17,13 @@ kernel is a sum over groups, **jointly** for all groups: what one adds is told f
 weights, so a round costs the same after a year. What a group adds is centred, or a constant could wander between groups
 and would never be known.
 
-**Fitted.** Length scales, variances and noise are chosen by the likelihood of the measurements when there are 8, 16, 32,
-... of them, up to `KEPT`; from then on they stay. Before that, a group is expected to matter about as much as it costs
-to turn it: if it mattered much less, one would never turn it.
+**Hope.** What a group adds is never seen alone, but the cost of the whole setting is. So a rule that plans for one
+group is shown how sure the cost of the *whole* setting is if this group alone turns: where one is it is well known,
+however the parts share it, and elsewhere less so the more nobody has turned the knob.
+
+**Fitted.** Length scales, variances and noise are chosen by the likelihood of the measurements when there are 8, 16, 32
+and so on of them, up to `KEPT`; from then on they stay. Before that, a group is expected to matter about as much as it
+costs to turn it: if it mattered much less, one would never turn it.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ MOST_WEIGHTS = 1_200
 TOLERANCE = 1e-3  # of the largest eigenvalue: smaller features are left out
 CONTEXT_POINTS = {0: 1, 1: 33, 2: 9, 3: 6}  # along each axis, by number of axes
 HALF_WAY = 0.5  # of a mean move: how much a group is expected to matter, as a deviation, before anything is measured
-LEAST_WAY = 0.1  # and at least, whatever a fit says
+LEAST_WAY = 0.2  # and at least, whatever a fit says
 NAMES = ("weights", "covariance", "entries", "contexts", "measurements", "told", "beliefs")
 
 
@@ -123,7 +127,7 @@ class AdditiveCosts:
         noise_std: float | None = None,
         prior_mean: float | None = None,
         spread: float | None = None,
-        width: float = 1.0,
+        width: float = 0.5,
         maximise: bool = False,
     ) -> None:
         if not isinstance(problem, Knobs):
@@ -149,6 +153,9 @@ class AdditiveCosts:
         self._contexts = np.zeros((0, len(self._box)))
         self._measured = np.zeros(0)
         self.told = 0
+        self._w: Array = np.zeros(0)
+        self._S: Array = np.zeros((0, 0))
+        self._shared: tuple[Any, dict[bytes, tuple[Array, Array]]] = (None, {})
         self._believe(first)
 
     @property
@@ -160,7 +167,7 @@ class AdditiveCosts:
         """Variance of the noise of a measurement, as it is believed to be now."""
         return self.beliefs.noise**2
 
-    # -- what is believed of a round -------------------------------------------------------------------------------------
+    # -- what is believed of a round ---------------------------------------------------------------------------------
 
     def estimate(self, context: Any, shown: ArrayLike | None = None) -> Estimate:
         """What each setting of each group adds in this context, by entry; the level is shared out evenly."""
@@ -177,14 +184,38 @@ class AdditiveCosts:
         rows = self._clipped(context_rows(contexts))
         return np.concatenate([mean - optimism * self.width * std for mean, std in self._of_groups(rows)], axis=1)
 
-    def of_group(self, group: int) -> GroupCosts:
-        """The costs that one group adds, for a rule that plans for it alone."""
-        return GroupCosts(self, group)
+    def of_group(self, group: int, places: tuple[int, ...]) -> GroupCosts:
+        """The costs for a rule that plans for one group alone, while the others are where they are, at `places`."""
+        return GroupCosts(self, group, places)
 
-    def group_at(self, group: int, contexts: ArrayLike, optimism: float) -> Array:
-        """Lower bounds of what one group adds in each of k contexts, (k, n_g)."""
-        mean, std = self._of_group(group, self._psi(self._clipped(context_rows(contexts))))
-        return np.asarray(mean - optimism * self.width * std)
+    def group_at(self, group: int, places: tuple[int, ...], contexts: ArrayLike, optimism: float) -> Array:
+        """Lower bounds by what one group adds in each of k contexts, (k, n_g), as sure as the whole setting is."""
+        rows = self._clipped(context_rows(contexts))
+        psi = self._psi(rows)
+        phi, block, J = self._phi[group], self._blocks[group], psi.shape[1]
+        r = phi.shape[1]
+        level = self.beliefs.mean + self.beliefs.level * psi @ self._w[:J]
+        mean = psi @ self._w[block].reshape(r, J).T @ phi.T + level[:, None] / len(self._phi)
+        if optimism == 0.0 or self.width == 0.0:
+            return np.asarray(mean)
+        H, SH = self._here(places, rows)
+        apart = phi - phi[places[group]]
+        across = (SH[:, block].reshape(len(rows), r, J) * psi[:, None, :]).sum(axis=2)
+        variance = (H * SH).sum(axis=1)[:, None] + 2.0 * across @ apart.T + self._variances(block, apart, psi)
+        return np.asarray(mean - optimism * self.width * np.sqrt(np.maximum(variance, 0.0)))
+
+    def _here(self, places: tuple[int, ...], contexts: Array) -> tuple[Array, Array]:
+        """Features of a setting in each of k contexts, and these times S; (k, m) each. All groups ask for them."""
+        if self._shared[0] != (self.told, places):
+            self._shared = (self.told, places), {}
+        known = self._shared[1]
+        rows = [row.tobytes() for row in contexts]
+        new = [k for k, row in enumerate(rows) if row not in known]
+        if new:
+            H = self._features(np.repeat(np.array([places]), len(new), axis=0), contexts[new])
+            known |= {rows[k]: pair for k, pair in zip(new, zip(H, H @ self._S, strict=True), strict=True)}
+        pairs = [known[row] for row in rows]
+        return np.array([h for h, _ in pairs]), np.array([sh for _, sh in pairs])
 
     def _of_groups(self, contexts: Array) -> list[tuple[Array, Array]]:
         psi = self._psi(contexts)
@@ -195,14 +226,18 @@ class AdditiveCosts:
         phi, block, J = self._phi[group], self._blocks[group], psi.shape[1]
         r = phi.shape[1]
         w = self._w[block].reshape(r, J)
-        S = self._S[block, block].reshape(r, J, r, J)
         level = self.beliefs.mean + self.beliefs.level * psi @ self._w[:J]
         mean = psi @ w.T @ phi.T + level[:, None] / len(self._phi)
-        inner = np.einsum("kj,ajbl,kl->kab", psi, S, psi, optimize=True)
-        variance = np.einsum("xa,kab,xb->kx", phi, inner, phi, optimize=True)
-        return mean, np.sqrt(np.maximum(variance, 0.0))
+        return mean, np.sqrt(np.maximum(self._variances(block, phi, psi), 0.0))
 
-    # -- learning --------------------------------------------------------------------------------------------------------
+    def _variances(self, block: slice, phi: Array, psi: Array) -> Array:
+        """Variance of what features phi (n, r) of a group's settings add in contexts of features psi (k, J); (k, n)."""
+        r, J = phi.shape[1], psi.shape[1]
+        half = (self._S[block, block].reshape(-1, J) @ psi.T).reshape(r, J, r, len(psi))
+        inner = np.einsum("ajbk,kj->kab", half, psi)
+        return np.asarray((np.matmul(phi, inner) * phi).sum(axis=2))
+
+    # -- learning ----------------------------------------------------------------------------------------------------
 
     def learn(self, action: int, context: Any, measurement: float) -> float:
         """Take in a measurement."""
@@ -245,7 +280,7 @@ class AdditiveCosts:
         self._phi = [s * basis[:, :most] for s, basis in zip(beliefs.groups, bases, strict=True)]
         J = self._root.shape[1]
         ends = np.cumsum([J, *(phi.shape[1] * J for phi in self._phi)]).tolist()
-        self._blocks = [slice(begin, end) for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+        self._blocks = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
         m = ends[-1]
         self._w, self._S = np.zeros(m), np.eye(m)
         if len(self._measured):
@@ -284,7 +319,7 @@ class AdditiveCosts:
     def _covariances(self, beliefs: Beliefs) -> list[Array]:
         """Covariances of the measurements kept under the level and each group, at a deviation of 1."""
         psi = self._psi(self._contexts, beliefs.context_length)
-        among = psi @ psi.T
+        among: Array = psi @ psi.T
         found = [among]
         for inputs, entries in zip(self._inputs, self._entries.T, strict=True):
             phi = _group_basis(inputs, beliefs.length)[entries]
@@ -309,7 +344,7 @@ class AdditiveCosts:
         prior += (math.log(beliefs.level / total) / (2 * PRIOR_WIDTH)) ** 2
         return likely - 0.5 * prior
 
-    # -- contexts --------------------------------------------------------------------------------------------------------
+    # -- contexts ----------------------------------------------------------------------------------------------------
 
     def _checked(self, context: Any) -> Array:
         vector = context_vector(context)
@@ -319,7 +354,8 @@ class AdditiveCosts:
                 "context_bounds=[(low, high), ...], a pair for each number"
             )
         check_context(vector, len(self._box))
-        return self._clipped(vector[None])[0]
+        inside: Array = self._clipped(vector[None])[0]
+        return inside
 
     def _clipped(self, contexts: Array) -> Array:
         """Contexts within the box: beyond it they count as its edge."""
@@ -334,7 +370,7 @@ class AdditiveCosts:
         inside = (contexts - self._box[:, 0]) / (self._box[:, 1] - self._box[:, 0])
         return np.asarray(_alike(inside, points, length) @ root)
 
-    # -- what every cost model has ---------------------------------------------------------------------------------------
+    # -- what every cost model has -----------------------------------------------------------------------------------
 
     def new_episode(self) -> None:
         """Nothing waits for the end of an episode."""
@@ -368,10 +404,11 @@ class AdditiveCosts:
         if arrays["weights"].shape != self._w.shape or arrays["covariance"].shape != self._S.shape:
             raise InvalidInput("this state is damaged: its weights do not fit the knobs")
         self._entries = entries
-        self._contexts = np.array(arrays["contexts"]).reshape(-1, len(self._box))
+        self._contexts = np.array(arrays["contexts"]).reshape(len(entries), len(self._box))
         self._measured = np.array(arrays["measurements"])
         self._w, self._S = np.array(arrays["weights"]), np.array(arrays["covariance"])
         self.told = int(arrays["told"])
+        self._shared = (None, {})
         return self
 
     def _options(self) -> dict[str, Any]:
@@ -387,23 +424,26 @@ class AdditiveCosts:
         names = [" with ".join(group.axis_names or ()) for group in self.problem.groups]
         order = np.argsort([-each for each in self.beliefs.groups], kind="stable")
         listed = ", ".join(f"{names[k]} {self.beliefs.groups[k]:.3g}" for k in order)
-        return f"After {self.told} measurements: noise {self.beliefs.noise:.3g}; settings of a group differ by {listed}."
+        return (
+            f"After {self.told} measurements: noise {self.beliefs.noise:.3g}; settings of a group differ by {listed}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCosts:
-    """What one group adds, as a rule that plans may ask for it."""
+    """What one group adds while the others are at their places, as a rule that plans may ask for it."""
 
     model: AdditiveCosts
     group: int
+    places: tuple[int, ...]
 
     def costs_at(self, contexts: ArrayLike) -> Array:
         """Lower bounds in each of k contexts, (k, n_g)."""
-        return self.model.group_at(self.group, contexts, 1.0)
+        return self.model.group_at(self.group, self.places, contexts, 1.0)
 
     def costs_at_optimism(self, contexts: ArrayLike, optimism: float) -> Array:
         """Lower bounds with `optimism` times the width, (k, n_g)."""
-        return self.model.group_at(self.group, contexts, optimism)
+        return self.model.group_at(self.group, self.places, contexts, optimism)
 
 
 def _changed(beliefs: Beliefs, which: str | int, factor: float, floor: tuple[float, ...]) -> Beliefs:

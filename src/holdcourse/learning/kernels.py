@@ -313,8 +313,8 @@ class Kernel(_Summable):
     Parameters
     ----------
     action
-        A scikit-learn kernel over the coordinates in `Problem.features`, which are those of `Problem.actions` and, for a
-        knob of names, a column for each name; or the (n, n) covariance matrix of the actions.
+        A scikit-learn kernel over the coordinates in `Problem.features`, which are those of `Problem.actions` and, for
+        a knob of names, a column for each name; or the (n, n) covariance matrix of the actions.
     context
         A scikit-learn kernel over contexts; None: the cost does not depend on the context.
     variance

@@ -13,12 +13,13 @@ price        meaning                                                            
 
 **Points.** Every one of these is a distance between points whose coordinates are few, measured by the largest
 difference: a line for prices by unit and step; for a change that always costs c the digits of a binary number, times c;
-for a matrix its own rows. So a grid of such knobs is a set of points too, in which the knobs' distances are added (or the
-largest of them counts), and all that is known about points applies to it; see `holdcourse.movement.points`.
+for a matrix its own rows. So a grid of such knobs is a set of points too, in which the knobs' distances are added (or
+the largest of them counts), and all that is known about points applies to it; see `holdcourse.movement.points`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -95,7 +96,8 @@ class Knob:
         if not self.is_category:
             return np.array(self.coordinates)[:, None]
         count = len(self.values)
-        return np.sqrt(0.5) * np.eye(count) if count > 2 else np.arange(float(count))[:, None]
+        places: Array = np.arange(count, dtype=np.float64)[:, None]
+        return math.sqrt(0.5) * np.eye(count) if count > 2 else places
 
     @cached_property
     def columns(self) -> Array:
@@ -109,7 +111,8 @@ class Knob:
             return np.array(self.change)
         digits = max((len(self.values) - 1).bit_length(), 1)
         places = np.arange(len(self.values))[:, None]
-        return float(self.change) * ((places >> np.arange(digits)) & 1)
+        codes = ((places >> np.arange(digits)) & 1).astype(np.float64)
+        return codes * float(self.change)
 
     @property
     def jump(self) -> float | None:
@@ -130,7 +133,8 @@ class Knob:
             given = getattr(self, name)
             if isinstance(given, str):
                 number = converted(_price(given, name), name)
-                found = replace(found, **{name: _positive(number, name)})
+                changed: dict[str, Any] = {name: _positive(number, name)}
+                found = replace(found, **changed)
         return found
 
     def describe(self) -> Any:

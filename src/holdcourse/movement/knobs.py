@@ -11,6 +11,7 @@ So what cannot be written as a sum over groups is given up: whoever uses this mu
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -61,7 +62,9 @@ class Knobs(Problem):
         if self.n > MOST_ACTIONS:
             raise TooLarge(f"there are {said(self.n)} combinations; at most {said(MOST_ACTIONS)} can be counted")
         if sum(group.n for group in self.groups) > MOST_ENTRIES:
-            raise TooLarge(f"the groups have {sum(g.n for g in self.groups)} settings in all; at most {MOST_ENTRIES} fit")
+            raise TooLarge(
+                f"the groups have {sum(g.n for g in self.groups)} settings in all; at most {MOST_ENTRIES} fit"
+            )
         self.metric_name, self.directed, self.has_coordinates = KNOBS, False, True
         self.labels = None
         self.units = ("",) * len(self._names)
@@ -70,18 +73,18 @@ class Knobs(Problem):
         self.context_names, self.context_units = first.context_names, first.context_units
         self.scale = np.ones(len(self._names))
 
-    # -- arrays by action are arrays by entry ---------------------------------------------------------------------------
+    # -- arrays by action are arrays by entry ------------------------------------------------------------------------
 
     @cached_property
     def parts(self) -> tuple[slice, ...]:
         """The entries of each group."""
         ends = np.cumsum([0, *(group.n for group in self.groups)]).tolist()
-        return tuple(slice(begin, end) for begin, end in zip(ends[:-1], ends[1:], strict=True))
+        return tuple(slice(begin, end) for begin, end in itertools.pairwise(ends))
 
     @property
     def entries(self) -> int:
         """Length of every array by action: one entry for each setting of each group."""
-        return self.parts[-1].stop
+        return int(self.parts[-1].stop)
 
     def within_groups(self, action: int) -> tuple[int, ...]:
         """The setting of each group, by its index there."""
@@ -118,7 +121,7 @@ class Knobs(Problem):
                 return group.value(entry - part.start)
         raise InvalidInput(f"{entry} is no entry; there are {self.entries}")
 
-    # -- what a problem can be asked -------------------------------------------------------------------------------------
+    # -- what a problem can be asked ---------------------------------------------------------------------------------
 
     def check_action(self, action: int) -> None:
         """Raise unless `action` is an index 0..n-1."""
@@ -188,11 +191,11 @@ class Knobs(Problem):
         return tuple(found[name] for name in self._names)
 
     @property
-    def actions(self) -> Array:
+    def actions(self) -> Array:  # type: ignore[override]
         """Refuse: the settings cannot be listed."""
         raise TooLarge(
-            f"there are {said(self.n)} settings, which cannot be listed; use a policy for knobs, hc.knob_planner(...), or "
-            "fewer knobs in hc.Problem(hc.grid(...))"
+            f"there are {said(self.n)} settings, which cannot be listed; use a policy for knobs, hc.knob_planner(...), "
+            "or fewer knobs in hc.Problem(hc.grid(...))"
         )
 
     def entries_allowed(self, allowed: Any) -> Mask:
@@ -211,7 +214,7 @@ class Knobs(Problem):
                     known = [knob.place(each) if knob.is_named else float(each) for each in wanted]
                     if not wanted or not set(known) <= set(knob.coordinates):
                         raise InvalidInput(f"allowed {name}={wanted} must be some of {list(knob.values)}")
-                    mask &= np.isin(group.actions[:, axis], known)
+                    mask &= np.isin(group.actions[:, axis], np.array(known, dtype=np.float64))
             masks.append(mask)
         return np.concatenate(masks)
 
@@ -231,9 +234,10 @@ class Knobs(Problem):
         """Say what groups there are, and what is given up by them."""
         groups = [" with ".join(group.axis_names or ()) for group in self.groups]
         return (
-            f"{said(self.n)} combinations in {len(groups)} groups: {'; '.join(groups)}. The cost is learned as a sum over "
-            "these groups, and each is planned by itself: that two groups are better turned together than one by one is "
-            "not seen, and a fixed cost is paid by every group that moves. Put knobs that act on each other into one group."
+            f"{said(self.n)} combinations in {len(groups)} groups: {'; '.join(groups)}. The cost is learned as a sum "
+            "over these groups, and each is planned by itself: that two groups are better turned together than one by "
+            "one is not seen, and a fixed cost is paid by every group that moves. Put knobs that act on each other "
+            "into one group."
         )
 
     @cached_property
@@ -299,8 +303,8 @@ def knobs(
         count = math.prod(len(found[name].values) for name in names)
         if count > MOST_IN_GROUP:
             raise TooLarge(
-                f"the group {', '.join(names)} has {said(count)} settings; at most {MOST_IN_GROUP} are weighed together: "
-                "give fewer knobs the same group or the same `together`, or fewer values"
+                f"the group {', '.join(names)} has {said(count)} settings; at most {MOST_IN_GROUP} are weighed "
+                "together: give fewer knobs the same group or the same `together`, or fewer values"
             )
         problems.append(Problem(Grid(tuple(names), tuple(found[name] for name in names)), "cityblock", **options))
     return Knobs(problems, list(found), groups)

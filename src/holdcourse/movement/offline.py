@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,7 @@ Indices: TypeAlias = NDArray[np.int64]
 Method: TypeAlias = Literal["auto", "dense", "pruned", "search", "sweep"]
 
 METHODS = ("auto", "dense", "pruned", "search", "sweep")
+FEW = 256  # settings of knobs, up to which a matrix is quicker than sweeps
 SEARCHED = 5_000  # actions with coordinates, above which sources are searched without a matrix
 TIE_TOLERANCE = 1e-12  # relative; costs this close are a tie. Rounding differs by less than that between methods
 
@@ -65,13 +66,17 @@ def movement(problem: Problem, method: Method = "auto") -> Moves:
     """Prepare the movement costs of `problem` for min-plus steps; `method` as in `optimal_path`."""
     if method not in METHODS:
         raise InvalidInput(f"method {method!r} is not known; use one of {list(METHODS)}")
-    grid = GridMoves.find(problem) or KnobMoves.find(problem) if method in ("auto", "sweep") else None
+    grid = GridMoves.find(problem) if method in ("auto", "sweep") else None
+    if grid is None and (method == "sweep" or (method == "auto" and problem.n > FEW)):
+        knobs = KnobMoves.find(problem)
+        if knobs is not None:
+            return knobs
     if grid is not None:
         return grid
     if method == "sweep":
         raise InvalidInput(
-            f"method 'sweep' needs actions on a line, a full grid with metric='cityblock' or knobs with plain prices, got {problem!r} with "
-            f"coordinates of shape {problem.actions.shape}; use method='auto'"
+            f"method 'sweep' needs actions on a line, a full grid with metric='cityblock' or knobs with plain "
+            f"prices, got {problem!r} with coordinates of shape {problem.actions.shape}; use method='auto'"
         )
     points = problem.points
     if method == "search" and points is None:
@@ -158,7 +163,7 @@ class KnobMoves:
 
     points: Points
     shape: tuple[int, ...]
-    steps: tuple[tuple[tuple[int, Array | float], ...], ...]  # by block: axis, and its steps or the price of any change
+    steps: tuple[tuple[tuple[int, Any], ...], ...]  # by block: axis, and its steps or the price of any change
 
     @classmethod
     def find(cls, problem: Problem) -> KnobMoves | None:
@@ -168,21 +173,23 @@ class KnobMoves:
             return None
         blocks = []
         for block in problem.blocks:
-            priced = [(axis, _turning(problem.knobs[axis], float(problem.scale[axis]))) for axis in block]
+            priced: list[tuple[int, Any]] = [
+                (axis, _turning(problem.knobs[axis], float(problem.scale[axis]))) for axis in block
+            ]
             jumps = [(axis, price) for axis, price in priced if isinstance(price, float)]
             if any(price is None for _, price in priced) or (len(jumps) < len(priced) and len(priced) > 1):
                 return None
             blocks.append(tuple(sorted(jumps, key=lambda each: each[1])) if jumps else tuple(priced))
         return cls(points, tuple(len(knob.values) for knob in problem.knobs), tuple(blocks))
 
-    def row(self, action: int) -> Array:  # noqa: D102 - see Moves
+    def row(self, action: int) -> Array:
         return self.points.row(action)
 
-    def relax(self, values: Array) -> Array:  # noqa: D102
+    def relax(self, values: Array) -> Array:
         relaxed = values.copy()
         for block in self.steps:
             if not isinstance(block[0][1], float):
-                ((axis, steps),) = block
+                axis, steps = block[0]
                 inner = math.prod(self.shape[axis + 1 :])
                 minplus.sweep_axis(relaxed, self.shape[axis], inner, steps)
                 continue
@@ -195,7 +202,7 @@ class KnobMoves:
         fixed = self.points.fixed_cost
         return np.minimum(values, relaxed + fixed) if fixed > 0 else relaxed
 
-    def best_actions(self, costs: Array, lowest: Array, start: int) -> Indices:  # noqa: D102
+    def best_actions(self, costs: Array, lowest: Array, start: int) -> Indices:
         return _followed(self, costs, lowest, start)
 
 
@@ -318,7 +325,8 @@ def optimal_path(
     method
         How the minimum over all moves is computed; the path does not depend on it.
         "dense" takes every pair; "pruned" skips sources that the triangle inequality rules out; "sweep" runs along
-        the axes, for actions on a line, for full grids under "cityblock" and for most grids of knobs; "search" looks for sources in a tree of
+        the axes, for actions on a line, for full grids under "cityblock" and for most grids of knobs; "search" looks
+        for sources in a tree of
         boxes, for named metrics. The last two need no distance matrix. "auto" is "sweep" where it applies, else
         "pruned", or "search" for more than 5,000 actions with coordinates.
 

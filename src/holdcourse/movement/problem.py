@@ -161,7 +161,7 @@ class Problem:
 
     @cached_property
     def coordinates(self) -> Array:
-        """The space in which a named metric measures: the actions times `scale`, (n, d), or the points of knobs, (n, c)."""
+        """The space in which a named metric measures: the actions times `scale`, (n, d), or the points of knobs."""
         if self.metric_name != KNOBS:
             return _frozen(self.actions * self.scale)
         grid, (order, _) = self._knobs, self._blocks
@@ -447,9 +447,9 @@ class Problem:
         if "knobs" in data:
             from holdcourse.movement.knobs import knobs  # which is a problem
 
-            options = {name: data[name] for name in ("groups", "fixed_cost", "cost_unit")}
-            names = {name: data.get(name) for name in ("context_names", "context_units")}
-            return knobs(**options, **names, **dict(data["knobs"]))
+            options: dict[str, Any] = {name: data[name] for name in ("groups", "fixed_cost", "cost_unit")}
+            options |= {name: data.get(name) for name in ("context_names", "context_units")}
+            return knobs(**options, **dict(data["knobs"]))
         return cls(
             data["actions"] if data["axes"] is None else grid(**dict(data["axes"])),
             metric=data["metric"],
@@ -538,8 +538,8 @@ def _priced(grid: Grid, units: tuple[str, ...], cost_unit: str) -> Grid:
     columns = sum(knob.columns.shape[1] for knob in priced.knobs)
     if columns > MOST_COLUMNS:
         raise TooLarge(
-            f"the prices of these knobs take {columns} columns, and {MOST_COLUMNS} fit: a matrix of changes takes one for "
-            "each value, one price for all changes only a few. Give one price where it will do"
+            f"the prices of these knobs take {columns} columns, and {MOST_COLUMNS} fit: a matrix of changes takes one "
+            "for each value, one price for all changes only a few. Give one price where it will do"
         )
     return priced
 

@@ -120,7 +120,7 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
         return found[0] if len(found) == 1 else index_of(problem, text, what)
     parts = _parts(text, problem)
     knobs = dict(zip(problem.axis_names or (), problem.knobs or (), strict=True))
-    in_order = list(knobs.values()) or [None] * len(parts)
+    in_order: list[Knob | None] = list(knobs.values()) or [None] * len(parts)
     units = dict(zip(problem.axis_names or range(len(problem.units)), problem.units, strict=True))
     try:
         numbers: Any = [

@@ -160,7 +160,9 @@ def longest_step(problem: Problem, max_step: Any = None, max_step_cost: Any = No
 def _of_groups(problem: Any, max_step: Any, max_step_cost: Any) -> LongestStep:
     """The longest step of knobs in groups; steps by the name of a knob."""
     if max_step_cost is not None:
-        raise InvalidInput("max_step_cost is not for knobs in groups, which are turned one by one: give max_step by name")
+        raise InvalidInput(
+            "max_step_cost is not for knobs in groups, which are turned one by one: give max_step by name"
+        )
     given = plain(max_step)
     if given is None:
         return LongestStep(problem)

@@ -299,7 +299,9 @@ def nearest_permitted(
         reachable = allowed & longest.within(here)
         if not problem.any_permitted(reachable):
             if len(problem.parts) > 1:
-                raise NoActionLeft(f"no allowed setting of a group of knobs is within max_step ({longest}) of where it is")
+                raise NoActionLeft(
+                    f"no allowed setting of a group of knobs is within max_step ({longest}) of where it is"
+                )
             costs = np.where(allowed, problem.costs_from(here), np.inf)
             nearest = int(np.argmin(costs))
             raise NoActionLeft(
@@ -307,7 +309,9 @@ def nearest_permitted(
                 f"raise max_step, or have it forced (the nearest allowed, {problem.named(nearest)}, costs "
                 f"{problem.cost(f'{costs[nearest]:g}')})"
             )
-    if wanted != here and problem.permits(reachable, here):  # a limit that says "stay" yields where staying is not permitted
+    if wanted != here and problem.permits(
+        reachable, here
+    ):  # a limit that says "stay" yields where staying is not permitted
         if where.moves and round - where.moves[-1] < limits.min_dwell:
             return here, "min_dwell"
         if limits.max_moves is not None and limits.window is not None:

@@ -78,7 +78,9 @@ def _turned(entry: Entry, problem: Problem) -> str:
         words = [f"Round {decision.round}: {lead}leave all {len(after)} knobs as they are."]
         words.append(f"A round is expected to cost {problem.cost(there)}.")
     if decision.limited_by is not None:
-        words.append(f"The rule wanted {problem.named(decision.wanted)}; {decision.limited_by} kept it from being played.")
+        words.append(
+            f"The rule wanted {problem.named(decision.wanted)}; {decision.limited_by} kept it from being played."
+        )
     if entry.taken != entry.meant:
         words.append(f"What really ran was {problem.named(entry.taken)}.")
     return " ".join([*words, *([entry.said] if entry.said else []), *_context(entry.request.context, problem)])

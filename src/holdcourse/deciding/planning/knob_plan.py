@@ -1,8 +1,8 @@
 """Plans for very many settings: one plan for each group of knobs, on what the group adds to the cost.
 
-Costs are a sum over groups (`holdcourse.learning.additive`) and moves cost the sum of what each group's turn costs. Then
-the best plan for all is the best plan of each, and a `Plan` on the group's own settings finds it. Where costs are not
-quite a sum, this is coordinate descent with a model that cannot see what it misses.
+Costs are a sum over groups (`holdcourse.learning.additive`) and moves cost the sum of what each group's turn costs.
+Then the best plan for all is the best plan of each, and a `Plan` on the group's own settings finds it. Where costs are
+not quite a sum, this is coordinate descent with a model that cannot see what it misses.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from holdcourse.movement.steps import longest_step
 
 Array: TypeAlias = NDArray[np.float64]
 
-WIDTH = 1.0  # of the bounds, in deviations
+WIDTH = 0.5  # of the bounds, in deviations
 
 
 @runtime_checkable
 class GroupedCosts(Costs, Protocol):
     """Costs that are a sum over groups of knobs."""
 
-    def of_group(self, group: int) -> Costs:
-        """What one group adds."""
+    def of_group(self, group: int, places: tuple[int, ...]) -> Costs:
+        """What one group adds while the others are at these places."""
         ...
 
 
@@ -63,9 +63,7 @@ class KnobPlan:
         found = []
         for group in self.problem.groups:
             own = tuple(steps[name] for name in group.axis_names or ()) if steps else None
-            found.append(
-                Plan(group, self.closeness, discount=self.discount, forecasts=self.forecasts, max_step=own)
-            )
+            found.append(Plan(group, self.closeness, discount=self.discount, forecasts=self.forecasts, max_step=own))
         return tuple(found)
 
     def begin(self, action: int, seed: int, round: int = 0) -> RuleState:  # noqa: A002
@@ -85,7 +83,9 @@ class KnobPlan:
         places = self.problem.within_groups(state.action)
         for number, (plan, part, place) in enumerate(zip(self.plans, self.problem.parts, places, strict=True)):
             own = RuleState(place, state.round, state.seed, under(f"group{number}.", state.arrays))
-            seen = View(view.costs[part], view.context, view.allowed[part], view.forecast, model.of_group(number))
+            seen = View(
+                view.costs[part], view.context, view.allowed[part], view.forecast, model.of_group(number, places)
+            )
             choice = plan.step(own, seen)
             chosen.append(choice.action)
             probabilities[part.start + choice.action] = 1.0
@@ -130,8 +130,8 @@ def knob_planner(
     problem
         As `knobs` makes it.
     context_bounds
-        The box that contexts come from, a (low, high) pair for each number; None: there are no contexts. Contexts beyond
-        it count as its edge.
+        The box that contexts come from, a (low, high) pair for each number; None: there are no contexts. Contexts
+        beyond it count as its edge.
     context_scale, period, discount, forecasts
         As in `planner`.
     noise_std, prior_mean, spread
@@ -148,7 +148,8 @@ def knob_planner(
     --------
     >>> import holdcourse as hc
     >>> many = hc.knobs(**{f"k{i}": hc.knob(range(10), per_step=0.1) for i in range(10)})
-    >>> controller = hc.Controller(hc.knob_planner(many, context_bounds=(0.0, 1.0)), start={f"k{i}": 5 for i in range(10)})
+    >>> policy = hc.knob_planner(many, context_bounds=(0.0, 1.0))
+    >>> controller = hc.Controller(policy, start={f"k{i}": 5 for i in range(10)})
     >>> decision = controller.ask(context=0.3)
     >>> controller.tell(decision.id, 7.0)
     >>> len(decision.value)
@@ -158,7 +159,12 @@ def knob_planner(
         raise InvalidInput(f"knob_planner is for hc.knobs(...), got {problem!r}; hc.planner takes it")
     rule = KnobPlan(problem, Closeness.of(context_scale, period), discount, forecasts, max_step)
     _ = rule.plans  # so that what is wrong is said now
-    learned = {"context_bounds": context_bounds, "noise_std": noise_std, "prior_mean": prior_mean, "spread": spread}
+    learned: dict[str, Any] = {
+        "context_bounds": context_bounds,
+        "noise_std": noise_std,
+        "prior_mean": prior_mean,
+        "spread": spread,
+    }
     costs = AdditiveCosts(problem, **learned, width=width, maximise=maximise)
     options = {
         **learned,

@@ -661,7 +661,7 @@ def nearest_actions(old: Problem, new: Problem) -> list[int]:
 
 
 def _in_places_of(old: Problem, new: Problem) -> NDArray[np.float64]:
-    """The old actions as coordinates of the new ones, (n, d): names are where the new ones have them, or far from all."""
+    """The old actions as coordinates of the new ones, (n, d): names are where these have them, or far from all."""
     actions = old.actions.copy()
     for axis, (before, after) in enumerate(zip(old.knobs or (), new.knobs or (), strict=False)):
         if before.is_named:

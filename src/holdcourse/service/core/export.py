@@ -234,10 +234,11 @@ def _setting_columns(name: str, values: Sequence[Any], unit: str, of: Callable[[
         parts = [value[axis] for value in values if isinstance(value, Mapping) and axis in value]
         return "text" if any(isinstance(each, str | bool) for each in parts) else "number"
 
-    return [
-        Column(_head(f"{name}.{axis}", unit if kind(axis) == "number" else ""), kind(axis), lambda row, k=k: part(row, k))  # type: ignore[misc]
-        for k, axis in enumerate(names)
-    ]
+    def column(k: int, axis: str) -> Column:
+        head = _head(f"{name}.{axis}", unit if kind(axis) == "number" else "")
+        return Column(head, kind(axis), lambda row: part(row, k))
+
+    return [column(k, axis) for k, axis in enumerate(names)]
 
 
 def _context_columns(hosted: Hosted, settings: Settings) -> list[Column]:

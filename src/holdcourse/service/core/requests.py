@@ -287,7 +287,8 @@ class SettingsGiven(Request):
         | Annotated[dict[Words, Row | KnobGiven], Field(min_length=1, max_length=16)]
         | None
     ) = Field(
-        None, description="Numbers; points; a grid as axes by name, each a list or a knob; or null with a matrix as metric."
+        None,
+        description="Numbers; points; a grid as axes by name, each a list or a knob; or null with a matrix as metric.",
     )
     labels: Annotated[list[Words], Field(max_length=MAX_ACTIONS)] | None = None
     metric: (
