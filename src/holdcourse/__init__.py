@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .deciding import registry, rules
     from .deciding.hedge import hedged
     from .deciding.planning import Lookahead, planner, planner_known
+    from .deciding.planning.knob_plan import knob_planner
     from .deciding.policy import Policy, cgp_lcb, fixed, fixed_at, gp_md, md_known, minc_known, proximal_lcb, stationary
     from .deciding.policyfile import Evidence, load_policy
     from .deciding.recommended import recommended
@@ -29,9 +30,12 @@ if TYPE_CHECKING:
     from .learning.posteriors import Posterior, posterior
     from .movement import coupling, mirror
     from .movement.grid import Grid, grid
+    from .movement.knob import Knob, knob
+    from .movement.knobs import Knobs, knobs
     from .movement.metric import metric_closure
     from .movement.offline import PricedPath, best_fixed, optimal_path, price_path, work_function
     from .movement.problem import Problem
+    from .movement.resolution import resolution
     from .movement.tree import Tree, frt_tree
     from .running import audit
     from .running.array_fleet import ArrayFleet
@@ -60,6 +64,8 @@ __all__ = [
     "History",
     "Kernel",
     "KernelSum",
+    "Knob",
+    "Knobs",
     "Limits",
     "Lookahead",
     "ModelCheck",
@@ -100,6 +106,9 @@ __all__ = [
     "gp_md",
     "grid",
     "hedged",
+    "knob",
+    "knob_planner",
+    "knobs",
     "load_policy",
     "md_known",
     "measurement_noise",
@@ -118,6 +127,7 @@ __all__ = [
     "recommended",
     "registry",
     "replay",
+    "resolution",
     "rules",
     "simulate",
     "stationary",
@@ -157,6 +167,8 @@ _HOME = {
     "Fleet": "running.fleet",
     "FleetDecisions": "running.fleet",
     "Grid": "movement.grid",
+    "Knob": "movement.knob",
+    "Knobs": "movement.knobs",
     "Guard": "running.limits",
     "History": "learning.history",
     "Kernel": "learning.kernels",
@@ -195,6 +207,10 @@ _HOME = {
     "frt_tree": "movement.tree",
     "gp_md": "deciding.policy",
     "grid": "movement.grid",
+    "knob": "movement.knob",
+    "knob_planner": "deciding.planning.knob_plan",
+    "knobs": "movement.knobs",
+    "resolution": "movement.resolution",
     "hedged": "deciding.hedge",
     "load_policy": "deciding.policyfile",
     "md_known": "deciding.policy",

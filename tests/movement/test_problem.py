@@ -180,7 +180,7 @@ def test_bad_arguments(arguments, message):
         hc.Problem(**arguments)
 
 
-@pytest.mark.parametrize("axes", [{}, {"a": []}, {"a": [1, 1]}, {"a": [1, np.inf]}, {"a": ["x"]}, {"a": [[1, 2]]}])
+@pytest.mark.parametrize("axes", [{}, {"a": []}, {"a": [1, 1]}, {"a": [1, np.inf]}, {"a": [["x"]]}, {"a": [[1, 2]]}])
 def test_bad_grids(axes):
     with pytest.raises(InvalidInput):
         hc.grid(**axes)

@@ -330,3 +330,26 @@ def test_axes_keep_their_order_and_what_was_learned_stays_where_it_was(client, n
     learned = field["values"][min(range(6), key=lambda k: field["std"][0][k])]
     assert learned == {"workers": 2.0, "cache": 64.0}
     assert client.see(name, "verify", full=True)["ok"]
+
+
+def test_knobs_over_http(client, name):
+    """A grid of numbers and names with prices, settings by name, and what was learned of a name follows it."""
+    knobs = {
+        "buffers": {"values": [1, 2, 4], "change": "30 s", "together": "restart"},
+        "codec": {"values": ["lz4", "zstd", "none"], "change": "1 s"},
+        "sync": {"values": [True, False], "change": 2.0},
+    }
+    start = {"buffers": 1, "codec": "lz4", "sync": True}
+    client.create(id=name, actions=knobs, policy="proximal-lcb", start=start, units={"measurement": "s"})
+    there = {"buffers": 4, "codec": "zstd", "sync": False}
+    for _ in range(3):
+        client.round(name, 0.5, 4.0, applied=there)
+    state = client.change(name, actions={**knobs, "codec": {"values": ["zstd", "none", "lz4"], "change": "1 s"}})
+    assert (state["epoch"], state["value"]) == (2, {"buffers": 4.0, "codec": "zstd", "sync": False})
+    field = client.see(name, "field")
+    learned = field["values"][min(range(18), key=lambda k: field["std"][0][k])]
+    assert learned == {"buffers": 4.0, "codec": "zstd", "sync": False}
+    decision = client.do(name, "ask", context=0.5)
+    assert set(decision["value"]) == {"buffers", "codec", "sync"}
+    assert client.see(name, "verify", full=True)["ok"]
+    client.create(id=f"{name}-x", actions={"codec": {"values": ["lz4", "zstd"]}}, status=422)

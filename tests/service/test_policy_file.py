@@ -217,6 +217,7 @@ def test_any_policy_of_the_table_can_be_sent(client, name, tmp_path):
         "rec": hc.recommended(LINE, PAST, baseline="history"),
         "hedged": hc.hedged([hc.planner(LINE, history=PAST), hc.stationary(LINE)]),
         "grid": hc.gp_md(hc.Problem(hc.grid(workers=[1, 2], cache=[64, 256]), metric="cityblock")),
+        "knobs": hc.planner(hc.Problem(hc.grid(workers=[1, 2], codec=hc.knob(["lz4", "zstd", "none"], change=2.0)))),
         "matrix": hc.proximal_lcb(hc.Problem(metric=[[0, 2, 3], [1, 0, 1], [2, 1, 0]], directed=True), maximise=True),
         "fixed": hc.fixed(LINE, PAST),
     }

@@ -143,20 +143,26 @@ def sweep_grid(G: Array, shape: Indices, gaps: Array, fixed: float) -> None:
     for a in range(shape.shape[0]):
         length = shape[a]
         inner //= length
-        steps = gaps[first : first + length - 1]
+        sweep_axis(G, length, inner, gaps[first : first + length - 1])
         first += length - 1
-        if length == n:
-            sweep_line(G, steps)
-        elif inner > 1:
-            for slab in G.reshape(n // (length * inner), length, inner):
-                sweep_lines(slab, steps)
-        else:
-            lines = G.reshape(n // length, length)
-            for begin in range(0, lines.shape[0], SIDE_BY_SIDE):
-                sweep_lines(lines[begin : begin + SIDE_BY_SIDE].T, steps)
     if fixed > 0.0:
         for k in range(n):
             G[k] = min(stay[k], fixed + G[k])
+
+
+@njit(cache=True)
+def sweep_axis(G: Array, length: int, inner: int, steps: Array) -> None:
+    """Sweep along one axis of a grid, which has `inner` values of the axes after it between two of its own."""
+    n = G.shape[0]
+    if length == n:
+        sweep_line(G, steps)
+    elif inner > 1:
+        for slab in G.reshape(n // (length * inner), length, inner):
+            sweep_lines(slab, steps)
+    else:
+        lines = G.reshape(n // length, length)
+        for begin in range(0, lines.shape[0], SIDE_BY_SIDE):
+            sweep_lines(lines[begin : begin + SIDE_BY_SIDE].T, steps)
 
 
 @njit(cache=True)

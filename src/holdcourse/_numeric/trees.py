@@ -92,8 +92,8 @@ def frt_parents(
 
     Returns the parent of each action and of each internal vertex, counted from 0 at the root (whose parent is -1),
     parents before children; and the diameter of each, without a fixed cost, where the actions are points P in the order
-    of a tree of boxes (none: 0). It is exact unless more than `most`, and `more` for each of its points, pairs would
-    have to be measured; then it is an upper bound.
+    of a tree of boxes (none: 0), by a norm as in `holdcourse._numeric.points`. It is exact unless more than `most`,
+    and `more` for each of its points, pairs would have to be measured; then it is an upper bound.
     """
     n = own.size
     leaf_parent = np.full(n, -1, np.int64)

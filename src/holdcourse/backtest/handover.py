@@ -25,7 +25,7 @@ from holdcourse.deciding.policyfile import Evidence
 from holdcourse.errors import InvalidInput
 from holdcourse.learning.fitting.search import FitWarning, fit_kernel
 from holdcourse.learning.history import History
-from holdcourse.movement.problem import METRIC_NAMES, Problem
+from holdcourse.movement.problem import Problem
 
 
 def plant_policy(
@@ -118,7 +118,7 @@ def divided(problem: Problem, rho: float) -> Problem:
     if rho == 1.0:
         return problem
     data = problem.describe()
-    if problem.metric_name in METRIC_NAMES:
+    if problem.has_named_metric:
         data["scale"] = (np.asarray(data["scale"]) / rho).tolist()
     else:
         data["metric"] = (np.asarray(data["metric"]) / rho).tolist()

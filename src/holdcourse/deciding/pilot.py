@@ -42,7 +42,7 @@ class Pilot:
         estimate = self.model.estimate(context, shown)
         costs = estimate.costs if allowed is None else np.where(allowed, estimate.costs, np.inf)
         allowed = np.isfinite(costs)  # a model may forbid actions too
-        if not allowed.any():
+        if not self.policy.problem.any_permitted(allowed):
             raise NoActionLeft(
                 "no action is left: all that are allowed have infinite cost; allow at least one of finite cost"
             )

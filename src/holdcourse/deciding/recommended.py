@@ -293,7 +293,7 @@ def _process_in_time(problem: Problem, past: History) -> KernelSum:
     """Return a profile over the actions that stays, and a process around it that forgets: a first guess for the fit."""
     from sklearn.gaussian_process.kernels import RBF, Matern
 
-    axes = problem.actions.shape[1]
+    axes = problem.features.shape[1]
     extent = float(np.ptp(past.contexts)) or 1.0
 
     def along_actions() -> RBF:

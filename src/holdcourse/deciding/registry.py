@@ -327,6 +327,15 @@ def _ours() -> Iterable[Entry]:
         (6.0, 1.5),
     )
     yield Entry(
+        "knob-planner",
+        "Knob planner",
+        "Many knobs, planned group by group on a cost that is learned as a sum over the groups.",
+        "measurements",
+        {"recipe": "holdcourse.deciding.planning.knob_plan:knob_planner"},
+        "#4a7f8c",
+        (6.0, 1.5),
+    )
+    yield Entry(
         "fixed-at",
         "Fixed at",
         "One given setting for ever.",

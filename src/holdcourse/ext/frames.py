@@ -110,7 +110,12 @@ def setting_columns(problem: Problem) -> Columns:
         names = list(value)
     else:
         names = ["setting_value"] if axes == 1 else [f"setting_{axis}" for axis in range(axes)]
-    return {name: problem.actions[:, axis] for axis, name in enumerate(names)}
+    knobs = problem.knobs or (None,) * axes
+    columns = {name: problem.actions[:, axis] for axis, name in enumerate(names)}
+    for name, knob in zip(names, knobs, strict=True):
+        if knob is not None and knob.is_named:
+            columns[name] = np.array([str(knob.values[int(place)]) for place in columns[name]])
+    return columns
 
 
 def record_rows(record: Controller | str | Path, problem: Problem | None) -> list[Row]:

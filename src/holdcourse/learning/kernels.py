@@ -343,7 +343,8 @@ class Kernel(_Summable):
     Parameters
     ----------
     action
-        A scikit-learn kernel over the coordinates in `Problem.actions`, or the (n, n) covariance matrix of the actions.
+        A scikit-learn kernel over the coordinates in `Problem.features`, which are those of `Problem.actions` and, for
+        a knob of names, a column for each name; or the (n, n) covariance matrix of the actions.
     context
         A scikit-learn kernel over contexts; None: the cost does not depend on the context.
     variance
@@ -412,20 +413,20 @@ class Kernel(_Summable):
                 f"the covariance matrix of {problem.n} actions would take {problem.n**2 * 8 / 1e9:.0f} GB; it is made "
                 f"for up to {MATRIX_ACTIONS}. Use method='flat', which learns with features of the actions instead"
             )
-        matrix = np.asarray(self.action(self.action_inputs(problem.actions)), dtype=np.float64)
+        matrix = np.asarray(self.action(self.action_inputs(problem.features)), dtype=np.float64)
         return (matrix + matrix.T) / 2
 
     def action_variances(self, problem: Problem) -> Array:
         """The diagonal of `action_covariance`, shape (n,), also where the matrix would be too large."""
         if isinstance(self.action, np.ndarray) or problem.n <= MATRIX_ACTIONS:
             return np.diag(self.action_covariance(problem)).copy()
-        return np.asarray(self.action.diag(self.action_inputs(problem.actions)), dtype=np.float64)
+        return np.asarray(self.action.diag(self.action_inputs(problem.features)), dtype=np.float64)
 
     def covariance_among(self, problem: Problem, actions: Indices, others: Indices) -> Array:
         """Covariance between some actions (t,) and others (s,), without `variance`; shape (t, s)."""
         if isinstance(self.action, np.ndarray) or problem.n <= MATRIX_ACTIONS:
             return self.action_covariance(problem)[np.ix_(actions, others)]
-        rows, columns = (self.action_inputs(problem.actions[which]) for which in (actions, others))
+        rows, columns = (self.action_inputs(problem.features[which]) for which in (actions, others))
         return np.asarray(self.action(rows, columns), dtype=np.float64)
 
     def context_covariance(self, contexts: Array, others: Array | None = None) -> Array:

@@ -1,16 +1,21 @@
-"""Actions that form a grid over named axes."""
+"""Actions that form a grid over named axes: numbers, steps and names, each with its price.
+
+What a move costs is the sum over the knobs that turn, and of those turned together the dearest; `Grid.columns` are the
+points in which that is a distance.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.checks import float_array, require_finite
 from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.movement.knob import Knob, knob_of
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -32,15 +37,20 @@ class Grid:
     """
 
     names: tuple[str, ...]
-    axes: tuple[tuple[float, ...], ...]
+    knobs: tuple[Knob, ...]
 
     def __post_init__(self) -> None:
         require_small(self.shape)
 
+    @cached_property
+    def axes(self) -> tuple[tuple[float, ...], ...]:
+        """Values along each axis as numbers; names are counted from 0."""
+        return tuple(knob.coordinates for knob in self.knobs)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of values along each axis."""
-        return tuple(len(axis) for axis in self.axes)
+        return tuple(len(knob.values) for knob in self.knobs)
 
     @property
     def size(self) -> int:
@@ -50,23 +60,56 @@ class Grid:
     @property
     def coordinates(self) -> Array:
         """Coordinates of every action, shape (n, d)."""
-        axes = np.meshgrid(*(np.array(axis, dtype=np.float64) for axis in self.axes), indexing="ij", copy=False)
-        return np.stack([values.reshape(-1) for values in axes], axis=1)
+        return self.spread([np.array(axis)[:, None] for axis in self.axes])
 
-    def index(self, **values: float) -> int:
+    @property
+    def is_priced(self) -> bool:
+        """Whether a knob says itself what turning it costs."""
+        return any(knob.is_priced for knob in self.knobs)
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether a knob has values of which none lies between others."""
+        return any(knob.is_category for knob in self.knobs)
+
+    def spread(self, parts: list[Array]) -> Array:
+        """Columns of every action, (n, c), from those of each axis's values, (k, c_k)."""
+        columns = []
+        for axis, part in enumerate(parts):
+            shape = [1] * len(self.shape)
+            shape[axis] = self.shape[axis]
+            columns += [np.broadcast_to(column.reshape(shape), self.shape).reshape(-1) for column in part.T]
+        return np.stack(columns, axis=1)
+
+    def blocks(self, *, at_once: bool) -> list[list[int]]:
+        """The axes that are turned together, by their first one; `at_once`: all of them are."""
+        if at_once:
+            return [list(range(len(self.knobs)))]
+        found: dict[Any, list[int]] = {}
+        for axis, knob in enumerate(self.knobs):
+            found.setdefault(knob.together or axis, []).append(axis)
+        return list(found.values())
+
+    def index(self, **values: Any) -> int:
         """Return the action at exactly these axis values."""
         if set(values) != set(self.names):
             raise InvalidInput(f"index needs one value for each of {list(self.names)}, got {sorted(values)}")
         position = 0
-        for name, axis in zip(self.names, self.axes, strict=True):
-            if values[name] not in axis:
-                raise InvalidInput(f"{name}={values[name]!r} is not on the grid; its values are {list(axis)}")
-            position = position * len(axis) + axis.index(values[name])
+        for name, knob in zip(self.names, self.knobs, strict=True):
+            listed = knob.values
+            if values[name] not in listed:
+                raise InvalidInput(f"{name}={values[name]!r} is not on the grid; its values are {list(listed)}")
+            position = position * len(listed) + listed.index(values[name])
         return position
 
+    def value(self, action: int) -> dict[str, Any]:
+        """Return the values of an action by the names of the axes."""
+        places = np.unravel_index(action, self.shape)
+        return {name: knob.values[int(k)] for name, knob, k in zip(self.names, self.knobs, places, strict=True)}
 
-def grid(**axes: ArrayLike) -> Grid:
-    """Build an action set from named axes.
+
+def grid(**axes: ArrayLike | Knob) -> Grid:
+    """Build an action set from named axes: lists of numbers, or knobs that say what turning them costs.
 
     Examples
     --------
@@ -76,21 +119,13 @@ def grid(**axes: ArrayLike) -> Grid:
     (3, 2)
     >>> knobs.index(workers=2, cache_mb=256)
     3
+    >>> database = hc.grid(workers=hc.knob([1, 2, 4], change=30.0), sync=hc.knob([True, False], change=1.0))
+    >>> hc.Problem(database).value(3)
+    {'workers': 2.0, 'sync': False}
     """
     if not axes:
         raise InvalidInput("grid needs at least one axis, e.g. grid(altitude=[100, 200, 300])")
-    values = []
-    for name, axis in axes.items():
-        array = float_array(axis, f"axis {name!r}")
-        if array.ndim != 1 or array.size == 0:
-            raise InvalidInput(f"axis {name!r} must be a non-empty list of numbers, got shape {array.shape}")
-        require_finite(array, f"axis {name!r}")
-        if len(np.unique(array)) != len(array):
-            raise InvalidInput(
-                f"axis {name!r} holds a value twice: {array.tolist()}; every grid point must be one action"
-            )
-        values.append(tuple(array.tolist()))
-    return Grid(names=tuple(axes), axes=tuple(values))
+    return Grid(names=tuple(axes), knobs=tuple(knob_of(axis, name) for name, axis in axes.items()))
 
 
 def require_small(shape: tuple[int, ...]) -> None:

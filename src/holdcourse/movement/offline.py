@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse._numeric import minplus
 from holdcourse.errors import InvalidInput
+from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import Points
-from holdcourse.movement.problem import METRIC_NAMES, Problem
+from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
 
 __all__ = [
     "TIE_TOLERANCE",
@@ -40,6 +41,7 @@ Indices: TypeAlias = NDArray[np.int64]
 Method: TypeAlias = Literal["auto", "dense", "pruned", "search", "sweep"]
 
 METHODS = ("auto", "dense", "pruned", "search", "sweep")
+FEW = 256  # settings of knobs, up to which a matrix is quicker than sweeps
 SEARCHED = 5_000  # actions with coordinates, above which sources are searched without a matrix
 TIE_TOLERANCE = 1e-12  # relative; costs this close are a tie. Rounding differs by less than that between methods
 
@@ -65,12 +67,16 @@ def movement(problem: Problem, method: Method = "auto") -> Moves:
     if method not in METHODS:
         raise InvalidInput(f"method {method!r} is not known; use one of {list(METHODS)}")
     grid = GridMoves.find(problem) if method in ("auto", "sweep") else None
+    if grid is None and (method == "sweep" or (method == "auto" and problem.n > FEW)):
+        knobs = KnobMoves.find(problem)
+        if knobs is not None:
+            return knobs
     if grid is not None:
         return grid
     if method == "sweep":
         raise InvalidInput(
-            f"method 'sweep' needs actions on a line or a full grid with metric='cityblock', got {problem!r} with "
-            f"coordinates of shape {problem.actions.shape}; use method='auto'"
+            f"method 'sweep' needs actions on a line, a full grid with metric='cityblock' or knobs with plain "
+            f"prices, got {problem!r} with coordinates of shape {problem.actions.shape}; use method='auto'"
         )
     points = problem.points
     if method == "search" and points is None:
@@ -128,18 +134,91 @@ class PointMoves:
         return relaxed
 
     def best_actions(self, costs: Array, lowest: Array, start: int) -> Indices:  # noqa: D102
-        rounds, n = costs.shape
-        to_go = np.empty((rounds, n))
-        after = np.zeros(n)
-        for t in range(rounds - 1, -1, -1):
-            to_go[t] = (costs[t] - lowest[t]) + after
-            after = self.relax(to_go[t]) if t > 0 else after
-        actions = np.empty(rounds, dtype=np.int64)
-        row, action = np.zeros(n), start
-        for t in range(rounds):
-            row = self.row(action) if action >= 0 else row
-            actions[t] = action = int(minplus.cheapest_next(to_go[t], row, action, TIE_TOLERANCE))
-        return actions
+        return _followed(self, costs, lowest, start)
+
+
+def _followed(moves: Moves, costs: Array, lowest: Array, start: int) -> Indices:
+    """The cheapest path by the moves' own steps; they must cost the same in both directions."""
+    rounds, n = costs.shape
+    to_go = np.empty((rounds, n))
+    after = np.zeros(n)
+    for t in range(rounds - 1, -1, -1):
+        to_go[t] = (costs[t] - lowest[t]) + after
+        after = moves.relax(to_go[t]) if t > 0 else after
+    actions = np.empty(rounds, dtype=np.int64)
+    row, action = np.zeros(n), start
+    for t in range(rounds):
+        row = moves.row(action) if action >= 0 else row
+        actions[t] = action = int(minplus.cheapest_next(to_go[t], row, action, TIE_TOLERANCE))
+    return actions
+
+
+@dataclass(frozen=True, eq=False)
+class KnobMoves:
+    """Movement costs of a grid of knobs, where those turned together each cost the same however far they go.
+
+    The costs of blocks are added, so the minimum over all sources is one minimum after the other. Of knobs turned
+    together the dearest is paid: for the price of a knob all that are as cheap may turn as well.
+    """
+
+    points: Points
+    shape: tuple[int, ...]
+    steps: tuple[tuple[tuple[int, Any], ...], ...]  # by block: axis, and its steps or the price of any change
+
+    @classmethod
+    def find(cls, problem: Problem) -> KnobMoves | None:
+        """Return the moves of a grid of knobs; None where it is none, or needs a search."""
+        points = problem.points
+        if problem.metric_name != KNOBS or problem.knobs is None or points is None:
+            return None
+        blocks = []
+        for block in problem.blocks:
+            priced: list[tuple[int, Any]] = [
+                (axis, _turning(problem.knobs[axis], float(problem.scale[axis]))) for axis in block
+            ]
+            jumps = [(axis, price) for axis, price in priced if isinstance(price, float)]
+            if any(price is None for _, price in priced) or (len(jumps) < len(priced) and len(priced) > 1):
+                return None
+            blocks.append(tuple(sorted(jumps, key=lambda each: each[1])) if jumps else tuple(priced))
+        return cls(points, tuple(len(knob.values) for knob in problem.knobs), tuple(blocks))
+
+    def row(self, action: int) -> Array:
+        return self.points.row(action)
+
+    def relax(self, values: Array) -> Array:
+        relaxed = values.copy()
+        for block in self.steps:
+            if not isinstance(block[0][1], float):
+                axis, steps = block[0]
+                inner = math.prod(self.shape[axis + 1 :])
+                minplus.sweep_axis(relaxed, self.shape[axis], inner, steps)
+                continue
+            freed = relaxed.reshape(self.shape)
+            best = freed.copy()
+            for axis, price in block:
+                freed = freed.min(axis=axis, keepdims=True)
+                np.minimum(best, freed + price, out=best)
+            relaxed = best.reshape(-1)
+        fixed = self.points.fixed_cost
+        return np.minimum(values, relaxed + fixed) if fixed > 0 else relaxed
+
+    def best_actions(self, costs: Array, lowest: Array, start: int) -> Indices:
+        return _followed(self, costs, lowest, start)
+
+
+def _turning(knob: Knob, factor: float) -> Array | float | None:
+    """What turning a knob costs: the steps along it, or the price of any change; None where it is neither.
+
+    A line whose values are not listed in their order, and a matrix of changes, are neither.
+    """
+    if knob.jump is not None:
+        return knob.jump * factor
+    if knob.columns.shape[1] > 1:
+        return None
+    steps = np.diff(knob.columns[:, 0] * factor)
+    if len(steps) and (steps < 0).all():
+        steps = -steps
+    return np.ascontiguousarray(steps) if (steps > 0).all() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +325,8 @@ def optimal_path(
     method
         How the minimum over all moves is computed; the path does not depend on it.
         "dense" takes every pair; "pruned" skips sources that the triangle inequality rules out; "sweep" runs along
-        the axes, for actions on a line and for full grids under "cityblock"; "search" looks for sources in a tree of
+        the axes, for actions on a line, for full grids under "cityblock" and for most grids of knobs; "search" looks
+        for sources in a tree of
         boxes, for named metrics. The last two need no distance matrix. "auto" is "sweep" where it applies, else
         "pruned", or "search" for more than 5,000 actions with coordinates.
 

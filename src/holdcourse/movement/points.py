@@ -21,6 +21,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 NORM_CODES = {"euclidean": 2, "cityblock": 1, "chebyshev": 0}
+MOST_COLUMNS = 60  # in blocks: as many as a whole number has bits for
 MOST_PAIRS = 2e8  # measured, at most, to find the diameter; of up to 20,000 points these are all
 
 
@@ -47,6 +48,19 @@ class Reach:
     near: Array = field(default_factory=lambda: np.zeros(0))
 
 
+def blocks_norm(widths: list[int]) -> int:
+    """The norm of columns in blocks of these widths: the largest difference in each, added up.
+
+    Of blocks of one column each that is the cityblock norm, and of one block the chebyshev norm.
+    """
+    if len(widths) == 1:
+        return NORM_CODES["chebyshev"]
+    if max(widths) == 1:
+        return NORM_CODES["cityblock"]
+    begins = [sum(widths[:k]) for k in range(len(widths))]
+    return 3 + 4 * sum(1 << column for column in begins)
+
+
 @dataclass(frozen=True, eq=False)
 class Points:
     """Points of a named metric, with a fixed cost for every move, in a tree of boxes.
@@ -56,7 +70,7 @@ class Points:
     coordinates
         By action, scaled; (n, d).
     norm
-        2 euclidean, 1 cityblock, 0 chebyshev.
+        2 euclidean, 1 cityblock, 0 chebyshev, or `blocks_norm` of columns in blocks.
     fixed_cost
         Of every move between two actions.
     """

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from holdcourse.checks import check_index, flag, float_array, is_finite, require_finite
 from holdcourse.errors import InvalidInput, InvalidMetric, NoActionLeft, TooLarge, plain
 from holdcourse.movement.grid import Grid, grid
+from holdcourse.movement.knob import Knob
 from holdcourse.movement.metric import (
     check_metric,
     checked_square,
@@ -26,7 +27,7 @@ from holdcourse.movement.metric import (
     require_distinct,
     with_fixed_cost,
 )
-from holdcourse.movement.points import NORM_CODES, Points
+from holdcourse.movement.points import MOST_COLUMNS, NORM_CODES, Points, blocks_norm
 from holdcourse.movement.settings import index_of, smallest_steps, text_of
 from holdcourse.units import Price, beside, known, price
 
@@ -38,6 +39,7 @@ MetricName: TypeAlias = Literal["euclidean", "cityblock", "chebyshev"]
 Metric: TypeAlias = MetricName | ArrayLike | Callable[[Any, Any], float]
 
 METRIC_NAMES = ("euclidean", "cityblock", "chebyshev")
+KNOBS = "knobs"  # the metric of a grid whose knobs say what turning them costs
 MAX_MATRIX_ACTIONS = 20_000  # the (n, n) matrix would take 3.2 GB
 MATRIX_ACTIONS = 2_000  # up to here single distances are read from the matrix too
 
@@ -52,10 +54,11 @@ class Problem:
         also any sequence of n things, which are then the labels.
     metric
         "euclidean", "cityblock" or "chebyshev" on the coordinates; an (n, n) matrix; or a callable
-        ``metric(value_a, value_b) -> cost``.
+        ``metric(value_a, value_b) -> cost``. A grid whose knobs have prices (see `knob`) adds these up, and
+        with "chebyshev" the dearest of all counts.
     scale
         Movement cost per unit of each coordinate (one number, or one per axis), or a price as text, such as
-        "20 Wh/m".
+        "20 Wh/m". Prices of knobs are multiplied by it.
     fixed_cost
         Added to every move from one action to another (start-up, wear), also as text: "0.5 EUR per change". The sum is
         still a metric.
@@ -80,6 +83,9 @@ class Problem:
     150.0
     >>> hc.Problem([100.0, 200.0, 400.0], unit="m", scale="20 Wh/m", cost_unit="kWh").distance(0, 2)
     6.0
+    >>> knobs = hc.grid(workers=hc.knob([1, 2, 4], change="30 s"), log=hc.knob(["off", "on"], change="1 s"))
+    >>> hc.Problem(knobs, cost_unit="s").distance(0, 5)
+    31.0
     """
 
     def __init__(
@@ -100,13 +106,17 @@ class Problem:
         self._grid = actions if isinstance(actions, Grid) else None
         self.has_coordinates = actions is not None  # or they are only numbered
         self.metric_name: str
+        self._at_once = False  # whether of several knobs the dearest counts
         matrix: Array | None = None
         if isinstance(metric, str):
-            if metric not in METRIC_NAMES:
+            if self._grid is not None and self._grid.is_priced and metric in METRIC_NAMES:
+                self._at_once, metric = metric == "chebyshev", KNOBS
+            elif metric not in METRIC_NAMES:
                 raise InvalidInput(
                     f"metric {metric!r} is not known; use one of {list(METRIC_NAMES)}, a matrix or a callable"
                 )
             self.metric_name = metric
+            _require_prices(self._grid)
             self.actions = _checked_coordinates(actions)
         elif callable(metric):
             self.metric_name = "callable"
@@ -128,6 +138,8 @@ class Problem:
 
         self.n = len(self.actions)
         axes = self.actions.shape[1]
+        if self.metric_name == KNOBS and any(isinstance(each, str) for each in np.atleast_1d(np.array(scale, object))):
+            raise InvalidInput(f"these knobs have prices of their own; give scale as a number, got {plain(scale)!r}")
         priced = Prices.of(scale, fixed_cost, _checked_units(unit, axes), _checked_text(cost_unit, "cost_unit"))
         scale, self.units, self.cost_unit = priced.scale, priced.units, priced.cost_unit
         self.context_names = _checked_texts(context_names, "context_names")
@@ -137,33 +149,78 @@ class Problem:
             raise InvalidInput(f"there are {len(names)} context_names but {len(units)} context_units")
         self.fixed_cost = _checked_fixed_cost(priced.fixed_cost)
         self.scale = _checked_scale(scale, self.actions.shape[1], self.metric_name)
+        if self._grid is not None:
+            self._grid = _priced(self._grid, self.units, self.cost_unit)
         self.labels = _checked_labels(labels, self.n)
-        if matrix is None:
+        if matrix is None and self.metric_name != KNOBS:  # whose values are distinct, at prices above 0
             require_distinct(self.actions, self.scale)
-        else:
+        elif matrix is not None:
             check_metric(matrix, directed=self.directed)
             self._metric_matrix = matrix
             self.__dict__["distances"] = _frozen(with_fixed_cost(matrix, self.fixed_cost))  # fills the cached property
 
     @cached_property
     def coordinates(self) -> Array:
-        """Action coordinates times `scale`: the space in which a named metric measures; shape (n, d)."""
-        return _frozen(self.actions * self.scale)
+        """The space in which a named metric measures: the actions times `scale`, (n, d), or the points of knobs."""
+        if self.metric_name != KNOBS:
+            return _frozen(self.actions * self.scale)
+        grid, (order, _) = self._knobs, self._blocks
+        spread = grid.spread([knob.columns * factor for knob, factor in zip(grid.knobs, self.scale, strict=True)])
+        return _frozen(np.ascontiguousarray(spread[:, order]))
+
+    @cached_property
+    def _blocks(self) -> tuple[list[int], int]:
+        """The columns of the knobs in blocks of knobs that are turned together, and their norm."""
+        widths = [knob.columns.shape[1] for knob in self._knobs.knobs]
+        blocks = self.blocks
+        order = [sum(widths[:axis]) + column for block in blocks for axis in block for column in range(widths[axis])]
+        return order, blocks_norm([sum(widths[axis] for axis in block) for block in blocks])
+
+    @property
+    def blocks(self) -> list[list[int]]:
+        """The axes of knobs that are turned together, of which the dearest change is paid."""
+        return self._knobs.blocks(at_once=self._at_once)
+
+    @property
+    def _knobs(self) -> Grid:
+        assert self._grid is not None  # of the metric of knobs
+        return self._grid
+
+    @cached_property
+    def features(self) -> Array:
+        """What a kernel sees of the actions, (n, c): their coordinates, and for each name of a category a column.
+
+        A category of two names has one column, 0 or 1; with more names, each has one, 0 or the root of one half. So two
+        settings that differ in the category alone are 1 apart.
+        """
+        if self._grid is None or not self._grid.has_categories:
+            return self.actions
+        return _frozen(self._grid.spread([knob.features for knob in self._grid.knobs]))
+
+    @property
+    def has_named_metric(self) -> bool:
+        """Whether moves are priced by coordinates, or by knobs that have prices, and not by a matrix or a function."""
+        return self.metric_name in (*METRIC_NAMES, KNOBS)
 
     @cached_property
     def points(self) -> Points | None:
         """The actions as points, by which moves are priced without a matrix; None where the metric is no named one."""
-        if self.metric_name not in METRIC_NAMES:
+        if not self.has_named_metric:
             return None
-        return Points(self.coordinates, NORM_CODES[self.metric_name], self.fixed_cost)
+        norm = self._blocks[1] if self.metric_name == KNOBS else NORM_CODES[self.metric_name]
+        return Points(self.coordinates, norm, self.fixed_cost)
 
     @cached_property
     def distances(self) -> Array:
         """What each move costs, from row to column; shape (n, n). For up to 20,000 actions; see `costs_from`."""
         require_matrix_fits(self.n)
-        from scipy.spatial.distance import cdist
+        if self.metric_name == KNOBS:
+            points = Points(self.coordinates, self._blocks[1], 0.0)
+            matrix = np.array([points.row(action) for action in range(self.n)])
+        else:
+            from scipy.spatial.distance import cdist
 
-        matrix = cdist(self.coordinates, self.coordinates, self.metric_name)
+            matrix = cdist(self.coordinates, self.coordinates, self.metric_name)
         if np.count_nonzero(matrix) < self.n * (self.n - 1) or not np.isfinite(matrix.max()):
             i, j = (int(k) for k in np.argwhere(~np.isfinite(matrix) | (matrix == 0) & ~np.eye(self.n, dtype=bool))[0])
             raise InvalidMetric(
@@ -242,7 +299,7 @@ class Problem:
             return self.labels[action]
         point = self.actions[action].tolist()
         if self._grid is not None:
-            return dict(zip(self._grid.names, point, strict=True))
+            return self._grid.value(action)
         return point[0] if len(point) == 1 else tuple(point)
 
     def index(self, setting: Any) -> int:
@@ -302,10 +359,44 @@ class Problem:
         """Values along the axes of a grid, whose last one is the fastest; None where there is none."""
         return None if self._grid is None else self._grid.axes
 
+    @property
+    def knobs(self) -> tuple[Knob, ...] | None:
+        """The knobs along the axes of a grid; None where there is none."""
+        return None if self._grid is None else self._grid.knobs
+
     @cached_property
     def smallest_steps(self) -> Array:
         """The smallest difference between two values on each axis, 0 where there is only one; shape (d,)."""
         return _frozen(smallest_steps(self.actions))
+
+    @property
+    def parts(self) -> tuple[slice, ...]:
+        """The parts of every array by action, each with one entry that an action consists of; here there is one part.
+
+        Only where there are too many actions to be listed are there several; see `holdcourse.movement.knobs`.
+        """
+        return (slice(0, self.n),)
+
+    @property
+    def entries(self) -> int:
+        """Length of every array by action."""
+        return self.n
+
+    def read(self, array: Array, action: int) -> float:
+        """Return what an array by action says of an action."""
+        return float(array[action])
+
+    def permits(self, mask: NDArray[np.bool_], action: int) -> bool:
+        """Return whether a mask permits an action."""
+        return bool(mask[action])
+
+    def any_permitted(self, mask: NDArray[np.bool_]) -> bool:
+        """Return whether a mask permits any action."""
+        return all(bool(mask[part].any()) for part in self.parts)
+
+    def entry_value(self, entry: int) -> Any:
+        """Return what an entry of an array by action stands for."""
+        return self.value(entry)
 
     def check_action(self, action: int) -> None:
         """Raise unless `action` is an index 0..n-1."""
@@ -327,12 +418,14 @@ class Problem:
 
     def describe(self) -> dict[str, Any]:
         """Return the problem in JSON values, from which `from_data` makes an equal one."""
-        named = self.metric_name in METRIC_NAMES
+        named, metric = self.has_named_metric, self.metric_name
+        if metric == KNOBS:
+            metric = "chebyshev" if self._at_once else "cityblock"
         follows = self._grid is not None and self.n > MAX_MATRIX_ACTIONS  # from the axes; a million rows are 40 MB
         return {
             "actions": self.actions.tolist() if self.has_coordinates and not follows else None,
             "axes": None if self._grid is None else [list(axis) for axis in zip(*self._named_axes, strict=True)],
-            "metric": self.metric_name if named else self._metric_matrix.tolist(),
+            "metric": metric if named else self._metric_matrix.tolist(),
             "scale": self.scale.tolist() if named else 1.0,
             "fixed_cost": self.fixed_cost,
             "directed": self.directed,
@@ -344,14 +437,19 @@ class Problem:
         }
 
     @property
-    def _named_axes(self) -> tuple[tuple[str, ...], list[list[float]]]:
-        """Names and values of the axes in their order, which an object of JSON would not keep."""
-        assert self._grid is not None
-        return self._grid.names, [list(axis) for axis in self._grid.axes]
+    def _named_axes(self) -> tuple[tuple[str, ...], list[Any]]:
+        """Names and knobs of the axes in their order, which an object of JSON would not keep."""
+        return self._knobs.names, [knob.describe() for knob in self._knobs.knobs]
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Problem:
         """Read what `describe` gave."""
+        if "knobs" in data:
+            from holdcourse.movement.knobs import knobs  # which is a problem
+
+            options: dict[str, Any] = {name: data[name] for name in ("groups", "fixed_cost", "cost_unit")}
+            options |= {name: data.get(name) for name in ("context_names", "context_units")}
+            return knobs(**options, **dict(data["knobs"]))
         return cls(
             data["actions"] if data["axes"] is None else grid(**dict(data["axes"])),
             metric=data["metric"],
@@ -368,11 +466,15 @@ class Problem:
     @cached_property
     def fingerprint(self) -> str:
         """A hash that is equal for problems with the same actions and movement costs."""
-        named = self.metric_name in METRIC_NAMES
-        metric = self.metric_name if named else "matrix"  # which is all that is left of a callable
+        metric = self.metric_name if self.has_named_metric else "matrix"  # which is all that is left of a callable
         digest = hashlib.sha256(f"{metric} {self.fixed_cost!r} {self.directed}".encode())
-        costs = self.scale if named else self.distances
-        for array in (self.actions, costs):
+        arrays = [self.actions, self.scale if self.has_named_metric else self.distances]
+        if self.metric_name == KNOBS:
+            digest.update(repr(self._blocks).encode())
+            arrays += [knob.columns for knob in self._knobs.knobs]
+        if self.features is not self.actions:
+            arrays += [knob.features for knob in self._knobs.knobs]
+        for array in arrays:
             digest.update(repr(array.shape).encode() + array.tobytes())
         return digest.hexdigest()[:32]
 
@@ -416,6 +518,32 @@ def _checked_coordinates(actions: Any) -> Array:
     return _frozen(points)
 
 
+def _require_prices(grid: Grid | None) -> None:
+    """Raise where a knob has names but no price, which only a metric of one's own can give then."""
+    for name, knob in zip(grid.names, grid.knobs, strict=True) if grid is not None else ():
+        if knob.is_named and not knob.is_priced:
+            raise InvalidInput(
+                f"axis {name!r} has names; say what changing it costs, such as {name}=hc.knob({list(knob.values)}, "
+                "change=30.0), or give the costs of all moves as a matrix"
+            )
+
+
+def _priced(grid: Grid, units: tuple[str, ...], cost_unit: str) -> Grid:
+    """The same grid with prices in numbers, and few enough columns."""
+
+    def number(unit: str) -> Callable[[Price, str], float]:
+        return lambda given, what: _converted(given, cost_unit, unit if what == "per_unit" else "change", what)
+
+    priced = Grid(grid.names, tuple(knob.priced(number(unit)) for knob, unit in zip(grid.knobs, units, strict=True)))
+    columns = sum(knob.columns.shape[1] for knob in priced.knobs)
+    if columns > MOST_COLUMNS:
+        raise TooLarge(
+            f"the prices of these knobs take {columns} columns, and {MOST_COLUMNS} fit: a matrix of changes takes one "
+            "for each value, one price for all changes only a few. Give one price where it will do"
+        )
+    return priced
+
+
 def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[list[Any], Array, Sequence[Any] | None]:
     """Return what the callable is asked about, coordinates, and labels. Things without coordinates label themselves."""
     count = actions.size if isinstance(actions, Grid) else len(actions) if hasattr(actions, "__len__") else 0
@@ -423,7 +551,7 @@ def _values_for_callable(actions: Any, labels: Sequence[Any] | None) -> tuple[li
     if isinstance(actions, Grid):
         names = actions.names
         return (
-            [dict(zip(names, point, strict=True)) for point in itertools.product(*actions.axes)],
+            [dict(zip(names, point, strict=True)) for point in itertools.product(*(k.values for k in actions.knobs))],
             _checked_coordinates(actions),
             labels,
         )
@@ -526,7 +654,7 @@ def _checked_scale(scale: ArrayLike, dimensions: int, metric_name: str) -> Array
         raise InvalidInput(f"scale must be one number or {dimensions} (one per coordinate), got shape {factors.shape}")
     if not (np.isfinite(factors) & (factors > 0)).all():
         raise InvalidInput(f"scale must be positive, got {factors.tolist()!r}")
-    if metric_name not in METRIC_NAMES and (factors != 1.0).any():
+    if metric_name not in (*METRIC_NAMES, KNOBS) and (factors != 1.0).any():
         raise InvalidInput(
             "scale belongs to a named metric; a matrix or callable already holds the costs, multiply there"
         )

@@ -23,6 +23,7 @@ from holdcourse.errors import InvalidInput, plain
 from holdcourse.units import amount
 
 if TYPE_CHECKING:
+    from holdcourse.movement.knob import Knob
     from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
@@ -36,6 +37,8 @@ DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it 
 
 def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
     """The action that somebody calls `setting`; `what` names the parameter in the error."""
+    if len(problem.parts) > 1:
+        return problem.index(setting)
     setting = plain(setting)
     if problem.labels is not None:
         found = _labelled(problem.labels, setting)
@@ -99,7 +102,9 @@ def text_of(problem: Problem, action: int) -> str:
         return str(value)
     for digits in DIGITS:
         text = _written(value, digits)
-        if _at(problem, np.array([float(number) for _, number in _parts(text, problem)])) == [action]:
+        if not any(isinstance(x, float) for x in (value.values() if isinstance(value, dict) else [0.0])):
+            return text  # names only
+        if _at(problem, _read_point(problem, text)) == [action]:
             return text
     return _written(value, None)
 
@@ -114,10 +119,12 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
         found = [k for k, label in enumerate(problem.labels) if str(label) == text]
         return found[0] if len(found) == 1 else index_of(problem, text, what)
     parts = _parts(text, problem)
+    knobs = dict(zip(problem.axis_names or (), problem.knobs or (), strict=True))
+    in_order: list[Knob | None] = list(knobs.values()) or [None] * len(parts)
     units = dict(zip(problem.axis_names or range(len(problem.units)), problem.units, strict=True))
     try:
         numbers: Any = [
-            amount(number, units.get(name or place, ""), what, absolute=True)
+            _read_value(number, knobs.get(name) or in_order[place % len(in_order)], units.get(name or place, ""), what)
             for place, (name, number) in enumerate(parts)
         ]
     except InvalidInput as error:
@@ -128,6 +135,30 @@ def read(problem: Problem, text: str, what: str = "setting") -> int:
             raise InvalidInput(f"{what}={text!r} is not a setting; give one value for each axis, each by its name")
         return index_of(problem, dict(zip(names, numbers, strict=True)), what)
     return index_of(problem, numbers[0] if len(numbers) == 1 else numbers, what)
+
+
+def _read_value(text: str, knob: Knob | None, unit: str, what: str) -> Any:
+    """One value of a setting, written as text: a number, or one of a knob's names."""
+    if knob is None or not knob.is_named:
+        return amount(text, unit, what, absolute=True)
+    return next((value for value in knob.values if str(value) == text), text)
+
+
+def _read_point(problem: Problem, text: str) -> Array:
+    """The coordinates of a setting that `_written` wrote, with all its parts in their order."""
+    knobs = problem.knobs or (None,) * problem.actions.shape[1]
+    values = [
+        _read_value(part, knob, "", "setting") for (_, part), knob in zip(_parts(text, problem), knobs, strict=True)
+    ]
+    return np.array([_coordinate(value, knob) for value, knob in zip(values, knobs, strict=True)])
+
+
+def _coordinate(value: Any, knob: Knob | None) -> float:
+    """The coordinate of a value of a setting; NaN where a knob has no such name."""
+    if knob is None or not knob.is_named:
+        return float(value) if _is_number(value) else math.nan
+    place = knob.place(plain(value))
+    return math.nan if place is None else place
 
 
 def _parts(text: str, problem: Problem) -> list[tuple[str, str]]:
@@ -152,7 +183,9 @@ def _part(text: str, problem: Problem) -> tuple[str, str]:
 
 
 def _written(value: Any, digits: int | None) -> str:
-    def number(x: float) -> str:
+    def number(x: Any) -> str:
+        if not isinstance(x, float):
+            return str(x)  # a name
         return repr(x) if digits is None else f"{x:.{digits}g}"
 
     match value:
@@ -198,6 +231,12 @@ def _point(problem: Problem, setting: Any, what: str) -> Array:
         given = [setting[name] for name in names]
     elif not isinstance(setting, list | tuple):
         given = [setting]
+    knobs = problem.knobs
+    if knobs is not None and len(given) == axes:
+        for name, knob, value in zip(names or (), knobs, given, strict=True):
+            if knob.is_named and knob.place(plain(value)) is None:
+                raise InvalidInput(f"{what}: {name}={value!r} is none of its values, {list(knob.values)}")
+        given = [_coordinate(value, knob) for value, knob in zip(given, knobs, strict=True)]
     if len(given) != axes or not all(_is_number(x) for x in given):
         hint = f"; {_by_index(problem, setting, what)}" if _by_index(problem, setting, what) else ""
         raise InvalidInput(f"{what}={_short(setting)} is not a setting; {_how(problem)}{hint}")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.movement.points import Reach
-from holdcourse.movement.problem import METRIC_NAMES, Problem
+from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
 from holdcourse.movement.settings import TOLERANCE
 from holdcourse.units import amount, beside
 
@@ -56,6 +56,8 @@ class LongestStep:
 
     def within(self, here: int) -> Mask:
         """Which actions are within one step of an action, (n,)."""
+        if len(self.problem.parts) > 1:
+            return self._within_groups(here)
         n = self.problem.n
         mask = np.full(n, True)
         if self.cost is not None:
@@ -63,6 +65,16 @@ class LongestStep:
         if self.size is not None:
             mask &= self._near(np.abs(self.problem.actions - self.problem.actions[here]))
         return mask
+
+    def _within_groups(self, here: int) -> Mask:
+        """The same by entry, for knobs in groups: each group's own step."""
+        problem: Any = self.problem
+        steps = dict(zip(problem.axis_names, self.size if isinstance(self.size, tuple) else (), strict=False))
+        masks = []
+        for group, place in zip(problem.groups, problem.within_groups(here), strict=True):
+            size = tuple(steps[name] for name in group.axis_names) if steps else None
+            masks.append(LongestStep(group, size).within(place))
+        return np.concatenate(masks)
 
     @cached_property
     def reach(self) -> Reach:
@@ -75,7 +87,10 @@ class LongestStep:
         along, altogether = (most, np.inf) if isinstance(most, np.ndarray) else (np.full(axes, np.inf), most)
         # In units of movement cost, for whole boxes; generous by a rounding, also of coordinates far from zero.
         rounding = 4.0 * np.finfo(np.float64).eps * np.abs(self.problem.coordinates).max(axis=0)
-        near = np.minimum(along, altogether) * self.problem.scale * (1.0 + TOLERANCE) + rounding
+        if self.problem.metric_name == KNOBS:  # one column is no axis there: boxes are left out by what moves cost
+            near = np.full(len(rounding), np.inf)
+        else:
+            near = np.minimum(along, altogether) * self.problem.scale * (1.0 + TOLERANCE) + rounding
         return Reach(cost, self.problem.actions, along, altogether, near)
 
     def within_all(self) -> Mask:
@@ -137,7 +152,28 @@ def longest_step(problem: Problem, max_step: Any = None, max_step_cost: Any = No
     `max_step` is a number in the units of the settings, text such as "50 m", or one of these for each axis, in order or
     by name; `max_step_cost` is a movement cost.
     """
+    if len(problem.parts) > 1:
+        return _of_groups(problem, max_step, max_step_cost)
     return LongestStep(problem, _size(problem, max_step), checked_cost(max_step_cost))
+
+
+def _of_groups(problem: Any, max_step: Any, max_step_cost: Any) -> LongestStep:
+    """The longest step of knobs in groups; steps by the name of a knob."""
+    if max_step_cost is not None:
+        raise InvalidInput(
+            "max_step_cost is not for knobs in groups, which are turned one by one: give max_step by name"
+        )
+    given = plain(max_step)
+    if given is None:
+        return LongestStep(problem)
+    if isinstance(given, list | tuple) and len(given) == len(problem.axis_names):
+        given = dict(zip(problem.axis_names, given, strict=True))  # as `describe` gave it
+    elif not isinstance(given, Mapping) or set(given) - set(problem.axis_names):
+        raise InvalidInput(f"give max_step by the names of knobs, {list(problem.axis_names)}; got {given!r}")
+    else:
+        _require_order(problem, given)
+    whole = {n: float(np.ptp(knob.coordinates)) for n, knob in zip(problem.axis_names, problem.knobs, strict=True)}
+    return LongestStep(problem, tuple(_one(given.get(name, whole[name]), "") for name in problem.axis_names))
 
 
 def checked_cost(cost: Any) -> float | None:
@@ -160,6 +196,7 @@ def _size(problem: Problem, given: Any) -> Size | None:
         if names is None or set(given) - set(names):
             known = "no axes by name" if names is None else f"the axes {list(names)}"
             raise InvalidInput(f"max_step={dict(given)!r}: there are {known}; give one number per axis")
+        _require_order(problem, given)
         whole = dict(zip(names, np.ptp(problem.actions, axis=0).tolist(), strict=True))  # of an axis that is not named
         return tuple(_one(given.get(name, whole[name]), unit) for name, unit in zip(names, problem.units, strict=True))
     if isinstance(given, Sequence) and not isinstance(given, str):
@@ -168,9 +205,22 @@ def _size(problem: Problem, given: Any) -> Size | None:
         return tuple(_one(step, unit) for step, unit in zip(given, problem.units, strict=True))
     if axes > 1 and len(set(problem.units)) > 1:
         raise InvalidInput(f"the axes have different units, {problem.units}: give max_step for each, got {given!r}")
+    if problem.metric_name == KNOBS and axes > 1:
+        raise InvalidInput(
+            f"knobs are measured each in its own way: give max_step by name, {{'{(names or ('a',))[0]}': ...}}"
+        )
     if axes > 1 and problem.metric_name not in METRIC_NAMES:
         raise InvalidInput(f"give max_step for each of the {axes} axes, or max_step_cost; got {given!r}")
     return _one(given, problem.units[0])
+
+
+def _require_order(problem: Problem, steps: Mapping[str, Any]) -> None:
+    """Raise where a step is given along a knob whose values have no order."""
+    for name, knob in zip(problem.axis_names or (), problem.knobs or (), strict=True):
+        if knob.is_category and name in steps:
+            raise InvalidInput(
+                f"max_step of {name!r} means nothing: its values have no order; limit max_step_cost instead"
+            )
 
 
 def _one(step: Any, unit: str) -> float:

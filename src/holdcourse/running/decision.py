@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from holdcourse.deciding.rules import Prospect, Restraint, Turn
 from holdcourse.errors import InvalidInput, plain
 from holdcourse.learning.history import check_context, check_contexts
+from holdcourse.movement.knobs import Knobs
 from holdcourse.movement.problem import Problem
 from holdcourse.movement.settings import several
 
@@ -33,7 +34,7 @@ class Request:
             context=_context(context),
             allowed=_allowed_indices(allowed, problem),
             forecast=_forecast(forecast),
-            costs=None if costs is None else _costs(costs, problem.n),
+            costs=None if costs is None else _costs(costs, problem.entries),
         )
 
     def mask(self, n: int) -> NDArray[np.bool_]:
@@ -92,6 +93,13 @@ def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
     """Which actions may be chosen, of n booleans or a list of settings."""
     if allowed is None:
         return None
+    if isinstance(problem, Knobs):
+        by_entry = np.asarray(allowed)
+        if by_entry.dtype != np.bool_ or by_entry.shape != (problem.entries,):
+            by_entry = problem.entries_allowed(allowed)
+        if not problem.any_permitted(by_entry):
+            raise InvalidInput("allowed forbids every setting of a group of knobs; allow at least one of each")
+        return tuple(np.flatnonzero(by_entry).tolist())
     given = list(allowed) if isinstance(allowed, set | frozenset) else allowed
     if isinstance(given, list | tuple) and not all(isinstance(each, bool | np.bool_) for each in given):
         found = sorted(several(problem, given, "allowed"))
@@ -321,7 +329,7 @@ class Entry:
             self.std,
             decision.probabilities,
             movement,
-            tuple(problem.value(k) for k in range(problem.n)),
+            tuple(problem.entry_value(k) for k in range(problem.entries)),
             in_words(self, problem, movement, maximise=maximise),
         )
 

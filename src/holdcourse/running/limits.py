@@ -299,7 +299,11 @@ def nearest_permitted(
     if limits.max_step is not None or limits.max_step_cost is not None:
         longest = limits.longest(problem)
         reachable = allowed & longest.within(here)
-        if not reachable.any():
+        if not problem.any_permitted(reachable):
+            if len(problem.parts) > 1:
+                raise NoActionLeft(
+                    f"no allowed setting of a group of knobs is within max_step ({longest}) of where it is"
+                )
             costs = np.where(allowed, problem.costs_from(here), np.inf)
             nearest = int(np.argmin(costs))
             raise NoActionLeft(
@@ -307,16 +311,18 @@ def nearest_permitted(
                 f"raise max_step, or have it forced (the nearest allowed, {problem.named(nearest)}, costs "
                 f"{problem.cost(f'{costs[nearest]:g}')})"
             )
-    if wanted != here and reachable[here]:  # a limit that says "stay" yields where staying is not permitted
+    if wanted != here and problem.permits(
+        reachable, here
+    ):  # a limit that says "stay" yields where staying is not permitted
         if where.moves and round - where.moves[-1] < limits.min_dwell:
             return here, "min_dwell"
         if limits.max_moves is not None and limits.window is not None:
             recent = sum(past > round - limits.window for past in where.moves)
             if recent >= limits.max_moves:
                 return here, "max_moves"
-    if reachable[wanted]:
+    if problem.permits(reachable, wanted):
         return wanted, None
     action = problem.nearest(wanted, reachable)
-    if reachable[here] and problem.distance(here, wanted) == problem.distance(action, wanted):
+    if problem.permits(reachable, here) and problem.distance(here, wanted) == problem.distance(action, wanted):
         action = here
-    return action, "max_step" if allowed[wanted] else "allowed"
+    return action, "max_step" if problem.permits(allowed, wanted) else "allowed"

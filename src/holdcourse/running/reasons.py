@@ -31,6 +31,8 @@ DIGITS, MOST_DIGITS = 4, 15  # of a number
 
 def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool = False) -> str:
     """Return the reasons for a decision; `movement` is what moving from where the machine was would have cost."""
+    if len(problem.parts) > 1:
+        return _turned(entry, problem)
     decision, before, name = entry.decision, entry.before, problem.named
     lead, costs = _who_decides(entry, name)
     look = _Look(entry, problem, movement, maximise)
@@ -59,6 +61,29 @@ def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool 
     if entry.told is not None and entry.told[0] is not None:
         sentences += _reading(entry, entry.told[0])
     return " ".join(sentences)
+
+
+def _turned(entry: Entry, problem: Problem) -> str:
+    """Return which knobs were turned, of many that are weighed group by group, and what was expected of it."""
+    decision = entry.decision
+    before, after = problem.value(entry.before), problem.value(decision.action)
+    lead, costs = _who_decides(entry, problem.named)
+    turned = [f"{knob} from {before[knob]} to {after[knob]}" for knob in after if before[knob] != after[knob]]
+    there, here = apart(decision.expected_cost, problem.read(entry.expected, entry.before))
+    if turned:
+        way = problem.cost(apart(decision.movement)[0])
+        words = [f"Round {decision.round}: {lead}turn {', '.join(turned)}, which {costs} {way}."]
+        words.append(f"A round is expected to cost {problem.cost(there)} then, and {problem.cost(here)} without.")
+    else:
+        words = [f"Round {decision.round}: {lead}leave all {len(after)} knobs as they are."]
+        words.append(f"A round is expected to cost {problem.cost(there)}.")
+    if decision.limited_by is not None:
+        words.append(
+            f"The rule wanted {problem.named(decision.wanted)}; {decision.limited_by} kept it from being played."
+        )
+    if entry.taken != entry.meant:
+        words.append(f"What really ran was {problem.named(entry.taken)}.")
+    return " ".join([*words, *([entry.said] if entry.said else []), *_context(entry.request.context, problem)])
 
 
 class _Look:

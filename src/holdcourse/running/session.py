@@ -145,7 +145,7 @@ class Session:
         self.episode = self.origin.episode
         self.where = self.origin.where or Position(((self.round - 1, self.start),))
         self.cool_until = self.origin.cool_until  # rounds before this one are spent at the guard's action
-        self.mask: Mask = np.full(self.policy.problem.n, self.origin.allowed is None)  # of the newest question
+        self.mask: Mask = np.full(self.policy.problem.entries, self.origin.allowed is None)  # of the newest question
         self.mask[list(self.origin.allowed or ())] = True
         self.entries: dict[int, Entry] = {}  # by round: all pending ones and the newest others
         self.learned = Learned()  # of the newest measurement
@@ -172,7 +172,7 @@ class Session:
     def decide(self, request: Request, wish: Wish | None = None) -> tuple[Choice, Entry]:
         """What the next round's decision is; changes nothing. `wish`: what the machine shall do in its place."""
         problem, round_number = self.policy.problem, self.round
-        mask = request.mask(problem.n)
+        mask = request.mask(problem.entries)
         estimate, view = self.pilot.look(request.context, mask, request.forecast, request.costs)
         choice = self.pilot.decide(view)
         wanted, cooling = choice.action, self.guard is not None and round_number < self.cool_until
@@ -193,7 +193,7 @@ class Session:
             action=action,
             value=problem.value(action),
             probabilities=choice.probabilities,
-            expected_cost=float(estimate.expected[action]),
+            expected_cost=problem.read(estimate.expected, action),
             movement=problem.distance(self.where.action, action),
             wanted=choice.action,
             wanted_value=problem.value(choice.action),
@@ -230,7 +230,7 @@ class Session:
     def permitted(self, wanted: int) -> Order:
         """Where the machine may go now if `wanted` is wanted: by the newest mask, and all limits from where it is."""
         here = self.where.action
-        if not self.mask.any():  # the newest mask was about actions that are gone
+        if not self.policy.problem.any_permitted(self.mask):  # the newest mask was about actions that are gone
             return Order(wanted, here, None if wanted == here else "allowed")
         try:
             return self._order(Wish(wanted), self.mask)
@@ -243,10 +243,10 @@ class Session:
         if start == here:
             return None
         there, remedy = problem.named(start), "or force it, with a reason"
-        if not self.mask[start]:
+        if not problem.permits(self.mask, start):
             return f"{there} was not allowed at the newest question; begin at another setting, {remedy}"
         longest = self.limits.longest(problem)
-        if not longest.within(here)[start]:
+        if not problem.permits(longest.within(here), start):
             away = problem.cost(f"{problem.distance(here, start):g}")
             return (
                 f"going to {there} from {problem.named(here)}, where the machine is, costs {away}; max_step is "

@@ -62,11 +62,14 @@ class _Rounds:
 
     def __init__(self, factory: Callable[[], Policy], contexts: Array, seed: int) -> None:
         policy = factory()
-        n = policy.problem.n
+        self.problem = policy.problem
+        n = policy.problem.entries
         self.contexts = contexts
         random = np.random.default_rng(seed)
         self.masks = random.random((len(contexts), n)) < 0.7
-        self.masks[np.arange(len(contexts)), random.integers(n, size=len(contexts))] = True
+        for part in policy.problem.parts:
+            some = part.start + random.integers(part.stop - part.start, size=len(contexts))
+            self.masks[np.arange(len(contexts)), some] = True
         self.costs = random.random((len(contexts), n))
         self.shown = policy.costs.needs_costs
 
@@ -91,7 +94,7 @@ class _Rounds:
             decision = controller.ask(**self.question(t))
             decisions.append(decision)
             skipped = t % 7 == 5
-            controller.tell(decision.id, None if skipped else float(self.costs[t, decision.action]))
+            controller.tell(decision.id, None if skipped else self.problem.read(self.costs[t], decision.action))
         return decisions, halfway, len(_saved(controller))
 
 
@@ -115,11 +118,12 @@ def _check_identity(factory: Callable[[], Policy]) -> None:
 def _check_decisions(decisions: list[Decision], rounds: _Rounds) -> None:
     for t, decision in enumerate(decisions):
         p = decision.probabilities
-        if p.shape != rounds.masks[t].shape or not (p >= 0).all() or abs(p.sum() - 1) > 1e-9:
+        sums = [p[part].sum() for part in rounds.problem.parts]
+        if p.shape != rounds.masks[t].shape or not (p >= 0).all() or np.abs(np.array(sums) - 1).max() > 1e-9:
             raise AssertionError(f"round {t}: probabilities must be a distribution over the actions, got {p!r}")
         if t % 3 == 0:
             forbidden = ~rounds.masks[t]
-            if forbidden[decision.action] or p[forbidden].any():
+            if not rounds.problem.permits(rounds.masks[t], decision.action) or p[forbidden].any():
                 raise AssertionError(
                     f"round {t}: action {decision.action} with probabilities {p!r}, though only "
                     f"{np.flatnonzero(rounds.masks[t]).tolist()} are allowed"
@@ -152,7 +156,7 @@ def _check_bad_input(policy: Policy, rounds: _Rounds, start: int, seed: int) -> 
     rounds.play(controller, upto=4)
     before = _saved(controller)
     good = rounds.question(4)
-    nothing = np.zeros(policy.problem.n, dtype=bool)
+    nothing = np.zeros(policy.problem.entries, dtype=bool)
     attempts: dict[str, Callable[[], object]] = {
         "a NaN in the context": lambda: controller.ask(**{**good, "context": [np.nan] * rounds.contexts.shape[1]}),
         "a mask that forbids everything": lambda: controller.ask(**{**good, "allowed": nothing}),

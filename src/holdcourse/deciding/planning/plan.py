@@ -99,6 +99,9 @@ class Steps:
         moves = self.moves
         if isinstance(moves, offline.GridMoves):
             minplus.backup_grid(onward_costs, moves.order, moves.shape, moves.gaps, moves.fixed_cost, out)
+        elif isinstance(moves, offline.KnobMoves):
+            for costs, into in zip(onward_costs, out, strict=True):
+                into[:] = moves.relax(costs)
         elif isinstance(moves, offline.PointMoves):
             return moves.points.relax(onward_costs, None if self.longest is None else self.longest.reach)
         else:

@@ -123,7 +123,7 @@ def parameters(
         result.append(Parameter(f"{prefix}variance", "variance", expected, expected, low, high))
         sides: dict[str, tuple[Any, Ranges]] = {}
         if not isinstance(part.action, np.ndarray):
-            sides["action"] = part.action, Ranges.of(part.action_inputs(problem.actions))
+            sides["action"] = part.action, Ranges.of(part.action_inputs(problem.features))
         if part.context is not None:
             sides["context"] = part.context, Ranges.of(part.context_inputs(contexts))
         # Distances grow with the number of axes, and so do the length scales that leave anything alike.
@@ -168,7 +168,7 @@ def _level(part: Kernel, problem: Problem, contexts: Array) -> float:
     if isinstance(part.action, np.ndarray):
         action = np.diag(part.action)
     else:
-        action = part.action.diag(part.action_inputs(problem.actions))
+        action = part.action.diag(part.action_inputs(problem.features))
     return float(np.mean(action) * np.mean(part.context_variances(contexts)))
 
 
@@ -412,7 +412,7 @@ class _Gaussian:
         if isinstance(part.action, np.ndarray):
             self._among = part.action[np.ix_(actions, actions)]
         else:
-            self._add(part.action, part.action_inputs(problem.actions[actions]), inputs)
+            self._add(part.action, part.action_inputs(problem.features[actions]), inputs)
         if part.context is not None:
             self._add(part.context, part.context_inputs(contexts), inputs)
         self._inputs = np.concatenate(inputs, axis=1).T
@@ -451,7 +451,7 @@ class _Product:
         if isinstance(part.action, np.ndarray):
             self._action = Factor.constant(part.action, actions)
         else:
-            self._action = Factor.over(part.action_inputs(problem.actions[actions]))
+            self._action = Factor.over(part.action_inputs(problem.features[actions]))
         if part.context is None:
             self._context = Factor.constant(np.ones((1, 1)), np.zeros(len(actions), dtype=np.int64))
         else:

@@ -13,7 +13,7 @@ from holdcourse.errors import InvalidInput, TooLarge
 from holdcourse.learning.fitting.likelihood import Ranges
 from holdcourse.learning.history import LARGEST, History, require_squarable
 from holdcourse.learning.kernels import AnyKernel, Kernel
-from holdcourse.movement.problem import METRIC_NAMES, Problem
+from holdcourse.movement.problem import Problem
 
 Array: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
@@ -43,7 +43,7 @@ def checked_history(problem: Problem, actions: Any, contexts: Any, y: Any, kerne
             raise InvalidInput(f"the kernel depends on a context ({part.context}), but there are no contexts")
         part.context_covariance(history.contexts[:1])
         # One action is enough to compare axes, and does not build the (n, n) matrix.
-        part.action_covariance(problem if isinstance(part.action, np.ndarray) else Problem(problem.actions[:1]))
+        part.action_covariance(problem if isinstance(part.action, np.ndarray) else Problem(problem.features[:1]))
     return history
 
 
@@ -112,7 +112,7 @@ def first_guesses(
     context = RBF(np.ones(contexts.shape[1]) if contexts.shape[1] > 1 else 1.0) if contexts.shape[1] else None
     # Length scales stay in the user's units. The shift keeps what offsets such as 1.7e9 seconds would round away.
     shift = np.where(np.ptp(contexts, axis=0) > 0, contexts.mean(axis=0), 0.0) if contexts.shape[1] else 0.0
-    axes = problem.actions.shape[1]
+    axes = problem.features.shape[1]
     shared = COMMON_SHARE if common and context is not None else 0.0
     if has_coordinates(problem):
         action = RBF(np.ones(axes) if axes > 1 else 1.0)
@@ -128,7 +128,7 @@ def first_guesses(
 def has_coordinates(problem: Problem) -> bool:
     """Whether the actions lie somewhere, rather than being numbered 0..n-1 under a metric of their own."""
     numbered = problem.actions.shape[1] == 1 and np.array_equal(problem.actions[:, 0], np.arange(problem.n))
-    return problem.metric_name in METRIC_NAMES or not numbered
+    return problem.has_named_metric or problem.features is not problem.actions or not numbered
 
 
 def metric_covariances(problem: Problem) -> list[tuple[Array, float]]:
@@ -171,7 +171,7 @@ def subset(problem: Problem, history: History, size: int, rng: np.random.Generat
     """
     if len(history) <= size or _distinct(history) <= size:
         return history
-    joint = np.hstack([problem.actions[history.actions], history.contexts])
+    joint = np.hstack([problem.features[history.actions], history.contexts])
     ranges = Ranges.of(joint)
     # Centred first: a large offset must not round the distances away.
     points = (joint - joint.mean(axis=0)) / np.where(ranges.extent > 0, ranges.spread, 1.0)

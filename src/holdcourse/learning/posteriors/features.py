@@ -57,16 +57,18 @@ def many_features(problem: Problem, kernel: Kernel) -> Array:
 
 def axis_covariances(problem: Problem, kernel: Kernel) -> list[Array] | None:
     """The covariance along each axis of a full grid whose product is the kernel's; None where there is none."""
-    if problem.grid_axes is None:
+    if problem.knobs is None:
         return None
-    lengths = squared_exponential_lengths(kernel.action, len(problem.grid_axes))
+    columns = [knob.features for knob in problem.knobs]
+    lengths = squared_exponential_lengths(kernel.action, sum(own.shape[1] for own in columns))
     if lengths is None:
         return None
     scales = np.broadcast_to(np.asarray(kernel.action_scale, dtype=np.float64), (len(lengths),))
-    covariances = []
-    for values, length, scale in zip(problem.grid_axes, lengths, scales, strict=True):
-        apart = (np.asarray(values)[:, None] - np.asarray(values)[None]) / (scale * length)
-        covariances.append(np.exp(-0.5 * apart**2))
+    covariances, first = [], 0
+    for own in columns:
+        apart = (own[:, None] - own[None]) / (scales * lengths)[first : first + own.shape[1]]
+        covariances.append(np.exp(-0.5 * (apart**2).sum(axis=2)))
+        first += own.shape[1]
     return covariances
 
 

@@ -547,5 +547,5 @@ def _first_kernel(problem: Problem) -> AnyKernel:
     """The kernel before the first fit: neighbours are alike, contexts make no difference yet."""
     from sklearn.gaussian_process.kernels import RBF
 
-    extent = np.ptp(problem.actions, axis=0)
+    extent = np.ptp(problem.features, axis=0)
     return Kernel(RBF(np.where(extent > 0, extent, 1.0) / 4))

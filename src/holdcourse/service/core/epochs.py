@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from holdcourse import archive
@@ -574,7 +575,7 @@ def _as_grid(actions: Any) -> Any:
     return grid(**axes_of(actions)) if axes_of(actions) else actions
 
 
-def axes_of(actions: Any) -> dict[str, list[float]]:
+def axes_of(actions: Any) -> dict[str, Any]:
     """Return the axes of a grid by name, as a request or a record gives them; none where it is no grid."""
     if isinstance(actions, Mapping):
         return dict(actions)
@@ -651,11 +652,23 @@ def nearest_actions(old: Problem, new: Problem) -> list[int]:
         )
     labels = {label: k for k, label in enumerate(new.labels or ())}
     places = []
+    actions = _in_places_of(old, new)
     for k in range(old.n):
-        away = np.linalg.norm((new.actions - old.actions[k]) * new.scale, axis=1)
+        away = np.linalg.norm((new.actions - actions[k]) * new.scale, axis=1)
         label = None if old.labels is None else old.labels[k]
         places.append(labels.get(label, int(np.argmin(away))))
     return places
+
+
+def _in_places_of(old: Problem, new: Problem) -> NDArray[np.float64]:
+    """The old actions as coordinates of the new ones, (n, d): names are where these have them, or far from all."""
+    actions = old.actions.copy()
+    for axis, (before, after) in enumerate(zip(old.knobs or (), new.knobs or (), strict=False)):
+        if before.is_named:
+            places = [after.place(name) for name in before.values]
+            far = len(after.values) + 1.0
+            actions[:, axis] = [far if (place := places[int(k)]) is None else place for k in actions[:, axis]]
+    return actions
 
 
 def recorded_problem(path: Location) -> Problem:
@@ -783,7 +796,8 @@ def action_count(actions: Any, metric: Any) -> int:
     """Return how many actions are asked for; an error where they are more than the service takes."""
     axes = axes_of(actions)
     if axes:
-        count = math.prod(len(axis) for axis in axes.values())  # exact, however many axes there are
+        lengths = (len(axis["values"] if isinstance(axis, Mapping) else axis) for axis in axes.values())
+        count = math.prod(lengths)  # exact, however many axes there are
     else:
         count = len(metric) if actions is None and not isinstance(metric, str) else len(actions or ())
     if count > requests.MAX_ACTIONS:

@@ -230,10 +230,15 @@ def _setting_columns(name: str, values: Sequence[Any], unit: str, of: Callable[[
             return value.get(names[k])
         return value[k] if isinstance(value, list | tuple) and k < len(value) else None
 
-    return [
-        Column(_head(f"{name}.{axis}", unit), "number", lambda row, k=k: part(row, k))  # type: ignore[misc]
-        for k, axis in enumerate(names)
-    ]
+    def kind(axis: str) -> Kind:
+        parts = [value[axis] for value in values if isinstance(value, Mapping) and axis in value]
+        return "text" if any(isinstance(each, str | bool) for each in parts) else "number"
+
+    def column(k: int, axis: str) -> Column:
+        head = _head(f"{name}.{axis}", unit if kind(axis) == "number" else "")
+        return Column(head, kind(axis), lambda row: part(row, k))
+
+    return [column(k, axis) for k, axis in enumerate(names)]
 
 
 def _context_columns(hosted: Hosted, settings: Settings) -> list[Column]:

@@ -65,7 +65,10 @@ Setting: TypeAlias = Annotated[
     Exact
     | Annotated[str, Field(max_length=200)]
     | Annotated[list[Exact], Field(min_length=1, max_length=64)]
-    | Annotated[dict[Annotated[str, Field(max_length=200)], Exact], Field(min_length=1, max_length=16)],
+    | Annotated[
+        dict[Annotated[str, Field(max_length=200)], Exact | StrictBool | Annotated[str, Field(max_length=200)]],
+        Field(min_length=1, max_length=16),
+    ],
     Field(description="A setting as people call it: its label, a number, a point, or grid values by name."),
 ]
 Whole = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
@@ -256,6 +259,24 @@ class PlanGiven(Request):
     )
 
 
+class KnobGiven(Request):
+    """One axis of a grid that says itself what turning it costs: by the unit, by the step, or for any change."""
+
+    values: Annotated[
+        list[Exact | StrictBool | Annotated[str, Field(max_length=60)]], Field(min_length=1, max_length=MAX_ACTIONS)
+    ] = Field(description="Numbers, or names: text, true and false.")
+    per_unit: Positive | Amount | None = None
+    per_step: Positive | Amount | Annotated[list[Positive], Field(max_length=MAX_ACTIONS)] | None = None
+    change: (
+        Positive
+        | Amount
+        | Annotated[list[Annotated[list[Number], Field(max_length=60)]], Field(min_length=1, max_length=60)]
+        | None
+    ) = Field(None, description="What any change costs, or a matrix of what each one costs.")
+    together: Words = Field("", description="Knobs with the same word are turned at once, and the dearest is paid.")
+    ordered: bool | None = None
+
+
 class SettingsGiven(Request):
     """What can be changed on a running controller."""
 
@@ -263,9 +284,12 @@ class SettingsGiven(Request):
     actions: (
         Annotated[list[Number], Field(min_length=1, max_length=MAX_ACTIONS)]
         | Annotated[list[Point], Field(min_length=1, max_length=MAX_ACTIONS)]
-        | Annotated[dict[Words, Row], Field(min_length=1, max_length=16)]
+        | Annotated[dict[Words, Row | KnobGiven], Field(min_length=1, max_length=16)]
         | None
-    ) = Field(None, description="Numbers; points; a grid as axes by name; or null with a matrix as metric.")
+    ) = Field(
+        None,
+        description="Numbers; points; a grid as axes by name, each a list or a knob; or null with a matrix as metric.",
+    )
     labels: Annotated[list[Words], Field(max_length=MAX_ACTIONS)] | None = None
     metric: (
         Literal["euclidean", "cityblock", "chebyshev"]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from holdcourse.service.core.requests import Config, Context, Mode
 
 Status: TypeAlias = Literal["new", "ok", "waiting", "stale", "silent", "broken", "held", "archived"]
 InCharge: TypeAlias = Literal["policy", "limit", "guard", "override", "operator", "baseline", "fallback"]
 Limit: TypeAlias = Literal["allowed", "max_step", "min_dwell", "max_moves", "cool_down"]
-Value: TypeAlias = float | str | list[float] | dict[str, float]  # an action in the user's words
+Value: TypeAlias = float | str | list[float] | dict[str, float | StrictBool | str]  # an action in the user's words
 Reason: TypeAlias = Literal["override", "observe", "trial"]
 Maximise = Annotated[bool, Field(description="Whether measurements are gains; costs are these with a minus.")]
 Limited = Annotated[

@@ -31,7 +31,9 @@ function settingsOf(policy) {
   const actions = policy.recipe.problem.actions ?? metric.map((_, k) => [k]); // only numbered
   if (labels) return labels.map(String);
   const names = axes?.map(([name]) => name);
-  return actions.map((point) => (names ? point.map((v, k) => `${names[k]} ${v}`).join(", ") : point.join(", ")));
+  const words = axes?.map(([, knob]) => (Array.isArray(knob) ? null : knob.values)); // of a knob, which may have names
+  const part = (v, k) => (words[k] && words[k].some((name) => typeof name !== "number") ? words[k][v] : v);
+  return actions.map((point) => (names ? point.map((v, k) => `${names[k]} ${part(v, k)}`).join(", ") : point.join(", ")));
 }
 
 /** What is known about a policy, in sentences. */

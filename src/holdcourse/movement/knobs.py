@@ -1,0 +1,331 @@
+"""More combinations of knobs than can be listed: settings by groups of knobs, each small, and costs that add up.
+
+Ten knobs of ten values are 10^10 settings. Nothing here has a number for each of them. The knobs stand in **groups**,
+and every array "by action" has one entry for each setting of each group, group after group: 100 numbers for ten knobs
+of ten values. An action is one entry of each group. What a setting costs is the sum over its entries; a mask permits it
+if it permits all of its entries; probabilities are those of each group.
+
+So what cannot be written as a sum over groups is given up: whoever uses this must say so, and `describe_in_words` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdcourse.checks import check_index
+from holdcourse.errors import InvalidInput, NoActionLeft, TooLarge, plain
+from holdcourse.movement.grid import Grid, said
+from holdcourse.movement.knob import Knob, knob_of
+from holdcourse.movement.problem import KNOBS, Problem
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+MOST_IN_GROUP = 1_000  # settings
+MOST_ENTRIES = 20_000  # of all groups together
+MOST_ACTIONS = 2**62  # so many can be counted by a whole number of 64 bits
+
+
+class Knobs(Problem):
+    """Very many settings, as combinations of groups of knobs. Made by `knobs`.
+
+    Attributes
+    ----------
+    groups
+        A `Problem` for each group of knobs that are weighed together.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> many = hc.knobs(**{f"k{i}": hc.knob(range(10), change=1.0) for i in range(10)})
+    >>> many.n, many.entries
+    (10000000000, 100)
+    >>> many.value(1234567890)["k9"]
+    0.0
+    """
+
+    def __init__(self, groups: Sequence[Problem], names: Sequence[str], given: Sequence[Sequence[str]] | None) -> None:
+        self.groups = tuple(groups)
+        self._names = tuple(names)
+        self._given = given  # the groups that were asked for
+        self._grid = None
+        self._at_once = False
+        self.n = math.prod(group.n for group in self.groups)
+        if self.n > MOST_ACTIONS:
+            raise TooLarge(f"there are {said(self.n)} combinations; at most {said(MOST_ACTIONS)} can be counted")
+        if sum(group.n for group in self.groups) > MOST_ENTRIES:
+            raise TooLarge(
+                f"the groups have {sum(g.n for g in self.groups)} settings in all; at most {MOST_ENTRIES} fit"
+            )
+        self.metric_name, self.directed, self.has_coordinates = KNOBS, False, True
+        self.labels = None
+        self.units = ("",) * len(self._names)
+        first = self.groups[0]
+        self.fixed_cost, self.cost_unit = first.fixed_cost, first.cost_unit
+        self.context_names, self.context_units = first.context_names, first.context_units
+        self.scale = np.ones(len(self._names))
+
+    # -- arrays by action are arrays by entry ------------------------------------------------------------------------
+
+    @cached_property
+    def parts(self) -> tuple[slice, ...]:
+        """The entries of each group."""
+        ends = np.cumsum([0, *(group.n for group in self.groups)]).tolist()
+        return tuple(slice(begin, end) for begin, end in itertools.pairwise(ends))
+
+    @property
+    def entries(self) -> int:
+        """Length of every array by action: one entry for each setting of each group."""
+        return int(self.parts[-1].stop)
+
+    def within_groups(self, action: int) -> tuple[int, ...]:
+        """The setting of each group, by its index there."""
+        self.check_action(action)
+        places: list[int] = []
+        for group in reversed(self.groups):
+            action, place = divmod(action, group.n)
+            places.append(place)
+        return tuple(reversed(places))
+
+    def entries_of(self, action: int) -> tuple[int, ...]:
+        """The entry of each group that the action consists of."""
+        return tuple(part.start + place for part, place in zip(self.parts, self.within_groups(action), strict=True))
+
+    def together(self, places: Sequence[int]) -> int:
+        """The action that consists of these settings of the groups."""
+        action = 0
+        for group, place in zip(self.groups, places, strict=True):
+            action = action * group.n + int(place)
+        return action
+
+    def read(self, array: Array, action: int) -> float:
+        """Return what an array by entry says of an action: the sum."""
+        return float(sum(array[entry] for entry in self.entries_of(action)))
+
+    def permits(self, mask: Mask, action: int) -> bool:
+        """Return whether a mask by entry permits an action: all of its entries."""
+        return bool(all(mask[entry] for entry in self.entries_of(action)))
+
+    def entry_value(self, entry: int) -> Any:
+        """Return what an entry stands for: the values of one group."""
+        for part, group in zip(self.parts, self.groups, strict=True):
+            if entry < part.stop:
+                return group.value(entry - part.start)
+        raise InvalidInput(f"{entry} is no entry; there are {self.entries}")
+
+    # -- what a problem can be asked ---------------------------------------------------------------------------------
+
+    def check_action(self, action: int) -> None:
+        """Raise unless `action` is an index 0..n-1."""
+        check_index(action, self.n)
+
+    def distance(self, i: int, j: int) -> float:
+        """Return what the move from action i to action j costs."""
+        pairs = zip(self.groups, self.within_groups(i), self.within_groups(j), strict=True)
+        return float(sum(group.distance(a, b) for group, a, b in pairs))
+
+    def move_costs(self, before: Any, after: Any) -> Array:
+        """Return what each of several moves costs, (k,)."""
+        return np.array([self.distance(int(i), int(j)) for i, j in zip(before, after, strict=True)])
+
+    def costs_from(self, action: int) -> Array:
+        """Return what turning each group from where it is to each of its settings costs, by entry."""
+        return np.concatenate(
+            [group.costs_from(place) for group, place in zip(self.groups, self.within_groups(action), strict=True)]
+        )
+
+    costs_to = costs_from
+
+    def nearest(self, action: int, permitted: Mask) -> int:
+        """Return the permitted action nearest to another one; group by group."""
+        if not self.any_permitted(permitted):
+            raise NoActionLeft("a group of knobs has no permitted setting; permit at least one of each")
+        places = self.within_groups(action)
+        return self.together(
+            [group.nearest(a, permitted[part]) for group, a, part in zip(self.groups, places, self.parts, strict=True)]
+        )
+
+    def value(self, action: int) -> dict[str, Any]:
+        """Return the action in the user's words: the value of each knob by its name."""
+        found: dict[str, Any] = {}
+        for group, place in zip(self.groups, self.within_groups(action), strict=True):
+            found |= group.value(place)
+        return {name: found[name] for name in self._names}
+
+    def index(self, setting: Any) -> int:
+        """Return the action with these values of all knobs, by name."""
+        setting = plain(setting)
+        if not isinstance(setting, Mapping) or set(setting) != set(self._names):
+            raise InvalidInput(f"{setting!r} is not a setting; give a value for each of {list(self._names)}")
+        return self.together([group.index({n: setting[n] for n in group.axis_names or ()}) for group in self.groups])
+
+    def text(self, action: int) -> str:
+        """Return the action as people read it."""
+        parts: dict[str, str] = {}
+        for group, place in zip(self.groups, self.within_groups(action), strict=True):
+            values = group.text(place).split(", ")
+            parts |= dict(zip(group.axis_names or (), values, strict=True))
+        return ", ".join(parts[name] for name in self._names)
+
+    def named(self, action: int) -> str:
+        """Return the action as people read it."""
+        return self.text(action)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Names of the knobs."""
+        return self._names
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        """The knobs, in the order of their names."""
+        found = {n: k for group in self.groups for n, k in zip(group.axis_names or (), group.knobs or (), strict=True)}
+        return tuple(found[name] for name in self._names)
+
+    @property
+    def actions(self) -> Array:  # type: ignore[override]
+        """Refuse: the settings cannot be listed."""
+        raise TooLarge(
+            f"there are {said(self.n)} settings, which cannot be listed; use a policy for knobs, hc.knob_planner(...), "
+            "or fewer knobs in hc.Problem(hc.grid(...))"
+        )
+
+    def entries_allowed(self, allowed: Any) -> Mask:
+        """Return a mask by entry of what somebody allows: values by the name of a knob; of others all are."""
+        if not isinstance(allowed, Mapping) or not set(allowed) <= set(self._names):
+            raise InvalidInput(
+                f"allowed must be the values that may be chosen by the name of a knob, or {self.entries} booleans; the "
+                f"knobs are {list(self._names)}, got {plain(allowed)!r}"
+            )
+        masks = []
+        for group in self.groups:
+            mask = np.full(group.n, True)
+            for axis, (name, knob) in enumerate(zip(group.axis_names or (), group.knobs or (), strict=True)):
+                if name in allowed:
+                    wanted = [plain(each) for each in allowed[name]]
+                    known = [knob.place(each) if knob.is_named else float(each) for each in wanted]
+                    if not wanted or not set(known) <= set(knob.coordinates):
+                        raise InvalidInput(f"allowed {name}={wanted} must be some of {list(knob.values)}")
+                    mask &= np.isin(group.actions[:, axis], np.array(known, dtype=np.float64))
+            masks.append(mask)
+        return np.concatenate(masks)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the problem in JSON values, from which `Problem.from_data` makes an equal one."""
+        return {
+            "knobs": [[name, knob.describe()] for name, knob in zip(self._names, self.knobs, strict=True)],
+            "groups": [list(group.axis_names or ()) for group in self.groups],
+            "fixed_cost": self.fixed_cost,
+            "cost_unit": self.cost_unit,
+            "context_names": None if self.context_names is None else list(self.context_names),
+            "context_units": None if self.context_units is None else list(self.context_units),
+            "labels": None,
+        }
+
+    def describe_in_words(self) -> str:
+        """Say what groups there are, and what is given up by them."""
+        groups = [" with ".join(group.axis_names or ()) for group in self.groups]
+        return (
+            f"{said(self.n)} combinations in {len(groups)} groups: {'; '.join(groups)}. The cost is learned as a sum "
+            "over these groups, and each is planned by itself: that two groups are better turned together than one by "
+            "one is not seen, and a fixed cost is paid by every group that moves. Put knobs that act on each other "
+            "into one group."
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash that is equal for problems with the same groups."""
+        digest = hashlib.sha256(" ".join(self._names).encode())
+        for group in self.groups:
+            digest.update((group.fingerprint + repr(group.axis_names)).encode())
+        return digest.hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        return f"Knobs({said(self.n)} combinations of {len(self._names)} knobs in {len(self.groups)} groups)"
+
+
+def knobs(
+    *,
+    groups: Sequence[Sequence[str]] | None = None,
+    fixed_cost: float | str = 0.0,
+    cost_unit: str = "",
+    context_names: Sequence[str] | None = None,
+    context_units: Sequence[str] | None = None,
+    **axes: Any,
+) -> Knobs:
+    """Describe more combinations of knobs than `grid` can list, for `knob_planner`.
+
+    The cost of a setting is then a **sum over groups of knobs**. By default each knob is a group, and knobs that are
+    turned `together` are in one. What it gives up: that knobs of different groups are better turned together than one
+    by one is neither learned nor planned, and a fixed cost is paid by each group that moves.
+
+    Parameters
+    ----------
+    groups
+        Names of knobs that act on each other, a list for each group; those not named are alone.
+    fixed_cost, cost_unit, context_names, context_units
+        As in `Problem`; the fixed cost is that of a group.
+    axes
+        The knobs by name, as in `grid`; a knob cannot be called like one of the options.
+
+    Examples
+    --------
+    >>> import holdcourse as hc
+    >>> database = hc.knobs(
+    ...     groups=[("shared_buffers_gb", "work_mem_mb")],  # both take memory
+    ...     shared_buffers_gb=hc.knob([1, 2, 4, 8], change=30.0),
+    ...     work_mem_mb=hc.knob([4, 16, 64], change=1.0),
+    ...     compression=hc.knob(["lz4", "zstd", "none"], change=1.0),
+    ... )
+    >>> [group.n for group in database.groups]
+    [12, 3]
+    """
+    if not axes:
+        raise InvalidInput("knobs needs at least one knob, such as workers=hc.knob([1, 2, 4], change=30.0)")
+    found = {name: knob_of(axis, name) for name, axis in axes.items()}
+    members = _joined(found, [] if groups is None else [list(group) for group in groups])
+    options: dict[str, Any] = {
+        "fixed_cost": fixed_cost,
+        "cost_unit": cost_unit,
+        "context_names": context_names,
+        "context_units": context_units,
+    }
+    problems = []
+    for names in members:
+        count = math.prod(len(found[name].values) for name in names)
+        if count > MOST_IN_GROUP:
+            raise TooLarge(
+                f"the group {', '.join(names)} has {said(count)} settings; at most {MOST_IN_GROUP} are weighed "
+                "together: give fewer knobs the same group or the same `together`, or fewer values"
+            )
+        problems.append(Problem(Grid(tuple(names), tuple(found[name] for name in names)), "cityblock", **options))
+    return Knobs(problems, list(found), groups)
+
+
+def _joined(knobs: Mapping[str, Knob], groups: list[list[str]]) -> list[list[str]]:
+    """The names of each group, in the order of the knobs: those asked for, joined where knobs are turned together."""
+    unknown = [name for group in groups for name in group if name not in knobs]
+    if unknown:
+        raise InvalidInput(f"groups names {unknown[0]!r}, which is no knob; there are {list(knobs)}")
+    group_of = {name: k for k, name in enumerate(knobs)}
+    words: dict[str, list[str]] = {}
+    for name, knob in knobs.items():
+        if knob.together:
+            words.setdefault(knob.together, []).append(name)
+    for names in (*groups, *words.values()):
+        joined = {group_of[name] for name in names}
+        for name in knobs:
+            if group_of[name] in joined:
+                group_of[name] = min(joined)
+    found: dict[int, list[str]] = {}
+    for name in knobs:
+        found.setdefault(group_of[name], []).append(name)
+    return list(found.values())
