@@ -65,7 +65,10 @@ def test_costs_trees_paths_and_limits_are_those_of_the_dense_matrix(knobs, fixed
         assert points.nearest(action, permitted) == dense.nearest(action, permitted)
         assert sparse.index(sparse.value(action)) == action
         assert hc.Problem.from_data(json.loads(json.dumps(sparse.describe()))).fingerprint == sparse.fingerprint
-    assert points.diameter == dense.diameter if sparse.n > 1 else True
+    if sparse.n > 1:
+        assert points.diameter == dense.diameter
+        others = np.where(np.eye(sparse.n, dtype=bool), np.inf, dense.distances)
+        assert np.array_equal(points.nearest_others, others.min(axis=1)[points.action])
     one, other = hc.frt_tree(sparse, seed=seed), hc.frt_tree(dense, seed=seed)
     assert np.array_equal(one.parent, other.parent)
     assert np.array_equal(one.weight, other.weight)

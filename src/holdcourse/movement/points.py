@@ -73,11 +73,14 @@ class Points:
         2 euclidean, 1 cityblock, 0 chebyshev, or `blocks_norm` of columns in blocks.
     fixed_cost
         Of every move between two actions.
+    cheapest
+        What the cheapest move from each action costs without it, (n,), where that is known; else it is searched for.
     """
 
     coordinates: Array
     norm: int
     fixed_cost: float
+    cheapest: Array | None = None
 
     @cached_property
     def action(self) -> Ints:
@@ -114,6 +117,8 @@ class Points:
     @cached_property
     def nearest_others(self) -> Array:
         """What the cheapest move from each place costs, (n,)."""
+        if self.cheapest is not None:
+            return np.asarray(self.cheapest[self.action] + self.fixed_cost)
         found: Array = kernels.nearest_others(self.placed, *self.boxes, self.norm)
         return found + self.fixed_cost
 

@@ -207,8 +207,27 @@ class Problem:
         """The actions as points, by which moves are priced without a matrix; None where the metric is no named one."""
         if not self.has_named_metric:
             return None
-        norm = self._blocks[1] if self.metric_name == KNOBS else NORM_CODES[self.metric_name]
-        return Points(self.coordinates, norm, self.fixed_cost)
+        if self.metric_name == KNOBS:
+            return Points(self.coordinates, self._blocks[1], self.fixed_cost, self._cheapest_turns)
+        return Points(self.coordinates, NORM_CODES[self.metric_name], self.fixed_cost)
+
+    @property
+    def _cheapest_turns(self) -> Array | None:
+        """What the cheapest turn of one knob costs from each setting, (n,): no other move is cheaper.
+
+        None where a knob has too many values to compare all of them.
+        """
+        if max(self._knobs.shape) > MATRIX_ACTIONS:
+            return None
+        cheapest = np.full(self._knobs.shape, np.inf)
+        for axis, (knob, factor) in enumerate(zip(self._knobs.knobs, self.scale, strict=True)):
+            columns = knob.columns * factor
+            apart = np.abs(columns[:, None] - columns[None]).max(axis=2)
+            np.fill_diagonal(apart, np.inf)
+            along = [1] * len(self._knobs.shape)
+            along[axis] = len(columns)
+            np.minimum(cheapest, apart.min(axis=1).reshape(along), out=cheapest)
+        return _frozen(cheapest.reshape(-1))
 
     @cached_property
     def distances(self) -> Array:
