@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no package of ours to install
-from benchmarks import knobs
+from benchmarks import knobs  # noqa: E402
 
 
 @pytest.mark.parametrize("mixed", [0.0, 0.3])
