@@ -31,6 +31,7 @@ GOLDEN_DECISIONS = GOLDEN.with_suffix(".decisions.json")
 
 LINE = hc.Problem([0.0, 1.0, 3.0, 4.5], scale=2.0, fixed_cost=0.5, labels=["off", "low", "mid", "high"])
 GRID = hc.Problem(hc.grid(workers=[1, 2], cache=[64, 256]), metric="cityblock", scale=[1.0, 0.01])
+KNOBS = hc.knobs(workers=hc.knob([1, 2, 4], change=1.0), codec=hc.knob(["lz4", "zstd"], change=0.2))
 KERNEL = hc.Kernel(RBF(0.9), RBF(0.5))
 RANDOM = np.random.default_rng(5)
 PAST = [
@@ -101,6 +102,7 @@ POLICIES = {
     "wind gp-md fitted": lambda: policy_of("gp-md")(setting().fitted()),
     "wake-planner": lambda: farm(wake_planner),
     "wake-learner": lambda: farm(wake_learner),
+    "knob-planner": lambda: hc.knob_planner(KNOBS, context_bounds=(0.0, 30.0)),
     "trial": lambda: hc.trial(hc.gp_md(LINE, history=PAST), hc.planner(LINE, history=PAST), block=3),
     "trial of wind": lambda: hc.trial(policy_of("wind-planner")(setting()), block=2, blocks=4),
     "hedged wind": lambda: hc.hedged([policy_of("wind-planner")(setting()), policy_of("stationary")(setting())]),
