@@ -50,7 +50,8 @@ class Knob:
         What turning it costs; see `holdcourse.movement.knob`. At most one is given, and none where the problem has a
         metric of its own.
     together
-        Knobs with the same word here are turned at once, and the dearest of them is paid: one restart serves all.
+        Knobs with the same word here are turned at once, and the most expensive of them is paid: one restart serves
+        all.
     ordered
         Whether neighbours in the list are alike; names are not, unless it is said, or they are priced by the step.
 
@@ -170,7 +171,7 @@ def knob(
     change
         What any change costs, however far ("30 s"), or a matrix of what each costs.
     together
-        Knobs with the same word here are turned at once, and the dearest change is paid for all of them.
+        Knobs with the same word here are turned at once, and the most expensive change is paid for all of them.
     ordered
         Whether neighbours in the list are alike, for learning: by default numbers are, names are not, unless they
         are priced by the step.

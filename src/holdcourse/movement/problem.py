@@ -55,7 +55,7 @@ class Problem:
     metric
         "euclidean", "cityblock" or "chebyshev" on the coordinates; an (n, n) matrix; or a callable
         ``metric(value_a, value_b) -> cost``. A grid whose knobs have prices (see `knob`) adds these up, and
-        with "chebyshev" the dearest of all counts.
+        with "chebyshev" the most expensive of all counts.
     scale
         Movement cost per unit of each coordinate (one number, or one per axis), or a price as text, such as
         "20 Wh/m". Prices of knobs are multiplied by it.

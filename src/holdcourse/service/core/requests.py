@@ -273,7 +273,9 @@ class KnobGiven(Request):
         | Annotated[list[Annotated[list[Number], Field(max_length=60)]], Field(min_length=1, max_length=60)]
         | None
     ) = Field(None, description="What any change costs, or a matrix of what each one costs.")
-    together: Words = Field("", description="Knobs with the same word are turned at once, and the dearest is paid.")
+    together: Words = Field(
+        "", description="Knobs with the same word are turned at once, and the most expensive one is paid."
+    )
     ordered: bool | None = None
 
 
