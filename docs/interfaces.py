@@ -156,12 +156,14 @@ def evidence() -> str:
     """Return the groups of the file of measured numbers: what, when, how, and where it is stated."""
     docs = Path(__file__).parent
     rows = ["| what | measured | how | stated in |\n|---|---|---|---|"]
-    pages = {page.relative_to(docs).as_posix(): page.read_text(encoding="utf-8") for page in docs.rglob("*.md")}
+    found = [page for page in sorted(docs.rglob("*.md")) if not {"_build", "decisions"} & set(page.parts)]
+    pages = {page.relative_to(docs).as_posix(): page.read_text(encoding="utf-8") for page in found}
     for group, about in json.loads((docs / "evidence.json").read_text(encoding="utf-8")).items():
         stated = [name for name, text in pages.items() if f"<!-- {group}: " in text]
         reports = [name.removeprefix("docs/") for name in about.get("reports", ())]
         links = ", ".join(f"[{Path(name).stem}]({name})" for name in sorted({*stated, *reports}))
-        rows.append(f"| {about['about']} | {about['date']} | `{about['command']}` | {links} |")
+        day = about["date"].replace("-", "\N{NON-BREAKING HYPHEN}")
+        rows.append(f"| {about['about']} | {day} | `{about['command']}` | {links} |")
     return "\n".join(rows)
 
 

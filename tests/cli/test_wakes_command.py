@@ -53,7 +53,7 @@ def test_a_farm_with_its_table_and_a_file_of_wind(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--farm", "farm.yaml"], "give the file of the wind"),
+        (["--farm", "farm.yaml"], "give the wind file before"),
         (["wind.csv"], "--farm FILE|cannot read"),
         (["--hysteresis", "4,x"], "--hysteresis takes numbers above 0"),
         (["--price", "0.02 EUR per degree"], "say what a kWh is worth"),

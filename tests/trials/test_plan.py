@@ -172,7 +172,7 @@ def test_the_rule_of_a_trial_books_what_each_arm_would_pay_alone():
     np.testing.assert_allclose(table.cost[theirs], still.measurements[theirs])
     assert (table.switching[np.arange(120) % 3 > 0] == 0).all()
     assert table.pairs == 20
-    with pytest.raises(InvalidInput, match="is no trial in round 0"):
+    with pytest.raises(InvalidInput, match="is not on trial in round 0"):
         hc.trials.simulate_trial(policy, world, contexts)
     with pytest.raises(InvalidInput, match="measured must have the shape"):
         hc.trials.simulate_trial(hc.trial(policy, block=3), world, contexts, measured=[1.0])

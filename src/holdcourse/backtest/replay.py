@@ -63,6 +63,19 @@ class Replay:
     doubly_robust
         The other policy's service cost per round from the draws of the recorded one, right however wrong the model is;
         or why the record cannot tell. See `holdcourse.backtest.offpolicy`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import holdcourse as hc
+    >>> log = tempfile.mkdtemp() + "/valve.log"
+    >>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 1.0])), start=0.0, log=log) as controller:
+    ...     for load in (0.2, 0.9, 0.4):
+    ...         decision = controller.ask(context=load)
+    ...         controller.tell(decision.id, (decision.value - load) ** 2)
+    >>> found = hc.replay(log, "stationary")
+    >>> found.rounds, round(found.other.movement, 1)  # staying moves nothing
+    (3, 0.0)
     """
 
     rounds: int
@@ -95,6 +108,18 @@ def replay(path: str | Location, maker: str, *, trust: Trust = ()) -> Replay:
     the recorded policy's options as far as it takes them. The bills are an estimate by that model: the record knows
     only the costs of the actions that were taken. Where decisions were drawn at random (GP-MD, hedges), what was
     measured corrects the model: `Replay.doubly_robust`, with an interval, or with the reason why that is impossible.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import holdcourse as hc
+    >>> log = tempfile.mkdtemp() + "/valve.log"
+    >>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 1.0])), start=0.0, log=log) as controller:
+    ...     for load in (0.2, 0.9, 0.4):
+    ...         decision = controller.ask(context=load)
+    ...         controller.tell(decision.id, (decision.value - load) ** 2)
+    >>> hc.replay(log, "cgp-lcb").measured[1]  # measurements told
+    3
     """
     log = Log.read(located(path))
     try:

@@ -194,7 +194,8 @@ def _apart(heights: Mapping[str, float], least: float = 19.0) -> dict[str, float
             len(clusters) > 1
             and middle(clusters[-1]) - middle(clusters[-2]) < least * (len(clusters[-1]) + len(clusters[-2])) / 2
         ):
-            clusters[-2] += clusters.pop()
+            last = clusters.pop()
+            clusters[-1] += last
     return {
         name: middle(names) + least * (k - (len(names) - 1) / 2) for names in clusters for k, name in enumerate(names)
     }
