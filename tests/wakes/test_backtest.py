@@ -338,6 +338,13 @@ def test_no_policy_turns_farther_than_a_nacelle_can(table, winter, end):
     assert found.line("clairvoyant").net >= found.line("wake-planner").net
 
 
+def test_a_record_of_calm_is_refused(table, winter):
+    with pytest.raises(InvalidInput, match="no wind of it reaches 3 m/s"):
+        backtest(
+            table, replace(winter, speed=np.full(len(winter), 1.0)), Study(policies=("lookup",), front=(), folds=2)
+        )
+
+
 def test_a_nacelle_that_reaches_no_setting_is_said(table, winter):
     with pytest.raises(InvalidInput, match="Decide less often"):
         backtest(table, winter, Study(yaw_speed=0.005))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from oracles.toy_wakes import OFFSETS, ToyModel, farm_at
+from typer.testing import CliRunner
 
 import holdcourse as hc
+from holdcourse.cli.root import app
 from holdcourse.errors import DamagedFile, InvalidInput, MissingExtra
 from holdcourse.wakes import planning
 from holdcourse.wakes.backtest import joint_energy
 from holdcourse.wakes.clusters import build_clusters, clusters_of, interplay, load_table
 from holdcourse.wakes.groups import GroupedModel
+from holdcourse.wakes.report.page import page
 from holdcourse.wakes.result import Study
 from holdcourse.wakes.table import EnergyTable
 
@@ -117,11 +123,9 @@ def test_what_joint_offsets_make_is_what_a_table_of_them_says(winter):
 
 def test_a_clusters_energy_is_its_own_and_what_it_gives_to_others():
     model, table = clustered(ROW, 2)
-    whole = table.whole
-    best = whole.offsets[whole.lookup]
     d, s = 45, 1  # 225 degrees and 8 m/s: along the row
     members, part = table.members[0], table.tables[0]
-    offsets = np.tile(best[d, s], (part.n, 1))
+    offsets = np.zeros((part.n, 4))
     offsets[:, members] = part.settings
     made = model.power(225.0, 8.0, offsets)
     np.testing.assert_allclose(part.power[d, s] - part.power[d, s, 0], made.sum(axis=1) - made[0].sum())
@@ -237,6 +241,35 @@ def test_tables_of_clusters_in_a_file_are_the_same(road, tmp_path):
         load_table(tmp_path / "farm.table")
     with pytest.raises(InvalidInput, match="to one cluster, and to one only"):
         replace(table, members=(table.members[0], table.members[0]))
+
+
+def test_the_report_says_which_turbines_are_decided_together(road):
+    _, _, found = road
+    text = page(found)
+    assert "<th>cluster</th>" in text
+    assert "decided in 2 clusters" in text
+    assert "nan" not in text.lower()
+
+
+def test_from_the_command_to_a_policy_for_each_cluster(road, winter, monkeypatch, tmp_path):
+    table, model, _ = road
+    command = importlib.import_module("holdcourse.cli.wakes")
+    monkeypatch.setattr(command, "FlorisModel", lambda path, turbines=None: model)
+    record = winter.between(end="2014-01-20")
+    rows = zip(record.time, record.direction, record.speed, strict=True)
+    lines = ["time,wind_direction,wind_speed", *(f"{time}Z,{d:.1f},{u:.2f}" for time, d, u in rows)]
+    (tmp_path / "wind.csv").write_text("\n".join(lines))
+    table.save(tmp_path / "farm.table")
+    given = [tmp_path / "wind.csv", "--farm", tmp_path / "farm.yaml", "--table", tmp_path / "farm.table", "--no-front"]
+    given += ["--save", tmp_path / "site.policy", "--json", "--price", "0.05 kWh per degree"]
+    given += ["--hysteresis", "8", "--rate-limits", "5"]  # and every policy that runs by default
+    said = CliRunner().invoke(app, ["wakes", *map(str, given)])
+    assert said.exit_code == 0, f"{said.output}\n{said.exception!r}"
+    data = json.loads(said.stdout)
+    assert [Path(each).name for each in data["saved"]] == ["site-1.policy", "site-2.policy"]
+    assert "wake-learner" not in {line["policy"] for line in data["lines"]}
+    farm = hc.wakes.FarmController([hc.load_policy(each) for each in data["saved"]])
+    assert sorted(farm.ask([225.0, 8.0, 10]).offsets) == sorted(table.farm.turbines)
 
 
 @pytest.mark.parametrize(

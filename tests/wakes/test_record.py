@@ -166,3 +166,19 @@ def test_a_drift_is_a_distribution_and_wider_in_weak_wind():
     assert (drift.error[:, 0] > drift.error[:, 6]).all()
     again = hc.wakes.Drift.from_data(drift.to_data())
     np.testing.assert_allclose(again.turns, drift.turns, atol=1e-7)
+
+
+def test_directions_may_be_counted_from_minus_180_and_turbines_have_rows_of_their_own():
+    times = ["2020-01-01T00:00Z", "2020-01-01T00:10Z"]
+    whole = {"time": times, "wind_direction": [350.0, 190.0], "wind_speed": [8.0, 9.0]}
+    signed = whole | {"wind_direction": [-10.0, -170.0]}
+    np.testing.assert_allclose(read_record(signed).direction, read_record(whole).direction)
+    rows = {
+        "time": [time for time in times for _ in range(2)],
+        "turbine": ["A", "B"] * 2,
+        "wind_direction": [-20.0, 0.0, 180.0, -160.0],
+        "wind_speed": [7.0, 9.0, 9.0, None],
+    }
+    found = read_record(rows)
+    np.testing.assert_allclose(found.direction, [350.0, 190.0])
+    np.testing.assert_allclose(found.speed, [8.0, 9.0])

@@ -114,6 +114,11 @@ def backtest(
     if not steering.together:
         wanted = tuple(name for name in wanted if name not in ALONE)
     runs: dict[str, Steered] = {BASE: steering.base()}
+    if not runs[BASE].energy.sum() > 0:
+        raise InvalidInput(
+            f"the farm makes nothing in this record: no wind of it reaches {steering.table.speeds[0]:g} m/s (the "
+            f"strongest has {record.speed.max():g} m/s). Is the speed in m/s, and the right column?"
+        )
     fronts: dict[str, list[Steered]] = {}
     learned = None
     for k, name in enumerate(wanted):

@@ -46,7 +46,7 @@ Array: TypeAlias = NDArray[np.float64]
 
 NAME = "wake-learner"
 SECTORS, FINE = 24, 72  # of the circle: for what steering gives, and for what is wrong without it
-GIVES, TAKES, ALONE = 0.4, 0.3, 0.05  # prior deviations of a, b and beta
+GIVES, TAKES, ALONE = 0.2, 0.15, 0.05  # prior deviations of a, b and beta; wider ones follow the noise
 NOISE = 0.1  # of a surplus over ten minutes, before any was seen
 NOISE_ROUNDS = 200.0  # as if so many had been seen with it
 FAR_OFF = 5.0  # deviations: a surplus farther off is no measurement of wakes

@@ -183,21 +183,21 @@ def _curve(name: str, points: Sequence[Point], x: Callable[[float], float], y: C
 def _apart(heights: Mapping[str, float], least: float = 19.0) -> dict[str, float]:
     """Return heights of labels, moved as little as it takes for none to lie on another."""
     order = sorted(heights, key=lambda name: heights[name])
-    clusters: list[list[str]] = []
+    crowds: list[list[str]] = []
 
     def middle(names: list[str]) -> float:
         return sum(heights[name] for name in names) / len(names)
 
     for name in order:
-        clusters.append([name])
+        crowds.append([name])
         while (
-            len(clusters) > 1
-            and middle(clusters[-1]) - middle(clusters[-2]) < least * (len(clusters[-1]) + len(clusters[-2])) / 2
+            len(crowds) > 1
+            and middle(crowds[-1]) - middle(crowds[-2]) < least * (len(crowds[-1]) + len(crowds[-2])) / 2
         ):
-            last = clusters.pop()
-            clusters[-1] += last
+            last = crowds.pop()
+            crowds[-1] += last
     return {
-        name: middle(names) + least * (k - (len(names) - 1) / 2) for names in clusters for k, name in enumerate(names)
+        name: middle(names) + least * (k - (len(names) - 1) / 2) for names in crowds for k, name in enumerate(names)
     }
 
 
