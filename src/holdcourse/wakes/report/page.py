@@ -149,12 +149,12 @@ def _front(found: Backtest) -> str:
         shape = "L".join(f"{px:.1f} {py:.1f}" for px, py in edge)
         parts.append(f"<path d='M{shape}Z' fill='{colour_of(OURS)}' opacity='.13'/>")
     parts += [_curve(name, points, x, y) for name, points in drawn.items()]
-    ends = {name: (x(points[-1].travel), y(points[-1].gain)) for name, points in drawn.items()}
-    for name, height in _apart({name: end[1] for name, end in ends.items()}).items():
-        parts.append(
-            f"<text x='{ends[name][0] + 10:.1f}' y='{height + 5:.1f}' style='fill:{colour_of(name)};font-weight:650'>"
-            f"{escape(front_label(name))}</text>"
-        )
+    heights = _apart({name: y(points[-1].gain) for name, points in drawn.items()})
+    parts += [
+        f"<text x='{WIDE - RIGHT + 10}' y='{height + 5:.1f}' style='fill:{colour_of(name)};font-weight:650'>"
+        f"{escape(front_label(name))}</text>"
+        for name, height in heights.items()
+    ]
     bands = "The band is the 95 % interval by weeks. " if band else ""
     said = "".join(f"<p>{_unbroken(text)}</p>" for text in words(found))
     return (
