@@ -31,7 +31,7 @@ def test_ten_knobs_of_ten_values():
     assert many.value(action) == value
     assert many.text(action).startswith("k0 0, k1 1, k2 2")
     assert many.distance(action, many.index(value | {"k3": 7, "k9": 0})) == 2.0
-    with pytest.raises(TooLarge, match=r"10000000000 settings, which cannot be listed; use a policy for knobs"):
+    with pytest.raises(TooLarge, match=r"10000000000 settings of hc.knobs\(...\) are not listed, which this needs"):
         _ = hc.planner(many)
     assert "not seen" in many.describe_in_words()
 
@@ -160,3 +160,64 @@ def test_it_finds_which_knob_matters():
         controller.tell(decision.id, 10.0 - decision.value["k2"] + 0.1 * rng.normal())
     assert decision.value["k2"] == 4.0
     assert max(controller.policy.costs.beliefs.groups) > 0  # that of the policy, which a run does not change
+
+
+def test_one_group_is_enough():
+    """All that is done with several groups: settings, steps, masks, limits and words."""
+    both = hc.knobs(groups=[("a", "b")], a=hc.knob([1, 2, 3], change=1.0), b=hc.knob(["x", "y"], change=1.0))
+    assert both.in_groups
+    assert len(both.parts) == 1
+    policy = hc.knob_planner(both, max_step={"a": 1})
+    controller = hc.Controller(policy, start={"a": 1, "b": "x"}, limits=hc.Limits(max_step={"a": 1}))
+    for _ in range(12):
+        before = controller.setting
+        decision = controller.ask(allowed={"b": ["x"]})
+        assert abs(decision.value["a"] - before["a"]) <= 1
+        assert decision.value["b"] == "x"
+        controller.tell(decision.id, 10.0 - 3.0 * decision.value["a"])
+    assert "knobs as they are" in controller.explain(decision.id).words
+
+
+@pytest.mark.parametrize(
+    ("allowed", "words"),
+    [
+        ({"a": ["z"]}, r"allowed a=\['z'\] must be a list of some of its values, \[0.0, 1.0, 2.0, 3.0\]"),
+        ({"a": 5}, "allowed a=5 must be a list"),
+        ({"a": None}, "allowed a=None must be a list"),
+        ({"a": [[1]]}, r"allowed a=\[\[1\]\] must be a list"),
+        ({"a": [float("nan")]}, "must be a list of some"),
+        ({"a": [True]}, "must be a list of some"),
+        ({"codec": "lz4"}, "allowed codec='lz4' must be a list"),
+        ([[True], [True, False]], "allowed must be the values that may be chosen by the name of a knob, or"),
+        ([True], "allowed must be the values that may be chosen by the name of a knob, or"),
+    ],
+)
+def test_what_may_not_be_allowed(allowed, words):
+    controller = hc.Controller(planner())
+    with pytest.raises(InvalidInput, match=words):
+        controller.ask(context=0.5, allowed=allowed)
+    assert controller.round == 0
+
+
+def test_allowed_numbers_are_the_same_within_rounding():
+    tenths = hc.knobs(a=hc.knob([0.1, 0.2, 0.1 + 0.2], change=1.0))
+    assert tenths.entries_allowed({"a": [0.3]}).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("groups", ["ab", ["a", "b"], [5], 5])
+def test_groups_are_lists_of_names(groups):
+    with pytest.raises(InvalidInput, match="groups must be lists of knobs that act on each other"):
+        hc.knobs(groups=groups, a=hc.knob([1, 2], change=1.0), b=hc.knob([1, 2], change=1.0))
+
+
+def test_what_needs_a_list_of_all_settings_is_refused_in_words():
+    few = hc.knobs(a=hc.knob([1, 2], change=1.0), b=hc.knob([1, 2], change=1.0))
+    for name in ("actions", "distances", "points", "blocks", "features", "diameter"):
+        with pytest.raises(TooLarge, match=r"the 4 settings of hc.knobs\(...\) are not listed"):
+            getattr(few, name)
+    with pytest.raises(InvalidInput, match=r"a fleet takes no problem of hc.knobs\(...\)"):
+        hc.fleet(hc.knob_planner(few), 3)
+    with pytest.raises(InvalidInput, match="max_step of 'codec' means nothing: its values have no order; leave it out"):
+        hc.knob_planner(three(), max_step={"codec": 1})
+    with pytest.raises(InvalidInput, match="max_step of 'codec' means nothing"):
+        hc.knob_planner(three(), max_step=[1.0] * 3)

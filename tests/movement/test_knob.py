@@ -249,3 +249,53 @@ def test_too_many_columns_are_refused():
 def test_prices_are_multiplied_by_the_scale():
     problem = hc.Problem(hc.grid(a=hc.knob([1, 2], change=3.0), b=[1, 5]), scale=0.5)
     assert problem.distance(0, 3) == 0.5 * (3.0 + 4.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: hc.knob(["a", float("nan")]), "a number among names must be finite"),
+        (lambda: hc.knob(["1", 1]), "two look the same"),
+        (lambda: hc.knob(["a", 1, 1.0]), "two look the same"),
+        (lambda: hc.knob([True, 1]), "two look the same"),
+        (lambda: hc.knob(["True", True]), "two look the same"),
+        (lambda: hc.knob([1, 2], change=[1, 2]), r"a row and a column for each of the 2 values; got shape \(2,\)"),
+        (lambda: hc.knob([1, 2], change=[[0, float("nan")], [float("nan"), 0]]), "change must be finite"),
+        (lambda: hc.grid(**{"a, b": [1, 2]}), "an axis needs a name without any of , ; = "),
+        (lambda: hc.grid(**{"": [1, 2]}), "an axis needs a name"),
+        (
+            lambda: hc.Problem(hc.grid(a=hc.knob([1, 2], change="soon")), cost_unit="s"),
+            "axis 'a': change must be a positive number or a price such as '30 s', got 'soon'",
+        ),
+        (
+            lambda: hc.Problem(hc.grid(a=[1, 2], b=hc.knob([1, 2], per_unit="1 s/MB")), cost_unit="s"),
+            "axis 'b': the price per_unit is for each MB; say in which unit the settings are: unit='MB', or a list",
+        ),
+    ],
+)
+def test_what_would_be_mistaken_is_refused(make, words):
+    with pytest.raises(InvalidInput, match=words):
+        make()
+
+
+def test_numbers_among_names_are_found_as_numbers():
+    grid = hc.grid(level=hc.knob(["off", 1, 2.5], change=1.0))
+    problem = hc.Problem(grid)
+    assert [problem.index({"level": each}) for each in ("off", 1, 1.0, 2.5)] == [0, 1, 1, 2]
+    assert grid.index(level=1.0) == 1
+    with pytest.raises(InvalidInput, match="is none of its values"):
+        problem.index({"level": True})
+
+
+def test_the_longer_name_of_an_axis_is_read_first():
+    problem = hc.Problem(hc.grid(**{"a": [1, 2], "a b": [1, 2]}))
+    assert [problem.text(k) for k in range(4)] == ["a 1, a b 1", "a 1, a b 2", "a 2, a b 1", "a 2, a b 2"]
+
+
+@pytest.mark.parametrize("step", [1, [1]])
+def test_no_step_along_names_without_order(step):
+    problem = hc.Problem(hc.grid(a=hc.knob(WORDS, change=1.0)))
+    with pytest.raises(InvalidInput, match="max_step of 'a' means nothing"):
+        longest_step(problem, step)
+    whole = longest_step(problem, {"a": 4}).describe()["max_step"]  # what a limit of other knobs says of this one
+    assert longest_step(problem, whole).size == (4.0,)

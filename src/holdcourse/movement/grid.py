@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from holdcourse.errors import InvalidInput, TooLarge
+from holdcourse.errors import InvalidInput, TooLarge, plain
 from holdcourse.movement.knob import Knob, knob_of
 
 Array: TypeAlias = NDArray[np.float64]
@@ -97,9 +97,10 @@ class Grid:
         position = 0
         for name, knob in zip(self.names, self.knobs, strict=True):
             listed = knob.values
-            if values[name] not in listed:
+            place = knob.place(plain(values[name]))
+            if place is None:
                 raise InvalidInput(f"{name}={values[name]!r} is not on the grid; its values are {list(listed)}")
-            position = position * len(listed) + listed.index(values[name])
+            position = position * len(listed) + knob.coordinates.index(place)
         return position
 
     def value(self, action: int) -> dict[str, Any]:

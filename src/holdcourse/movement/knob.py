@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from holdcourse.checks import float_array, is_finite, require_finite
-from holdcourse.errors import InvalidInput, plain
+from holdcourse.errors import InvalidInput, InvalidMetric, plain
 from holdcourse.movement.metric import check_metric, checked_square
 from holdcourse.units import Price, price
 
@@ -121,9 +121,9 @@ class Knob:
         return float(self.change) if isinstance(self.change, float) else None
 
     def place(self, value: Any) -> float | None:
-        """The coordinate of one of its names; None where it has no such name."""
-        for name, where in zip(self.values, self.coordinates, strict=True):
-            if type(name) is type(value) and name == value:
+        """The coordinate of one of its values; None where it has no such value."""
+        for known, where in zip(self.values, self.coordinates, strict=True):
+            if _kind(known) is _kind(value) and known == value:
                 return where
         return None
 
@@ -215,6 +215,8 @@ def knob(
 
 def knob_of(given: Any, name: str) -> Knob:
     """An axis of a grid as a knob: one already, its description, or a list of values."""
+    if not name.strip() or set(name) & set(",;=") or name != name.strip():
+        raise InvalidInput(f"an axis needs a name without any of , ; = and no spaces around it, got {name!r}")
     if isinstance(given, Knob):
         return given
     try:
@@ -243,8 +245,12 @@ def _values(values: Any) -> tuple[Any, ...]:
         ]
         if odd:
             raise InvalidInput(f"a name must be text without any of , ; = ( ) and no spaces around it, got {odd[0]!r}")
-        if len({(type(each), each) for each in names}) < len(names):
-            raise InvalidInput(f"there is a value twice in {list(names)}; give each once")
+        if not all(is_finite(each) for each in names if isinstance(each, int | float)):
+            raise InvalidInput(f"a number among names must be finite, got {list(names)}")
+        written = [str(float(each)) if _kind(each) is float else str(each) for each in names]
+        written = [text.removesuffix(".0") for text in written]  # 1, 1.0 and "1" look the same where they are read
+        if len(set(written)) < len(names) or len(set(names)) < len(names):  # True is 1, to Python
+            raise InvalidInput(f"there is a value twice, or two look the same, in {list(names)}; give each once")
         return names
     array = float_array(listed, "values")
     if array.ndim != 1 or array.size == 0:
@@ -253,6 +259,11 @@ def _values(values: Any) -> tuple[Any, ...]:
     if len(np.unique(array)) != len(array):
         raise InvalidInput(f"it holds a value twice: {array.tolist()}; every grid point must be one action")
     return tuple(array.tolist())
+
+
+def _kind(value: Any) -> type:
+    """Its type, where whole and other numbers are of one."""
+    return float if type(value) is int else type(value)
 
 
 def _orderly(values: tuple[Any, ...], per_step: Any) -> bool:
@@ -282,20 +293,30 @@ def _changes(change: Any, count: int) -> float | str | tuple[tuple[float, ...], 
         return change
     if isinstance(change, int | float | np.number):
         return _positive(change, "change")
+    shape = np.shape(change)
+    if shape != (count, count):
+        raise InvalidInput(
+            f"change must be one price, or a matrix with a row and a column for each of the {count} values; got shape "
+            f"{shape}"
+        )
     matrix = checked_square(change)
-    if len(matrix) != count:
-        raise InvalidInput(f"there are {count} values, but the matrix of their changes is {matrix.shape}")
+    require_finite(matrix, "change")
     if not np.array_equal(matrix, matrix.T):
         raise InvalidInput(
             "a knob's changes must cost the same there and back; where they do not, give the costs of all moves as a "
             "matrix: Problem(grid, metric=matrix, directed=True)"
         )
-    check_metric(matrix)
+    try:
+        check_metric(matrix)
+    except InvalidMetric as error:
+        raise InvalidMetric(f"change, where an action is a value of the knob: {error}", error.indices) from None
     return tuple(tuple(row) for row in matrix.tolist())
 
 
 def _price(text: str, what: str) -> Price:
     """A price as text: by the unit it says for what, a change or a step need not."""
+    if not any(sign.isdigit() for sign in text):
+        raise InvalidInput(f"{what} must be a positive number or a price such as '30 s', got {text!r}")
     found = price(text if "/" in text or " per " in text else f"{text} per change", what)
     if what == "per_unit":
         return found

@@ -20,11 +20,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from holdcourse.checks import check_index
+from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, NoActionLeft, TooLarge, plain
 from holdcourse.movement.grid import Grid, said
 from holdcourse.movement.knob import Knob, knob_of
 from holdcourse.movement.problem import KNOBS, Problem
+from holdcourse.movement.settings import TOLERANCE
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -52,10 +53,9 @@ class Knobs(Problem):
     0.0
     """
 
-    def __init__(self, groups: Sequence[Problem], names: Sequence[str], given: Sequence[Sequence[str]] | None) -> None:
+    def __init__(self, groups: Sequence[Problem], names: Sequence[str]) -> None:
         self.groups = tuple(groups)
         self._names = tuple(names)
-        self._given = given  # the groups that were asked for
         self._grid = None
         self._at_once = False
         self.n = math.prod(group.n for group in self.groups)
@@ -72,6 +72,11 @@ class Knobs(Problem):
         self.fixed_cost, self.cost_unit = first.fixed_cost, first.cost_unit
         self.context_names, self.context_units = first.context_names, first.context_units
         self.scale = np.ones(len(self._names))
+
+    @property
+    def in_groups(self) -> bool:
+        """Whether the actions are not listed, but are combinations of groups."""
+        return True
 
     # -- arrays by action are arrays by entry ------------------------------------------------------------------------
 
@@ -123,10 +128,6 @@ class Knobs(Problem):
 
     # -- what a problem can be asked ---------------------------------------------------------------------------------
 
-    def check_action(self, action: int) -> None:
-        """Raise unless `action` is an index 0..n-1."""
-        check_index(action, self.n)
-
     def distance(self, i: int, j: int) -> float:
         """Return what the move from action i to action j costs."""
         pairs = zip(self.groups, self.within_groups(i), self.within_groups(j), strict=True)
@@ -175,10 +176,6 @@ class Knobs(Problem):
             parts |= dict(zip(group.axis_names or (), values, strict=True))
         return ", ".join(parts[name] for name in self._names)
 
-    def named(self, action: int) -> str:
-        """Return the action as people read it."""
-        return self.text(action)
-
     @property
     def axis_names(self) -> tuple[str, ...]:
         """Names of the knobs."""
@@ -192,14 +189,29 @@ class Knobs(Problem):
 
     @property
     def actions(self) -> Array:  # type: ignore[override]
-        """Refuse: the settings cannot be listed."""
-        raise TooLarge(
-            f"there are {said(self.n)} settings, which cannot be listed; use a policy for knobs, hc.knob_planner(...), "
-            "or fewer knobs in hc.Problem(hc.grid(...))"
+        """Refuse: the settings are not listed."""
+        raise self._not_listed
+
+    @property
+    def _knobs(self) -> Grid:
+        """Refuse: no grid of all knobs is made."""
+        raise self._not_listed
+
+    @property
+    def _not_listed(self) -> TooLarge:
+        return TooLarge(
+            f"the {said(self.n)} settings of hc.knobs(...) are not listed, which this needs; use a policy for knobs, "
+            "hc.knob_planner(...), or up to a million settings in hc.Problem(hc.grid(...))"
         )
 
     def entries_allowed(self, allowed: Any) -> Mask:
         """Return a mask by entry of what somebody allows: values by the name of a knob; of others all are."""
+        if isinstance(allowed, list | tuple | np.ndarray) and all(
+            isinstance(each, bool | np.bool_) for each in allowed
+        ):
+            mask = np.array(allowed, dtype=np.bool_)
+            if mask.shape == (self.entries,):
+                return mask
         if not isinstance(allowed, Mapping) or not set(allowed) <= set(self._names):
             raise InvalidInput(
                 f"allowed must be the values that may be chosen by the name of a knob, or {self.entries} booleans; the "
@@ -210,11 +222,7 @@ class Knobs(Problem):
             mask = np.full(group.n, True)
             for axis, (name, knob) in enumerate(zip(group.axis_names or (), group.knobs or (), strict=True)):
                 if name in allowed:
-                    wanted = [plain(each) for each in allowed[name]]
-                    known = [knob.place(each) if knob.is_named else float(each) for each in wanted]
-                    if not wanted or not set(known) <= set(knob.coordinates):
-                        raise InvalidInput(f"allowed {name}={wanted} must be some of {list(knob.values)}")
-                    mask &= np.isin(group.actions[:, axis], np.array(known, dtype=np.float64))
+                    mask &= np.isin(group.actions[:, axis], _allowed_places(name, knob, plain(allowed[name])))
             masks.append(mask)
         return np.concatenate(masks)
 
@@ -291,7 +299,7 @@ def knobs(
     if not axes:
         raise InvalidInput("knobs needs at least one knob, such as workers=hc.knob([1, 2, 4], change=30.0)")
     found = {name: knob_of(axis, name) for name, axis in axes.items()}
-    members = _joined(found, [] if groups is None else [list(group) for group in groups])
+    members = _joined(found, _groups(groups, list(found)))
     options: dict[str, Any] = {
         "fixed_cost": fixed_cost,
         "cost_unit": cost_unit,
@@ -307,14 +315,41 @@ def knobs(
                 "together: give fewer knobs the same group or the same `together`, or fewer values"
             )
         problems.append(Problem(Grid(tuple(names), tuple(found[name] for name in names)), "cityblock", **options))
-    return Knobs(problems, list(found), groups)
+    return Knobs(problems, list(found))
+
+
+def _allowed_places(name: str, knob: Knob, wanted: Any) -> list[float]:
+    """The coordinates of some values of a knob; an error where they are none, or not some of its values."""
+    given = [plain(each) for each in wanted] if isinstance(wanted, list | tuple | set | range) else []
+    places = [knob.place(each) for each in given]
+    if not knob.is_named:
+        numbers = [each for each in given if is_finite(each) and not isinstance(each, bool)]
+        places = [c for c in knob.coordinates if any(math.isclose(c, each, rel_tol=TOLERANCE) for each in numbers)]
+    known = [place for place in places if place is not None]
+    if not known or len(known) < len(given):
+        raise InvalidInput(f"allowed {name}={wanted!r} must be a list of some of its values, {list(knob.values)}")
+    return known
+
+
+def _groups(given: Any, names: Sequence[str]) -> list[list[str]]:
+    """Groups of names as somebody gave them; an error where they are no lists of names."""
+    if given is None:
+        return []
+    listed = [given] if isinstance(given, str) or not isinstance(given, Sequence) else list(given)
+    for group in listed:
+        if isinstance(group, str) or not isinstance(group, Sequence):
+            raise InvalidInput(
+                f"groups must be lists of knobs that act on each other, such as [{tuple(names[:2])}], got "
+                f"{plain(given)!r}"
+            )
+        unknown = [name for name in group if name not in names]
+        if unknown:
+            raise InvalidInput(f"groups names {plain(unknown[0])!r}, which is no knob; there are {list(names)}")
+    return [list(group) for group in listed]
 
 
 def _joined(knobs: Mapping[str, Knob], groups: list[list[str]]) -> list[list[str]]:
     """The names of each group, in the order of the knobs: those asked for, joined where knobs are turned together."""
-    unknown = [name for group in groups for name in group if name not in knobs]
-    if unknown:
-        raise InvalidInput(f"groups names {unknown[0]!r}, which is no knob; there are {list(knobs)}")
     group_of = {name: k for k, name in enumerate(knobs)}
     words: dict[str, list[str]] = {}
     for name, knob in knobs.items():

@@ -389,10 +389,15 @@ class Problem:
         return _frozen(smallest_steps(self.actions))
 
     @property
+    def in_groups(self) -> bool:
+        """Whether the actions are not listed, but are combinations of groups; see `holdcourse.movement.knobs`."""
+        return False
+
+    @property
     def parts(self) -> tuple[slice, ...]:
         """The parts of every array by action, each with one entry that an action consists of; here there is one part.
 
-        Only where there are too many actions to be listed are there several; see `holdcourse.movement.knobs`.
+        There may be several where the actions are combinations of groups.
         """
         return (slice(0, self.n),)
 
@@ -550,10 +555,15 @@ def _require_prices(grid: Grid | None) -> None:
 def _priced(grid: Grid, units: tuple[str, ...], cost_unit: str) -> Grid:
     """The same grid with prices in numbers, and few enough columns."""
 
-    def number(unit: str) -> Callable[[Price, str], float]:
-        return lambda given, what: _converted(given, cost_unit, unit if what == "per_unit" else "change", what)
+    def in_numbers(name: str, knob: Knob, unit: str) -> Knob:
+        try:
+            return knob.priced(
+                lambda given, what: _converted(given, cost_unit, unit if what == "per_unit" else "change", what)
+            )
+        except InvalidInput as error:
+            raise InvalidInput(f"axis {name!r}: {error}") from None
 
-    priced = Grid(grid.names, tuple(knob.priced(number(unit)) for knob, unit in zip(grid.knobs, units, strict=True)))
+    priced = Grid(grid.names, tuple(map(in_numbers, grid.names, grid.knobs, units)))
     columns = sum(knob.columns.shape[1] for knob in priced.knobs)
     if columns > MOST_COLUMNS:
         raise TooLarge(
@@ -625,12 +635,13 @@ class Prices:
 def _converted(price: Price, cost_unit: str, per: str, what: str) -> float:
     if price.unit and not cost_unit:
         raise InvalidInput(
-            f"the price {what}= is in {price.unit}; say in which unit costs are measured, such as "
+            f"the price {what} is in {price.unit}; say in which unit costs are measured, such as "
             f"cost_unit={price.unit!r}"
         )
     if price.per != "change" and not per:
         raise InvalidInput(
-            f"the price {what}= is for each {price.per}; say in which unit the settings are: unit={price.per!r}"
+            f"the price {what} is for each {price.per}; say in which unit the settings are: unit={price.per!r}, or a "
+            "list with one for each axis; or give the price as a number"
         )
     return price.in_units(cost_unit, per, what)
 

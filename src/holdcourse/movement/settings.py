@@ -37,7 +37,7 @@ DIGITS = (6, 9, 12, 15)  # with which a number is tried to be written before it 
 
 def index_of(problem: Problem, setting: Any, what: str = "setting") -> int:
     """The action that somebody calls `setting`; `what` names the parameter in the error."""
-    if len(problem.parts) > 1:
+    if problem.in_groups:
         return problem.index(setting)
     setting = plain(setting)
     if problem.labels is not None:
@@ -176,7 +176,7 @@ def _part(text: str, problem: Problem) -> tuple[str, str]:
     if "=" in text:
         name, _, number = text.partition("=")
         return name.strip(), number.strip()
-    for name in problem.axis_names or ():
+    for name in sorted(problem.axis_names or (), key=len, reverse=True):  # "a b 1" is of axis "a b", if there is one
         if text.startswith(f"{name} "):
             return name, text.removeprefix(name).strip()
     return "", text

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from holdcourse.checks import is_finite
 from holdcourse.errors import InvalidInput, plain
+from holdcourse.movement.knob import Knob
 from holdcourse.movement.points import Reach
 from holdcourse.movement.problem import KNOBS, METRIC_NAMES, Problem
 from holdcourse.movement.settings import TOLERANCE
@@ -56,7 +57,7 @@ class LongestStep:
 
     def within(self, here: int) -> Mask:
         """Which actions are within one step of an action, (n,)."""
-        if len(self.problem.parts) > 1:
+        if self.problem.in_groups:
             return self._within_groups(here)
         n = self.problem.n
         mask = np.full(n, True)
@@ -152,7 +153,7 @@ def longest_step(problem: Problem, max_step: Any = None, max_step_cost: Any = No
     `max_step` is a number in the units of the settings, text such as "50 m", or one of these for each axis, in order or
     by name; `max_step_cost` is a movement cost.
     """
-    if len(problem.parts) > 1:
+    if problem.in_groups:
         return _of_groups(problem, max_step, max_step_cost)
     return LongestStep(problem, _size(problem, max_step), checked_cost(max_step_cost))
 
@@ -168,6 +169,7 @@ def _of_groups(problem: Any, max_step: Any, max_step_cost: Any) -> LongestStep:
         return LongestStep(problem)
     if isinstance(given, list | tuple) and len(given) == len(problem.axis_names):
         given = dict(zip(problem.axis_names, given, strict=True))  # as `describe` gave it
+        _require_order(problem, given)
     elif not isinstance(given, Mapping) or set(given) - set(problem.axis_names):
         raise InvalidInput(f"give max_step by the names of knobs, {list(problem.axis_names)}; got {given!r}")
     else:
@@ -202,6 +204,7 @@ def _size(problem: Problem, given: Any) -> Size | None:
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != axes:
             raise InvalidInput(f"max_step must be one step or {axes} (one per axis), got {given!r}")
+        _require_order(problem, dict(zip(names or (), given, strict=False)))
         return tuple(_one(step, unit) for step, unit in zip(given, problem.units, strict=True))
     if axes > 1 and len(set(problem.units)) > 1:
         raise InvalidInput(f"the axes have different units, {problem.units}: give max_step for each, got {given!r}")
@@ -211,16 +214,22 @@ def _size(problem: Problem, given: Any) -> Size | None:
         )
     if axes > 1 and problem.metric_name not in METRIC_NAMES:
         raise InvalidInput(f"give max_step for each of the {axes} axes, or max_step_cost; got {given!r}")
+    _require_order(problem, dict.fromkeys(names or (), given))
     return _one(given, problem.units[0])
 
 
 def _require_order(problem: Problem, steps: Mapping[str, Any]) -> None:
-    """Raise where a step is given along a knob whose values have no order."""
+    """Raise where a step is given along a knob whose values have no order, unless it is as long as the whole list."""
     for name, knob in zip(problem.axis_names or (), problem.knobs or (), strict=True):
-        if knob.is_category and name in steps:
+        if knob.is_category and name in steps and not _is_whole_list(steps[name], knob):
             raise InvalidInput(
-                f"max_step of {name!r} means nothing: its values have no order; limit max_step_cost instead"
+                f"max_step of {name!r} means nothing: its values have no order; "
+                + ("leave it out" if problem.in_groups else "limit max_step_cost instead")
             )
+
+
+def _is_whole_list(step: Any, knob: Knob) -> bool:
+    return isinstance(step, int | float) and not isinstance(step, bool) and step >= float(np.ptp(knob.coordinates))
 
 
 def _one(step: Any, unit: str) -> float:

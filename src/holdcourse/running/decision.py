@@ -94,9 +94,7 @@ def _allowed_indices(allowed: Any, problem: Problem) -> tuple[int, ...] | None:
     if allowed is None:
         return None
     if isinstance(problem, Knobs):
-        by_entry = np.asarray(allowed)
-        if by_entry.dtype != np.bool_ or by_entry.shape != (problem.entries,):
-            by_entry = problem.entries_allowed(allowed)
+        by_entry = problem.entries_allowed(allowed)
         if not problem.any_permitted(by_entry):
             raise InvalidInput("allowed forbids every setting of a group of knobs; allow at least one of each")
         return tuple(np.flatnonzero(by_entry).tolist())

@@ -403,6 +403,8 @@ def fleet(
     >>> pumps.tell(np.where(decisions.action == 1, 0.0, 1.0))
     """
     number = whole_number(count, "count", 1)
+    if policy.problem.in_groups:
+        raise InvalidInput("a fleet takes no problem of hc.knobs(...); make a Controller for each machine")
     if isinstance(seed, str) or np.ndim(seed) == 0:
         first_seed = checked_seed(seed)
         seeds = [first_seed + k for k in range(number)]

@@ -300,7 +300,7 @@ def nearest_permitted(
         longest = limits.longest(problem)
         reachable = allowed & longest.within(here)
         if not problem.any_permitted(reachable):
-            if len(problem.parts) > 1:
+            if problem.in_groups:
                 raise NoActionLeft(
                     f"no allowed setting of a group of knobs is within max_step ({longest}) of where it is"
                 )

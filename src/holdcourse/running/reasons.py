@@ -31,7 +31,7 @@ DIGITS, MOST_DIGITS = 4, 15  # of a number
 
 def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool = False) -> str:
     """Return the reasons for a decision; `movement` is what moving from where the machine was would have cost."""
-    if len(problem.parts) > 1:
+    if problem.in_groups:
         return _turned(entry, problem)
     decision, before, name = entry.decision, entry.before, problem.named
     lead, costs = _who_decides(entry, name)
