@@ -7,7 +7,7 @@ import pytest
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput, NoActionLeft, TooLarge
-from holdcourse.learning.additive import AdditiveCosts
+from holdcourse.learning.additive import MOST_WEIGHTS, AdditiveCosts
 from holdcourse.movement.problem import Problem
 
 CODECS = ["lz4", "zstd", "none"]
@@ -221,3 +221,44 @@ def test_what_needs_a_list_of_all_settings_is_refused_in_words():
         hc.knob_planner(three(), max_step={"codec": 1})
     with pytest.raises(InvalidInput, match="max_step of 'codec' means nothing"):
         hc.knob_planner(three(), max_step=[1.0] * 3)
+
+
+def test_words_speak_of_gains_where_gains_are_told():
+    controller = hc.Controller(hc.knob_planner(three(), context_bounds=(0.0, 1.0), maximise=True))
+    for _ in range(3):
+        decision = controller.ask(context=0.5)
+        controller.tell(decision.id, 40.0)
+    decision = controller.ask(context=0.5)
+    controller.redirect({"a": 0, "codec": "lz4", "b": 20})
+    words = controller.explain(decision.id).words
+    assert "A round is expected to gain 4" in words
+    assert "Later in the round it was sent to a 0, codec lz4, b 20." in words
+
+
+def test_with_many_contexts_a_knob_keeps_more_than_one_feature():
+    """One feature of ten values can only rise or fall, and would never do better than the better end of each knob."""
+    many = hc.knobs(**{f"k{i}": hc.knob(range(10), change=0.3) for i in range(10)})
+    rng = np.random.default_rng(0)
+
+    def best(context):
+        return 4.5 + 3.0 * np.sin(9.0 * context[0]) * np.cos(7.0 * context[1] + np.arange(10))
+
+    def cost(values, context):
+        return float(((values - best(context)) ** 2).sum() / 20)
+
+    model = AdditiveCosts(many, context_bounds=[(0.0, 1.0)] * 3)
+    for _ in range(256):
+        values, context = rng.integers(10, size=10), rng.random(3)
+        model.learn(many.together(values.tolist()), context, cost(values, context) + 0.05 * rng.normal())
+    lost, ends = [], []
+    for context in rng.random((40, 3)):
+        expected = model.estimate(context).expected
+        lost.append(cost(np.array([np.argmin(expected[part]) for part in many.parts]), context))
+        ends.append(cost(np.where(best(context) < 4.5, 0, 9), context))
+    assert np.mean(lost) < np.mean(ends)
+
+
+def test_there_are_at_most_so_many_weights():
+    many = hc.knobs(**{f"k{i}": hc.knob(range(10), change=0.3) for i in range(10)})
+    model = AdditiveCosts(many, context_bounds=[(0.0, 1.0)] * 4)
+    assert model.state()["weights"].size <= MOST_WEIGHTS

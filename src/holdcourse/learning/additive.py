@@ -276,9 +276,9 @@ class AdditiveCosts:
         self.beliefs = beliefs
         self._points, self._root = _context_basis(self._box, beliefs.context_length)
         bases = [_group_basis(inputs, beliefs.length) for inputs in self._inputs]
-        most = max(1, (MOST_WEIGHTS // self._root.shape[1] - 1) // len(bases))
+        J, most = _sizes(self._root, bases)
+        self._root = self._root[:, :J]
         self._phi = [s * basis[:, :most] for s, basis in zip(beliefs.groups, bases, strict=True)]
-        J = self._root.shape[1]
         ends = np.cumsum([J, *(phi.shape[1] * J for phi in self._phi)]).tolist()
         self._blocks = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
         m = ends[-1]
@@ -489,6 +489,23 @@ def _group_basis(inputs: Array, length: float) -> Array:
         size = float((basis**2).sum(axis=1).mean())
         _CACHED[key] = basis / math.sqrt(size) if size > 0 else np.zeros((len(inputs), 1))
     return _CACHED[key]
+
+
+def _sizes(root: Array, bases: list[Array]) -> tuple[int, int]:
+    """How many features of contexts and of each group's settings to use: those that keep most of the variance.
+
+    All of them if they are no more than `MOST_WEIGHTS` together. Both lists have the largest first.
+    """
+    among_contexts = np.cumsum(1.0 / (root**2).sum(axis=0))
+    best = 1, 1
+    kept = 0.0
+    for most in range(1, max(basis.shape[1] for basis in bases) + 1):
+        weights = 1 + sum(min(most, basis.shape[1]) for basis in bases)  # for each feature of a context
+        count = min(max(MOST_WEIGHTS // weights, 1), root.shape[1])
+        share = sum(float((basis[:, :most] ** 2).sum(axis=1).mean()) for basis in bases) * among_contexts[count - 1]
+        if share > kept * (1.0 + 1e-12) and (most == 1 or weights <= MOST_WEIGHTS):
+            best, kept = (count, most), share
+    return best
 
 
 def _context_basis(box: Array, length: float) -> tuple[Array, Array]:

@@ -32,7 +32,7 @@ DIGITS, MOST_DIGITS = 4, 15  # of a number
 def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool = False) -> str:
     """Return the reasons for a decision; `movement` is what moving from where the machine was would have cost."""
     if problem.in_groups:
-        return _turned(entry, problem)
+        return _turned(entry, problem, "gain" if maximise else "cost")
     decision, before, name = entry.decision, entry.before, problem.named
     lead, costs = _who_decides(entry, name)
     look = _Look(entry, problem, movement, maximise)
@@ -63,24 +63,27 @@ def in_words(entry: Entry, problem: Problem, movement: Array, *, maximise: bool 
     return " ".join(sentences)
 
 
-def _turned(entry: Entry, problem: Problem) -> str:
+def _turned(entry: Entry, problem: Problem, what: str) -> str:
     """Return which knobs were turned, of many that are weighed group by group, and what was expected of it."""
     decision = entry.decision
     before, after = problem.value(entry.before), problem.value(decision.action)
     lead, costs = _who_decides(entry, problem.named)
     turned = [f"{knob} from {before[knob]} to {after[knob]}" for knob in after if before[knob] != after[knob]]
-    there, here = apart(decision.expected_cost, problem.read(entry.expected, entry.before))
+    sign = -1.0 if what == "gain" else 1.0
+    there, here = apart(sign * decision.expected_cost, sign * problem.read(entry.expected, entry.before))
     if turned:
         way = problem.cost(apart(decision.movement)[0])
         words = [f"Round {decision.round}: {lead}turn {', '.join(turned)}, which {costs} {way}."]
-        words.append(f"A round is expected to cost {problem.cost(there)} then, and {problem.cost(here)} without.")
+        words.append(f"A round is expected to {what} {problem.cost(there)} then, and {problem.cost(here)} without.")
     else:
         words = [f"Round {decision.round}: {lead}leave all {len(after)} knobs as they are."]
-        words.append(f"A round is expected to cost {problem.cost(there)}.")
+        words.append(f"A round is expected to {what} {problem.cost(there)}.")
     if decision.limited_by is not None:
         words.append(
             f"The rule wanted {problem.named(decision.wanted)}; {decision.limited_by} kept it from being played."
         )
+    if entry.redirected is not None:
+        words.append(_ordered("Later in the round it was sent to", entry.redirected, problem.named))
     if entry.taken != entry.meant:
         words.append(f"What really ran was {problem.named(entry.taken)}.")
     return " ".join([*words, *([entry.said] if entry.said else []), *_context(entry.request.context, problem)])
