@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -24,8 +24,9 @@ Place: TypeAlias = tuple[str | int, ...]
 UNKNOWN, MISSING, OURS = "extra_forbidden", "missing", "value_error"  # pydantic's types of mistakes
 MOST = 5  # mistakes named
 LOOKED_AT = 200  # mistakes; a body may hold a million of them
-KIND = re.compile(r"constrained-\w+|(list|dict|tuple|literal|nullable|function-\w+)\[.*", re.DOTALL)
+KIND = re.compile(r"constrained-\w+|\w+Given|bool|(list|dict|tuple|literal|nullable|function-\w+)\[.*", re.DOTALL)
 SINGLE = {"float": ("a number", "numbers"), "int": ("a whole number", "whole numbers"), "str": ("a text", "texts")}
+SINGLE |= {"bool": ("true or false", "true or false"), "Given": ("an object", "objects")}
 OF_KIND = ("_type", "literal_error")  # ends of the types of mistakes that say: another kind of value
 WORDING = (
     (r"^Field required$", "is missing"),
@@ -46,6 +47,11 @@ class Mistake(NamedTuple):
     kind: str
     inside: Place
     found: Mapping[str, Any]
+
+    @property
+    def depth(self) -> int:
+        """How far inside the value it is, without the kinds on the way."""
+        return sum(not (isinstance(part, str) and KIND.fullmatch(part)) for part in self.inside)
 
     @property
     def is_of_kind(self) -> bool:
@@ -91,20 +97,23 @@ def spelled(place: Sequence[int | str]) -> str:
 def all_in_words(mistakes: Sequence[Mapping[str, Any]]) -> str:
     """Mistakes that pydantic found, in one line."""
     lines: list[str] = []
-    for place, group in groupby(map(_read, mistakes[:LOOKED_AT]), key=lambda mistake: mistake.place):
-        lines += _of_place(place, list(group))
+    for place, group in _by_place(_read(found, tuple(found["loc"])) for found in mistakes[:LOOKED_AT]):
+        lines += _of_place(place, group)
     left_out = len(lines) - MOST + max(len(mistakes) - LOOKED_AT, 0)
     more = [f"and {left_out} more"] if len(lines) > MOST else []
     return "; ".join(lines[:MOST] + more)
 
 
-def _read(found: Mapping[str, Any]) -> Mistake:
-    parts = tuple(found["loc"])
+def _by_place(mistakes: Iterable[Mistake]) -> Iterator[tuple[Place, list[Mistake]]]:
+    for place, group in groupby(mistakes, key=lambda mistake: mistake.place):
+        yield place, list(group)
+
+
+def _read(found: Mapping[str, Any], parts: Place) -> Mistake:
     at = next((k for k, part in enumerate(parts) if isinstance(part, str) and KIND.fullmatch(part)), None)
     if at is None:
         return Mistake(parts, "", (), found)
-    inside = tuple(part for part in parts[at + 1 :] if not (isinstance(part, str) and KIND.fullmatch(part)))
-    return Mistake(parts[:at], str(parts[at]), inside, found)
+    return Mistake(parts[:at], str(parts[at]), parts[at + 1 :], found)
 
 
 def _of_place(place: Place, mistakes: list[Mistake]) -> list[str]:
@@ -112,12 +121,15 @@ def _of_place(place: Place, mistakes: list[Mistake]) -> list[str]:
     if len(kinds) > 1 and all(mistake.is_of_kind for mistake in mistakes):
         words = [_kind(mistake.kind, mistake.found["msg"]) for mistake in mistakes]
         return [f"{_name(place)} must be {_either(words)}{_got(mistakes[0].found)}"]
+    if set(kinds) == {""}:
+        return [_one(place, mistake.found) for mistake in mistakes]
     nearest = max(kinds.values(), key=_nearness)
-    return [_one(place + mistake.inside, mistake.found) for mistake in nearest]
+    inner = _by_place(_read(mistake.found, mistake.inside) for mistake in nearest)
+    return [line for further, group in inner for line in _of_place(place + further, group)]
 
 
 def _nearness(mistakes: list[Mistake]) -> tuple[int, bool, int]:
-    return max(len(m.inside) for m in mistakes), not any(m.is_of_kind for m in mistakes), -len(mistakes)
+    return max(m.depth for m in mistakes), not any(m.is_of_kind for m in mistakes), -len(mistakes)
 
 
 def _one(place: Place, found: Mapping[str, Any]) -> str:

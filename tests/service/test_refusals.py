@@ -89,6 +89,16 @@ def ready(url):
         ({"history": [[9, 0.5, 1.0]]}, "history=9.0 is not a setting"),
         ({"history": [[0, 0.5]]}, "history.0"),
         ({"history_index": [[0, 0.5, 1.0], [0, [0.5, 0.5], 1.0]]}, "a context must be 1 numbers"),
+        ({"actions": {"codec": 5}}, "actions.codec must be a list of numbers or an object, got 5"),
+        ({"actions": {"codec": {"values": [1, 2], "chnge": 1}}}, "actions.codec.chnge is not known here, got 1"),
+        (
+            {"actions": {"codec": {"values": [1, 2], "change": -1}}},
+            "actions.codec.change must be greater than 0, got -1",
+        ),
+        (
+            {"actions": {"codec": {"values": ["a", None]}}},
+            "actions.codec.values.1 must be a number, true or false or a text, got None",
+        ),
         ({"unknown": 1}, "unknown is not known here, got 1"),
     ],
 )
