@@ -459,11 +459,10 @@ def _inputs(group: Problem) -> Array:
     columns = []
     for axis, knob in enumerate(group.knobs or ()):
         values = np.array(knob.coordinates)
-        order = np.argsort(np.argsort(values)) if not knob.is_named else np.arange(len(values))
-        even = (order / max(len(values) - 1, 1))[:, None]
-        own = knob.features if knob.is_category else even
-        places = np.searchsorted(np.sort(values), group.actions[:, axis])
-        columns.append(own[np.argsort(values, kind="stable")[places]])
+        order = np.argsort(values)
+        ranks = np.searchsorted(values[order], group.actions[:, axis])  # of each setting's value, by size
+        even = (ranks / max(len(values) - 1, 1))[:, None]
+        columns.append(knob.features[order[ranks]] if knob.is_category else even)
     return np.concatenate(columns, axis=1)
 
 
