@@ -19,8 +19,7 @@ import holdcourse as hc
 from holdcourse.trials.answer import answer, looks_of
 from holdcourse.trials.intervals import running_means
 from holdcourse.trials.plan import Paths, TrialPlan, dealt, plan_of
-from holdcourse.wind.backtest.handover import site_policy
-from holdcourse.wind.backtest.paths import rehearsal, trial_paths
+from holdcourse.wind.backtest.paths import left_out_paths, trial_paths
 from holdcourse.wind.backtest.run import Plan, SiteResult, run_backtest
 from holdcourse.worlds import plants
 
@@ -29,6 +28,7 @@ PLANTS = ("heating", "database", "servers", "ventilation")
 PUBLISHED = range(2)  # seeds of the plants' cases
 WEEKS = 8
 OURS = "wind-planner"
+REHEARSALS = 4  # at most, as the command has it
 PRICES: tuple[str | float, ...] = (0.02, 0.1, "paper")  # of moving, kWh per metre, besides the physical one of 0.006
 
 
@@ -188,12 +188,11 @@ def flown(begin: str, end: str | None, movement: str | float = "physical") -> Si
     return run_backtest(hc.wind.bundled("history"), None, plan)
 
 
-def planned(begin: str, end: str, movement: str | float = "physical") -> TrialPlan:
-    """The plan of a trial from a stretch of the wind, as `holdcourse trial plan` makes it."""
-    site = flown(begin, end, movement)
-    held = int(site.backtest.flights["fixed"].actions[-1])
-    runs = rehearsal(site_policy(site, OURS, as_judged=True), held, site.backtest.world, site.backtest.start)
-    return plan_of(trial_paths(site.backtest, OURS), rehearse=runs)
+def planned(end: str, movement: str | float = "physical") -> TrialPlan:
+    """The plan of a trial from all wind before a time, as `holdcourse trial plan` makes it."""
+    before = hc.wind.bundled("history").between(None, end)
+    paths, rehearse, _ = left_out_paths(before, Plan(movement=movement))
+    return plan_of(paths, rehearse=rehearse, rehearsals=REHEARSALS)
 
 
 def by_the_rule(site: SiteResult, block: int, heard: float, seeds: int) -> np.ndarray:
@@ -235,12 +234,12 @@ def rule_row(site: SiteResult, block: int, heard: float, seeds: int) -> str:
     return f"{block} h | {100 * heard:.0f} % | {site.backtest.line(OURS).gain:+.2f} | {numbers} | {held} of {seeds} |"
 
 
-# Trials over a half year, planned from up to a year before it: of the plan begin and end, of the trial begin and end.
-ROLLING = {
-    "2009, first half": ("2008-07-01", "2009-01-01", "2009-01-01", "2009-07-01"),
-    "2009, second half": ("2008-07-01", "2009-07-01", "2009-07-01", "2010-01-01"),
-    "2010, first half": ("2009-01-01", "2010-01-01", "2010-01-01", "2010-07-01"),
-    "2010, second half": ("2009-07-01", "2010-07-01", "2010-07-01", None),
+# Trials over a half year, planned from all that is before it.
+ROLLING: dict[str, tuple[str, str | None]] = {
+    "2009, first half": ("2009-01-01", "2009-07-01"),
+    "2009, second half": ("2009-07-01", "2010-01-01"),
+    "2010, first half": ("2010-01-01", "2010-07-01"),
+    "2010, second half": ("2010-07-01", None),
 }
 
 
@@ -251,8 +250,9 @@ def rule_rows(
     yield "| half year | block | heard | alone | measured | with a mast | policy's blocks less alone | held |"
     yield "|---|---|---|---|---|---|---|---|"
     for name in halves:
-        before, until, begin, end = ROLLING[name]
-        plan = planned(before, until, movement)
+        begin, end = ROLLING[name]
+        plan = planned(begin, movement)
+        print(f"{name}: {' '.join(plan.words)} {plan.rehearsed}", file=sys.stderr, flush=True)
         site = flown(begin, end, movement)
         for heard in dict.fromkeys((plan.heard, 1.0)):
             yield f"| {name} | {rule_row(site, plan.best.block, heard, seeds)}"

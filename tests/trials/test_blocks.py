@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdcourse.errors import InvalidInput
 from holdcourse.trials.answer import answer
-from holdcourse.trials.blocks import Blocks
+from holdcourse.trials.blocks import Blocks, joined
 
 
 def test_a_table_against_the_obvious_loop():
@@ -128,3 +128,13 @@ def test_a_lost_round_that_cost_what_its_block_did_changes_nothing(seed):
     other = answer(Blocks(**wider, cost=costs, movement=movement))
     np.testing.assert_allclose(numbers(other), numbers(one), rtol=1e-9)
     assert sum(other.lost) == 80
+
+
+def test_tables_are_joined_pair_by_pair():
+    first = Blocks([0, 0, 1, 1, 2], [1, 1, 0, 0, 0], [1.0, 2.0, 3.0, 4.0, 9.0], movement=[0.5] * 5)  # begins a pair
+    second = Blocks([0, 0, 1, 1], [0, 0, 1, 1], [5.0, 6.0, 7.0, 8.0], maximise=False)
+    table = joined([first, second])
+    assert table.block.tolist() == [0, 0, 1, 1, 2, 4, 4, 5, 5]
+    np.testing.assert_allclose(table.net, np.vstack([first.net, second.net]))
+    assert table.coins.tolist() == [1.0, -1.0]
+    assert table.reference.shape == (9, 1)

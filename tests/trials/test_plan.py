@@ -151,13 +151,47 @@ def test_the_share_is_where_the_answer_comes_out_even():
     assert plan.learning == pytest.approx(4 * 0.35 - 2 * 0.35**2 - 1.2)
     assert [effect for _, effect in plan.rehearsed] == pytest.approx([-1.2, 0.3, 0.8])
     assert told == [(share, coin) for share in (1.0, 0.0, 0.5) for coin in (7, 8)] + [(0.35, 9), (0.35, 10)]
-    assert "Let each arm learn from 35 % of the other's rounds (heard=0.35)" in " ".join(plan.words)
+    assert "Let each arm learn from 35 % of the other's rounds (heard=0.35;" in " ".join(plan.words)
+    # Off by 0.13 where the answer changes by 4 - 4 * 0.35 points with the whole share: known to 5 %.
+    assert replace(plan, learning_error=0.13).share_error == pytest.approx(0.05)
+    assert math.isnan(replace(plan, rehearsed=()).share_error)
     assert "as good as alone" in " ".join(plan.words)
     never = replace(plan, heard=0.0, rehearsed=((0.0, 0.2), (0.5, 0.5), (1.0, 0.9)))  # no share comes out even
     assert "as good as alone" not in " ".join(never.words)
     assert "it comes nearest to what it is alone" in " ".join(never.words)
     assert plan.to_data()["heard"] == 0.35
     assert plan_of(paths, gain=3, blocks=[2], rehearse=rehearse, rehearsals=0).heard == 1
+
+
+def test_coins_are_thrown_until_they_make_less_than_half_of_the_error():
+    """The weather differs between stretches whatever the coin; what coins add is averaged until it is small beside."""
+    paths = weather(1)
+    weather_of = np.repeat(np.random.default_rng(3).normal(size=20), paths.rounds // 20 + 1)[: paths.rounds]
+
+    def rehearsed(of_a_coin, most):
+        told = []
+
+        def rehearse(block, heard, coin, tell):
+            told.append(coin)
+            arm = np.arange(paths.rounds) // block % 2
+            off = -2 + weather_of + of_a_coin * (-1) ** coin
+            net = np.where(arm == 1, paths.policy - 0.01 * paths.bill * off, paths.baseline)
+            return Blocks(np.arange(paths.rounds) // block, arm, net, np.where(arm == 1, 0.1, 0.0))
+
+        plan = plan_of(paths, gain=3, blocks=[2], rehearse=rehearse, rehearsals=most)
+        assert plan.coins == len(told)
+        return plan
+
+    few, many = rehearsed(0.01, 9), rehearsed(0.25, 9)
+    assert (few.coins, rehearsed(0.5, 1).coins, rehearsed(0.5, 0).coins) == (2, 1, 0)
+    assert 2 < many.coins < 9
+    expected = weather_of[::2].std() / np.sqrt(20)
+    assert few.learning_error == pytest.approx(expected, rel=0.1)
+    # A trial as long as one stretch is off by as much as one stretch is.
+    hours = paths.rounds * few.best.hours
+    assert few.luck(hours / 168 / 20) == pytest.approx(few.learning_error * np.sqrt(20))
+    assert math.isnan(rehearsed(0.5, 0).luck(4.0))
+    assert "which no plan can know" in " ".join(replace(few, learning_error=1.0).words)
 
 
 def test_the_rule_of_a_trial_books_what_each_arm_would_pay_alone():

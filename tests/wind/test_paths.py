@@ -1,12 +1,14 @@
 """From flights to the plan of a trial: both arms' paths are the flights', and a saved policy's are its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest.handover import site_policy
-from holdcourse.wind.backtest.paths import policy_paths, rehearsal, trial_paths
+from holdcourse.wind.backtest.paths import left_out_paths, policy_paths, rehearsal, trial_paths
 from holdcourse.wind.backtest.run import Plan, run_backtest
 
 
@@ -47,3 +49,38 @@ def test_a_saved_policy_flies_as_it_did(site, tmp_path):
 def test_a_policy_that_is_told_no_wind_cannot_fly(site):
     with pytest.raises(InvalidInput, match="is told no wind speeds"):
         policy_paths(hc.gp_md(hc.Problem([50.0, 100.0])), hc.wind.bundled("test"))
+
+
+def test_each_part_of_a_record_is_flown_by_a_policy_that_did_not_see_it(tmp_path):
+    wind = hc.wind.bundled("test").between("2010-07-01", "2010-07-29")
+    told = []
+    plan = Plan(low=50, high=500, count=4, movement="physical")
+    paths, rehearse, hours = left_out_paths(wind, plan, progress=lambda what, done, total: told.append((done, total)))
+    assert (hours, paths.rounds, told) == (1.0, len(wind), [(k, 4) for k in range(4)])
+    second = slice(168, 336)  # the second of four parts, flown with the other three as they are
+    rest = np.r_[0:168, 336:672]
+    others = replace(wind, time=wind.time[rest], speed=wind.speed[rest])
+    chosen = replace(
+        plan,
+        begin="2010-07-08",
+        end="2010-07-15",
+        policies=("fixed", "wind-planner"),
+        what_if=(),
+        allow_later_history=True,
+    )
+    flown = run_backtest(wind, others, replace(chosen, allow_later_history=True)).backtest
+    np.testing.assert_array_equal(paths.policy[second], flown.flights["wind-planner"].gross)
+    np.testing.assert_array_equal(paths.policy_movement[second], flown.flights["wind-planner"].moving)
+
+    done = []
+    table = rehearse(2, 0.5, 3, lambda rounds, total: done.append((rounds, total)))
+    assert (table.pairs, table.maximise, len(table.block)) == (168, True, 672)
+    assert done == sorted(done)
+    assert {total for _, total in done} == {672}
+    theirs = table.arm == 0
+    np.testing.assert_allclose(table.cost[theirs], paths.baseline[theirs])
+
+    site = run_backtest(wind, None, replace(chosen, begin="2010-07-15", end=None))
+    site_policy(site, "wind-planner").save(tmp_path / "site.policy")  # learned from all of this wind
+    again, _, _ = policy_paths(hc.load_policy(tmp_path / "site.policy"), wind)
+    np.testing.assert_allclose(again.policy, paths.policy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,10 +26,9 @@ from holdcourse.trials.answer import answer
 from holdcourse.trials.plan import GAINS, HOURS_PER_WEEK, Paths, Rehearse, TrialPlan, plan_of, rehearsal_of, run_both
 from holdcourse.trials.record import read_trial
 from holdcourse.trials.report import summary, write_report
-from holdcourse.wind.backtest.handover import site_policy
-from holdcourse.wind.backtest.paths import policy_paths, rehearsal, trial_paths
-from holdcourse.wind.backtest.run import Plan, run_backtest
-from holdcourse.wind.files.load import bundled
+from holdcourse.wind.backtest.paths import left_out_paths, policy_paths
+from holdcourse.wind.backtest.run import Plan
+from holdcourse.wind.files.load import bundled, load
 from holdcourse.worlds.logged import LoggedWorld
 
 app = typer.Typer(
@@ -39,7 +39,6 @@ app = typer.Typer(
 )
 
 PLANT, WIND = "A plant's readings", "Wind"
-OURS = "wind-planner"
 
 
 @app.callback()
@@ -72,7 +71,7 @@ def plan_command(
         list[str] | None, typer.Option(help="Wind of one site; 'demo' takes the bundled wind.", rich_help_panel=WIND)
     ] = None,
     history: Annotated[
-        list[str] | None, typer.Option(help="Wind before the test period.", rich_help_panel=WIND)
+        list[str] | None, typer.Option(help="More wind of the site, from earlier.", rich_help_panel=WIND)
     ] = None,
     movement: Annotated[
         str, typer.Option(help="Cost of moving: paper, physical, kWh per m.", rich_help_panel=WIND)
@@ -83,8 +82,8 @@ def plan_command(
     ] = None,
     hours: Annotated[float | None, typer.Option(help="Hours of a round; default: from the times in the data.")] = None,
     rehearsals: Annotated[
-        int, typer.Option(help="How often to rehearse the trial, to see what learning changes.", min=0)
-    ] = 1,
+        int, typer.Option(help="How often to rehearse the trial at most, to see what learning changes.", min=0)
+    ] = 4,
     trust: Trusted = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the picture, PNG and SVG.")] = None,
@@ -226,14 +225,13 @@ def _wind_paths(
         altitude = None if baseline is None else _value(baseline)
         return policy_paths(policy, data, altitude=altitude, seed=seed, progress=working.tell)
     if baseline is not None:
-        raise InvalidInput("without a policy's file the baseline is the altitude that the history chooses")
-    plan = Plan(movement=_value(movement), policies=("fixed", OURS), what_if=(), seed=seed)
-    past: Any = bundled("history") if demo and history is None else history
-    result = run_backtest(data, past, plan, progress=working.tell)
-    flown = result.backtest
-    held = int(flown.flights["fixed"].actions[-1])
-    flies = site_policy(result, OURS, as_judged=True)
-    return trial_paths(flown, OURS), rehearsal(flies, held, flown.world, flown.start), flown.world.step_hours
+        raise InvalidInput("without a policy's file the baseline is the altitude that the rest of the wind chooses")
+    if demo and history is None:
+        past = bundled("history")
+        whole = replace(past, time=np.append(past.time, data.time), speed=np.vstack([past.speed, data.speed]))
+    else:
+        whole = load([*wind, *(history or [])])
+    return left_out_paths(whole, Plan(movement=_value(movement), seed=seed), progress=working.tell)
 
 
 def _value(text: str) -> Any:

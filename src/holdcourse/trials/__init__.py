@@ -11,7 +11,7 @@ Examples
 """
 
 from holdcourse.trials.answer import Answer, CarryOver, Looks, Measured, answer
-from holdcourse.trials.blocks import Blocks
+from holdcourse.trials.blocks import Blocks, joined
 from holdcourse.trials.plan import Design, Paths, TrialPlan, plan_of, plan_trial, run_both
 from holdcourse.trials.record import RecordedTrial, read_trial
 from holdcourse.trials.simulated import simulate_trial
@@ -27,6 +27,7 @@ __all__ = [
     "RecordedTrial",
     "TrialPlan",
     "answer",
+    "joined",
     "plan_of",
     "plan_trial",
     "read_trial",

@@ -10,7 +10,8 @@ apart as switching.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -133,7 +134,7 @@ class Blocks:
         first = np.flatnonzero(usable[:-1] & usable[1:] & (numbers[:-1] % 2 == 0) & (np.diff(numbers) == 1))
         return np.stack([starts[first], starts[first + 1]], axis=1)
 
-    def _means(self, values: Array, within: NDArray[np.bool_] | None = None) -> Array:
+    def means(self, values: Array, within: NDArray[np.bool_] | None = None) -> Array:
         """Means of both blocks of every pair over the rounds that have a value; NaN where none has."""
         there = np.isfinite(values) if within is None else np.isfinite(values) & within
         size = len(self.block) + 1
@@ -165,18 +166,18 @@ class Blocks:
         """The same without the first rounds of every block, in which the machine may still answer to the other arm."""
         later = np.arange(len(self.block)) - self._first >= rounds
         sign = -1.0 if self.maximise else 1.0
-        return sign * self._means(self.cost, later) + self._means(self.movement, later)
+        return sign * self.means(self.cost, later) + self.means(self.movement, later)
 
     @cached_property
     def predictions(self) -> Array:
         """Predicted cost per round of both blocks of every pair, (pairs, 2); NaN where nothing was predicted."""
-        return self._means(self.predicted)
+        return self.means(self.predicted)
 
     @cached_property
     def references(self) -> Array:
         """Mean reference signals of both blocks of every pair, (pairs, 2, k), in the rounds that were measured."""
         measured = np.isfinite(self.cost)
-        return np.stack([self._means(signal, measured) for signal in self.reference.T], axis=-1)
+        return np.stack([self.means(signal, measured) for signal in self.reference.T], axis=-1)
 
     @property
     def began(self) -> Indices:
@@ -192,6 +193,21 @@ class Blocks:
     def redirected(self) -> Indices:
         """Rounds in which something else was played than the arm's rule said; (2,)."""
         return np.bincount(self.arm[self.overridden], minlength=2)
+
+
+def joined(tables: Sequence[Blocks]) -> Blocks:
+    """Join the tables of trials of equal blocks that were run one after the other; each begins with a new pair."""
+    parts: dict[str, list[NDArray[Any]]] = {}
+    after = 0
+    for table in tables:
+        columns = {each.name: getattr(table, each.name) for each in fields(table) if each.init}
+        columns["block"] = table.block + after
+        for name, column in columns.items():
+            if isinstance(column, np.ndarray):
+                parts.setdefault(name, []).append(column)
+        after = 2 * (int(columns["block"][-1]) // 2 + 1)
+    whole: dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
+    return Blocks(**whole, length=tables[0].length, maximise=tables[0].maximise)
 
 
 def _whole(given: ArrayLike, what: str) -> Indices:

@@ -5,7 +5,8 @@ trials; what differs between these is what a real one will not know. This leaves
 other's blocks. So the trial with the best length is rehearsed: the very rule is run, and each arm's blocks are held
 against the same rounds of the arm alone. Where hearing everything makes the answer too large by more than the
 rehearsal's own error, three shares are rehearsed, a parabola through them says where the answer comes out even, and
-that share is rehearsed with other coins.
+that share is rehearsed with other coins. How much that differs between stretches of the rehearsal says how sure it is,
+and by how much a single trial may be off all the same.
 
 | symbol | meaning |
 |---|---|
@@ -53,6 +54,7 @@ LUCK = 0.5  # deviations; found by simulation: the sequence has then excluded ze
 NOTABLE = 0.1  # of the gain to be seen: what learning from each other's blocks may change without a word
 SHARES = (0.0, 0.5, 1.0)  # of the other arm's rounds: rehearsed to find the one with which the answer is right
 STEP = 0.05  # of a share: finer ones could not be told apart by a rehearsal
+COINS_PART = 0.5  # of a rehearsal's error: what its coins may make of it; until then there are more of them
 STRETCHES = 20  # of a rehearsal, whose scatter says how sure its mean is
 GAINS = (1.0, 2.0, 3.0, 5.0, 10.0)  # % shown in tables
 HOURS_PER_WEEK = 168.0
@@ -222,6 +224,8 @@ class TrialPlan:
         Standard error of that, from the scatter over the rehearsal.
     rehearsed
         What else was rehearsed: shares, and by how much the answer was too large with each.
+    coins
+        How many coins were thrown for the last rehearsal.
 
     Examples
     --------
@@ -243,6 +247,7 @@ class TrialPlan:
     learning: float = math.nan
     learning_error: float = math.nan
     rehearsed: tuple[tuple[float, float], ...] = ()
+    coins: int = 0
 
     @property
     def best(self) -> Design:
@@ -271,13 +276,16 @@ class TrialPlan:
 
     def _words_of_learning(self) -> list[str]:
         """What the rehearsals showed."""
+        if not math.isfinite(self.learning):
+            return []
         said, effect = [], f"{self.learning:+.1f} ± {self.learning_error:.1f} points"
         if self.heard < 1:
             everything = dict(self.rehearsed)[1.0]
             even = min(off for _, off in self.rehearsed) <= 0  # with everything it is above
             then = "it is in its own blocks as good as alone" if even else "it comes nearest to what it is alone"
             said.append(
-                f"Let each arm learn from {100 * self.heard:.0f} % of the other's rounds (heard={self.heard:g}): then "
+                f"Let each arm learn from {100 * self.heard:.0f} % of the other's rounds (heard={self.heard:g}; the "
+                f"rehearsal knows this to ± {100 * self.share_error:.0f} %): then "
                 f"{then}. A rehearsal's answer was off by {effect}, and by "
                 f"{everything:+.1f} with all of them, because the machine, which is in two places by turns, tells more "
                 "than an arm would see alone."
@@ -294,7 +302,32 @@ class TrialPlan:
                 f"What the arms learn from each other's blocks changes the answer by {effect}, as far as the rehearsal "
                 "can tell; more data, or more rehearsals, would say it better."
             )
+        weeks = self.best.weeks(self.target)
+        if self.luck(weeks) > NOTABLE * self.target:
+            said.append(
+                f"That is the mean over {_weeks(self.rounds * self.best.hours / HOURS_PER_WEEK)} of rehearsal. In a "
+                f"single trial of {_weeks(weeks)} the weather moves it up or down by {self.luck(weeks):.1f} points, "
+                "which no plan can know; the longer the trial, the less."
+            )
         return said
+
+    @property
+    def share_error(self) -> float:
+        """Standard error of the share: of what is left with it, by how fast the answer changes with the share."""
+        if not self.rehearsed:
+            return math.nan
+        shares, effects = zip(*self.rehearsed, strict=True)
+        slope = abs(float(np.polyval(np.polyder(np.polyfit(shares, effects, 2)), self.heard)))
+        return min(1.0, self.learning_error / slope) if slope > 0 else 1.0
+
+    def luck(self, weeks: float) -> float:
+        """By how many % of the bill a trial of so many weeks may be off, up or down, by what the arms learn in it.
+
+        The standard deviation between such trials, from the scatter between stretches of the rehearsal.
+        """
+        if not (math.isfinite(self.learning_error) and 0 < weeks < math.inf):
+            return math.nan
+        return self.learning_error * math.sqrt(self.rounds * self.best.hours / (weeks * HOURS_PER_WEEK))
 
     def table(self) -> list[dict[str, float]]:
         """A row for each block length: weeks until gains are seen, and what the changes cost."""
@@ -326,6 +359,7 @@ class TrialPlan:
             "rounds": self.rounds,
             "heard": self.heard,
             "learning_percent": self.learning if math.isfinite(self.learning) else None,
+            "learning_error_percent": self.learning_error if math.isfinite(self.learning_error) else None,
             "designs": rows,
             "words": self.words,
         }
@@ -369,9 +403,10 @@ def plan_trial(
         Of a measured cost: its deviation, or one number per round. Default for a world fitted to readings: what the
         model leaves unexplained of them, in their order; for others their own deviation, where they have one.
     rehearsals
-        How often the trial itself is run in the world, with other coins, to see what learning from each other's blocks
-        does, and with which share of them it does nothing to the answer. Each takes as long as running the policy, and
-        up to four shares are rehearsed so often. 0: none, and both arms learn from everything.
+        How often the trial itself is run in the world at most, with other coins, to see what learning from each other's
+        blocks does, and with which share of them it does nothing to the answer; twice at least where that many are
+        allowed, and more often while the coins make half of the error. Each takes as long as running the policy, and up
+        to four shares are rehearsed so often. 0: none, and both arms learn from everything.
     seed
         Of the simulation.
     progress
@@ -459,9 +494,9 @@ def _rehearsed(
     """The plan with the share of the other arm's rounds that makes the answer right, as far as rehearsals can tell."""
     runs = len(SHARES) + 1  # at most
 
-    def effect(heard: float, run: int, seed: int) -> tuple[float, float]:
-        """By how much the answer is too large with a share, and its standard error."""
-        found = []
+    def effect(heard: float, run: int, seed: int) -> tuple[float, float, int]:
+        """By how much the answer is too large with a share, its standard error, and how many coins that took."""
+        found: list[Array] = []
         for coin in range(rehearsals):
 
             def tell(done: int, total: int, before: int = run * rehearsals + coin) -> None:
@@ -469,18 +504,24 @@ def _rehearsed(
                     progress("rehearsing the trial", before * total + done, runs * rehearsals * total)
 
             found.append(_learning(paths, rehearse(plan.best.block, heard, seed + coin, tell)))
-        mean = np.mean(found, axis=0)
-        return float(mean.mean()), float(mean.std(ddof=1) / math.sqrt(len(mean)))
+            error = _standard_error(np.mean(found, axis=0))
+            if coin and _standard_error(np.mean(found, axis=1)) <= COINS_PART * error:
+                break
+        return float(np.mean(found)), error, len(found)
 
-    everything, error = effect(1.0, 0, seed)
-    plan = replace(plan, learning=everything, learning_error=error)
+    everything, error, coins = effect(1.0, 0, seed)
+    plan = replace(plan, learning=everything, learning_error=error, coins=coins)
     if everything <= error:  # nothing to be seen, or the arms miss more than they hear: then nothing is kept from them
         return plan
     effects = [effect(share, run, seed)[0] for run, share in enumerate(SHARES[:-1], 1)] + [everything]
     heard = even_share(effects)
-    left, error = effect(heard, runs - 1, seed + rehearsals)
+    left, error, coins = effect(heard, runs - 1, seed + rehearsals)
     rehearsed = tuple(zip(SHARES, effects, strict=True))
-    return replace(plan, heard=heard, learning=left, learning_error=error, rehearsed=rehearsed)
+    return replace(plan, heard=heard, learning=left, learning_error=error, rehearsed=rehearsed, coins=coins)
+
+
+def _standard_error(values: Array) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def even_share(effects: Sequence[float]) -> float:
@@ -527,7 +568,7 @@ def _learning(paths: Paths, table: Blocks) -> Array:
     sign = -1.0 if table.maximise else 1.0
     alone = np.where(table.arm == POLICY, paths.nets[POLICY], paths.nets[BASELINE])
     better = alone - (sign * table.cost + table.movement)
-    pairs = _cut(np.where(table.arm == POLICY, better, -better), table.length).sum(axis=1)
+    pairs = table.means(np.where(table.arm == POLICY, better, -better)).sum(axis=1)
     return np.array([100 * part.mean() / abs(paths.bill) for part in np.array_split(pairs, STRETCHES)])
 
 

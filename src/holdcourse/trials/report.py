@@ -25,7 +25,7 @@ VERDICTS = {
     "too early": ("unsure", "? Too early"),
 }
 WIDE, HIGH, LEFT = 1000, 260, 80  # of a picture
-HOUR_FORMAT = 16  # characters of a time that people read
+DAY_FORMAT, HOUR_FORMAT = 10, 16  # characters of a time that people read
 
 
 def summary(found: RecordedTrial, measured: Answer) -> list[str]:
@@ -97,6 +97,13 @@ svg .narrow { fill: var(--accent); opacity: .28; }
 svg .line { stroke: var(--accent); stroke-width: 2.5; fill: none; }
 svg .ours { fill: var(--accent); }
 svg .theirs { fill: var(--soft); opacity: .75; }
+@media (max-width: 600px) {  /* letters and dots do not shrink with the picture */
+  svg.picture { overflow: visible; }
+  svg.picture text { font-size: 26px; }
+  svg.picture .between { display: none; }
+  svg.picture circle { r: 6px; }
+  svg .line { stroke-width: 6; }
+}
 """
 
 
@@ -183,14 +190,19 @@ def _blocks(found: RecordedTrial) -> str:
 
 
 def _dates(found: RecordedTrial, pairs: Sequence[int], x: object) -> list[str]:
-    """Return dates below a picture, for about five of the pairs."""
+    """Return dates below a picture, for about five of the pairs; within a day, hours."""
     assert callable(x)
-    began, marks = found.blocks.began, []
-    for place in np.unique(np.linspace(0, len(pairs) - 1, 5).astype(int)).tolist():
+    began = [found.began[row].replace("T", " ")[:HOUR_FORMAT] for row in found.blocks.began]
+    places = np.unique(np.linspace(0, len(pairs) - 1, 5).astype(int)).tolist()
+    one_day = began[pairs[0]][:DAY_FORMAT] == began[pairs[-1]][:DAY_FORMAT]
+    marks = []
+    for k, place in enumerate(places):
         pair = pairs[place]
         anchor = " text-anchor='end'" if place == len(pairs) - 1 else ""
+        between = " class='between'" if k in (1, 3) else ""
         at = WIDE - 10 if anchor else x(pair)
-        marks.append(f"<text x='{at:.1f}' y='{HIGH - 8}'{anchor}>{found.began[began[pair]][:10]}</text>")
+        said = began[pair] if one_day and k == 0 else began[pair][DAY_FORMAT:] if one_day else began[pair][:DAY_FORMAT]
+        marks.append(f"<text x='{at:.1f}' y='{HIGH - 8}'{anchor}{between}>{said}</text>")
     return marks
 
 

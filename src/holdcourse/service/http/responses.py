@@ -666,6 +666,7 @@ class PlanAnswer(Answer):
     learning_percent: float | None = Field(
         description="By how much the answer is off because the arms learn from each other's blocks, with that share."
     )
+    learning_error_percent: float | None = Field(description="Standard error of that, from the rehearsal's scatter.")
     designs: list[Design]
     words: list[str]
 

@@ -12,6 +12,7 @@ const LEFT = 70;
 const TONES = { "it pays": "good", "it does not pay": "bad" };
 
 const momentOf = (at) => new Date(at).getTime();
+const unbroken = (sentence) => sentence.replaceAll(" %", "\u00a0%"); // a line does not begin with the sign
 const finite = (values) => values.filter(Number.isFinite);
 
 /** Five dates, or hours within a day, below a picture. */
@@ -106,8 +107,8 @@ export function trialPanel(id, heard) {
   const inner = h("div", {});
   const node = h("section", { "aria-labelledby": "trial", hidden: true }, h("h2", { id: "trial" }, "Trial: did it pay?"), inner);
   const draw = drawn(inner, (found, size) => [
-    h("p", { class: `verdict ${TONES[found.verdict] ?? ""}` }, h("b", {}, found.words[1])),
-    h("ul", { class: "small" }, [found.words[0], ...found.words.slice(2)].map((sentence) => h("li", {}, sentence))),
+    h("p", { class: `verdict ${TONES[found.verdict] ?? ""}` }, h("b", {}, unbroken(found.words[1]))),
+    h("ul", { class: "small" }, [found.words[0], ...found.words.slice(2)].map((sentence) => h("li", {}, unbroken(sentence)))),
     overTime(found),
     blocks(found),
   ]);

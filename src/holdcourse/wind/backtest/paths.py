@@ -1,8 +1,14 @@
-"""From wind to the plan of a trial: what two policies made, each as if it had flown throughout."""
+"""From wind to the plan of a trial: what two policies made, each as if it had flown throughout.
+
+A plan is made from all the wind there is, and no policy may have learned from the hours that it is flown in: in the
+real trial it will not have. So the record is flown in parts, each by a policy that learned from the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +16,9 @@ import numpy as np
 import holdcourse as hc
 from holdcourse.errors import InvalidInput
 from holdcourse.wind.backtest import period
-from holdcourse.wind.backtest.result import Backtest
+from holdcourse.wind.backtest.handover import site_policy
+from holdcourse.wind.backtest.result import OURS, Backtest
+from holdcourse.wind.backtest.run import Plan, run_backtest
 from holdcourse.wind.files.data import WindData
 from holdcourse.wind.files.load import load
 from holdcourse.wind.files.paths import Paths as Files
@@ -18,6 +26,9 @@ from holdcourse.wind.physics import PowerCurve, WindWorld, wind_world
 from holdcourse.wind.policy.policies import best_altitude
 
 MAX_GAP = 3.0  # hours that are filled in
+PART_HOURS = 0.5 * 8766  # half a year: what is flown with a policy that learned from the rest
+FEWEST_PARTS = 4  # of a shorter record: what is learned from is three quarters of it at least
+COINS_APART = 1000  # seeds from one part to the next
 
 
 Rehearse: TypeAlias = Callable[[int, float, int, Callable[[int, int], None]], hc.trials.Blocks]
@@ -46,6 +57,62 @@ def rehearsal(policy: hc.Policy, altitude: int, world: WindWorld, start: int) ->
     return run
 
 
+def left_out_paths(
+    wind: WindData,
+    plan: Plan,
+    *,
+    altitude: float | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[hc.trials.Paths, Rehearse, float]:
+    """Return what our policy and a fixed altitude made in a whole record, their rehearsal, and the hours of a round.
+
+    Each part of half a year, or a quarter of a shorter record, is flown by a policy that learned from the others.
+
+    Parameters
+    ----------
+    plan
+        The machine and the price of moving; what is flown, and when, is chosen here.
+    altitude
+        What the baseline holds, in metres; default in each part the one that made most in the others.
+    """
+    paths, runs, lengths, step = [], [], [], 1.0
+    edges = _edges(wind)
+    for k, (begin, end) in enumerate(pairwise(edges)):
+        if progress is not None:
+            progress(f"flying from {begin[:10]}, learned from the rest", k, len(edges) - 1)
+        part = replace(plan, policies=("fixed", OURS), what_if=(), begin=begin, end=end, allow_later_history=True)
+        site = run_backtest(wind, wind, part)
+        flown, world = site.backtest, site.backtest.world
+        held = int(flown.flights["fixed"].actions[-1]) if altitude is None else world.problem.index(altitude)
+        ours, still = flown.flights[OURS], np.full(len(world.time), held)
+        paths.append(_paths(world, (ours.actions, ours.before), (still, still)))
+        runs.append(rehearsal(site_policy(site, OURS, as_judged=True), held, world, flown.start))
+        lengths.append(len(world.time))
+        step = world.step_hours
+
+    def rehearse(block: int, heard: float, coin: int, tell: Callable[[int, int], None]) -> hc.trials.Blocks:
+        tables = []
+        for k, run in enumerate(runs):
+
+            def tell_all(done: int, _: int, before: int = sum(lengths[:k])) -> None:
+                tell(before + done, sum(lengths))
+
+            tables.append(run(block, heard, coin + k * COINS_APART, tell_all))
+        return hc.trials.joined(tables)
+
+    names = [each.name for each in fields(hc.trials.Paths) if each.name != "maximise"]
+    columns = {name: np.concatenate([getattr(each, name) for each in paths]) for name in names}
+    return hc.trials.Paths(**columns, maximise=True), rehearse, step
+
+
+def _edges(wind: WindData) -> list[str]:
+    """Return the times at which the parts of a record begin, and one after its end."""
+    count = max(FEWEST_PARTS, round(len(wind) * wind.step / PART_HOURS))
+    first = np.linspace(0, len(wind), count + 1).round().astype(int)[:-1]
+    times = [*wind.time[first], wind.time[-1] + np.timedelta64(1, "s")]
+    return [str(each.astype("datetime64[s]")) for each in times]
+
+
 def _contexts(policy: hc.Policy, world: WindWorld) -> Any:
     """What the policy is asked with: the hour of the day, or the time."""
     return world.hours if policy.units.get("context", "").startswith("hour of the day") else world.moments
@@ -62,21 +129,30 @@ def policy_paths(
 ) -> tuple[hc.trials.Paths, Rehearse, float]:
     """Return the same for a saved wind policy over wind data, its rehearsal, and the hours of a round.
 
+    Where a wind planner learned from hours of these data, such planners fly that learned from the rest of them.
+
     Parameters
     ----------
     altitude
         What the baseline holds, in metres; default the altitude that makes most in these data.
     curve
-        The machine's; default the paper's.
+        The machine's; default the one that the policy was made for.
     """
     if policy.units.get("measurement") != "m/s":
         raise InvalidInput(f"{policy.name} is told no wind speeds, so wind data say nothing about it; give --log")
     problem = policy.problem
     altitudes = problem.actions[:, 0]
     data = wind if isinstance(wind, WindData) else load(wind)
-    pieces, _ = period.pieces(data.onto(altitudes), MAX_GAP)
+    hours = data.time.astype("datetime64[s]").astype(np.int64) / 3600.0
     up, down = (float(problem.move_costs(np.array([a]), np.array([b]))[0]) for a, b in ((0, 1), (1, 0)))
     metre = float(altitudes[1] - altitudes[0])
+    curve = getattr(policy.costs, "curve", None) if curve is None else curve
+    known = _learned_from(policy)
+    if known is not None and (known[0] <= hours[-1]) and (hours[0] <= known[1]):
+        plan = Plan(altitudes=tuple(altitudes), movement=(up / metre, down / metre), seed=seed, gauge_noise=known[2])
+        plan = plan if curve is None else replace(plan, curve=curve)
+        return left_out_paths(data, plan, altitude=altitude, progress=progress)
+    pieces, _ = period.pieces(data.onto(altitudes), MAX_GAP)
     world = wind_world(
         np.concatenate([piece.time for piece in pieces]),
         altitudes,
@@ -98,6 +174,15 @@ def policy_paths(
     before[first] = held
     paths = _paths(world, (run.actions, before), (still, still))
     return paths, rehearsal(policy, held, world, held), world.step_hours
+
+
+def _learned_from(policy: hc.Policy) -> tuple[float, float, float | None] | None:
+    """Return the first and last hour that a wind planner learned from, and what its gauge is stated to be."""
+    wind = {} if policy.made_by is None else policy.made_by[1].get("wind", {})
+    if wind.get("wind") != "candidates" or len(wind["climates"]) < 2:  # the last one is what holds at any site
+        return None
+    begin, end = wind["climates"][0]["period"]
+    return float(begin), float(end), wind["gauge"]
 
 
 def _paths(world: WindWorld, ours: tuple[Any, Any], theirs: tuple[Any, Any]) -> hc.trials.Paths:
