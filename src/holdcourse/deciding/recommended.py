@@ -175,6 +175,7 @@ def recommended(
             closeness=alike,
             asks_again=past_can_be_asked,
             longest=None if longest.is_any else longest,
+            caution=1.0 / experts[0].share,  # its doubts are as wide as the model says
         )
         words = f"{words} {_promise_in_words(against, kept, at_most, budget, trials)}"
     return named("recommended", *hedge, problem, options, words)
