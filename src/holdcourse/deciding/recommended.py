@@ -11,9 +11,10 @@ history                         what is not given is fitted to it, and again as 
 ==============================  ======================================================================================
 
 The planner (or the plan over time) is the first expert of a hedge, GP-MD with width 1 the second; both look at one
-model, so that nothing is learned twice. Where `max_step` is given the plan is alone, since a change of experts might be
-a larger step. All of them are followed under a promise against a baseline, unless ``at_most=None``; see
-`holdcourse.deciding.promise`.
+model, so that nothing is learned twice. Where the kernel is fitted the plan hopes for less than where it is given, as
+the model may be wrong in more than it says; the promise doubts as much as ever. Where `max_step` is given the plan is
+alone, since a change of experts might be a larger step. All of them are followed under a promise against a baseline,
+unless ``at_most=None``; see `holdcourse.deciding.promise`.
 """
 
 from __future__ import annotations
