@@ -12,7 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 import holdcourse as hc
 from holdcourse.deciding import recipe
 from holdcourse.deciding.pilot import Pilot
-from holdcourse.deciding.recommended import ENOUGH_TO_FIT, recommended
+from holdcourse.deciding.planning.plan import WIDTH
+from holdcourse.deciding.recommended import ENOUGH_TO_FIT, LEARNED_WIDTH, recommended
 from holdcourse.errors import InvalidInput
 
 LINE = hc.Problem(np.linspace(0.0, 1.0, 9))
@@ -115,6 +116,22 @@ def test_what_is_given_is_used():
     assert options["prior_mean"] == pytest.approx(past(60).measurements.mean())
     assert recommended(LINE, past(60), kernel=KERNEL, prior_mean=3.0).made_by[1]["prior_mean"] == 3.0
     assert recommended(LINE, past(60), noise_std=0.2).made_by[1]["noise_std"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "width"),
+    [({}, LEARNED_WIDTH), ({"width": 2.0}, 2.0), ({"width": 0.5}, 0.5), ({"kernel": KERNEL}, WIDTH)],
+    ids=["fitted", "a width", "a narrow width", "a kernel"],
+)
+def test_a_plan_hopes_for_less_where_its_kernel_is_fitted_and_the_promise_doubts_as_before(options, width):
+    policy = recommended(LINE, past(20), **options)
+    hedge, model = policy.costs.models[0], model_of(policy)
+    assert hedge.seats[0][1] * model.width == pytest.approx(width)
+    assert model.width == options.get("width", WIDTH)
+    at = np.array([[0.3]])
+    doubt = policy.costs.costs_at_optimism(at, 0.0) - policy.costs.costs_at_optimism(at, policy.rule_for(0).caution)
+    whole = model.costs_at_optimism(at, 0.0) - model.costs_at_optimism(at, 1.0)
+    np.testing.assert_allclose(doubt, whole, rtol=1e-12)
 
 
 def test_the_fixed_action_is_the_best_one_in_the_contexts_of_the_history():

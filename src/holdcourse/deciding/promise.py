@@ -80,6 +80,7 @@ def promised(
     closeness: Closeness | None = None,
     asks_again: bool = True,
     longest: LongestStep | None = None,
+    caution: float = 1.0,
 ) -> tuple[PromisedMaker, Panel]:
     """The rule and the cost model of a policy that is followed under a promise; see the module's docstring.
 
@@ -101,6 +102,8 @@ def promised(
         Whether the model can be asked about rounds that have passed; one of a process in time cannot.
     longest
         The policy's longest step, which the way back to the baseline respects too.
+    caution
+        How wide the promise's bounds are, in units of those that the policy hopes by.
     """
     if not (is_finite(at_most) and at_most >= 0):
         raise InvalidInput(f"at_most must be a share such as 0.02, or None for no promise, got {plain(at_most)!r}")
@@ -113,7 +116,7 @@ def promised(
     if baseline.costs.needs_costs:
         raise InvalidInput(f"the baseline {baseline.name} must be shown the true costs; give one that needs none")
     advance = None if budget is None else float(budget)
-    maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, longest)
+    maker = PromisedMaker(policy, baseline, float(at_most), advance, trials, closeness, asks_again, longest, caution)
     return maker, Panel([policy.costs, baseline.costs])
 
 
@@ -129,6 +132,7 @@ class PromisedMaker:
     closeness: Closeness | None = None
     asks_again: bool = True
     longest: LongestStep | None = None
+    caution: float = 1.0
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -147,12 +151,14 @@ class PromisedMaker:
             self.closeness or Closeness(),
             self.asks_again,
             self.longest,
+            self.caution,
         )
 
     def describe(self) -> dict[str, Any]:
         """Say what it makes, in JSON values."""
         rules = {"policy": self.policy.rule.describe(), "baseline": self.baseline.rule.describe()}
-        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, "trials": self.trials, **rules}
+        terms = {"at_most": self.at_most, "budget": self.budget, "trials": self.trials, "caution": self.caution}
+        return {"rule": "Promised", **terms, **rules}
 
 
 @dataclass(frozen=True)
@@ -204,6 +210,7 @@ class Promised:
     closeness: Closeness = Closeness()  # noqa: RUF009 - frozen
     asks_again: bool = True
     longest: LongestStep | None = None
+    caution: float = 1.0
 
     @property
     def asks(self) -> tuple[type, ...]:
@@ -236,8 +243,8 @@ class Promised:
         context = check_context(view.context, None)
         account = Account.of(state.arrays)
         if self.asks_again:
-            account = account.asked_again(view.model, state.round)
-        expected, spread = _row(view.model, context)
+            account = account.asked_again(view.model, state.round, self.caution)
+        expected, spread = _row(view.model, context, self.caution)
         n, b = self.problem.n, other.action
         everywhere = np.arange(n)
         ways = self.problem.move_costs(np.full(n, state.action), everywhere)
@@ -288,7 +295,8 @@ class Promised:
     def describe(self) -> dict[str, Any]:
         """Say what the rule is, in JSON values."""
         rules = {"policy": self.followed.describe(), "baseline": self.baseline.describe()}
-        return {"rule": "Promised", "at_most": self.at_most, "budget": self.budget, "trials": self.trials, **rules}
+        terms = {"at_most": self.at_most, "budget": self.budget, "trials": self.trials, "caution": self.caution}
+        return {"rule": "Promised", **terms, **rules}
 
     def _chosen(
         self, state: RuleState, wish: Choice, action: int, other: Choice, account: Account, restraint: Restraint | None
@@ -370,7 +378,7 @@ class Account:
         """Give the arrays that a rule's state holds."""
         return {"contexts": self.contexts, "rounds": self.rounds, "costs": self.costs, "sums": self.sums}
 
-    def asked_again(self, model: OptimisticCosts, round_number: int) -> Account:
+    def asked_again(self, model: OptimisticCosts, round_number: int, caution: float = 1.0) -> Account:
         """Ask anew what some of the rounds cost: those asked longest ago, and the newest, measured meanwhile."""
         if not len(self.rounds):
             return self
@@ -379,7 +387,7 @@ class Account:
         rounds, costs = self.rounds.copy(), self.costs.copy()
         asked = self.contexts[rows]
         expected = model.costs_at_optimism(asked, 0.0)
-        spread = expected - model.costs_at_optimism(asked, 1.0)
+        spread = expected - model.costs_at_optimism(asked, caution)
         each, (x, b) = np.arange(len(rows)), rounds[rows, 1:3].T.astype(np.int64)
         costs[rows, 0] = expected[each, x] - expected[each, b]
         costs[rows, 1] = _doubt(spread[each, x], spread[each, b], spread.min(axis=1))
@@ -442,10 +450,10 @@ class Account:
         return Budget(0.0 - spent - movement, float(np.sqrt(square)), allowed, bill)
 
 
-def _row(model: OptimisticCosts, context: Array) -> tuple[Array, Array]:
+def _row(model: OptimisticCosts, context: Array, caution: float) -> tuple[Array, Array]:
     """Expected costs in a context, and how far below them the bounds lie; (n,) and (n,)."""
     expected = model.costs_at_optimism(context[None], 0.0)[0]
-    return expected, expected - model.costs_at_optimism(context[None], 1.0)[0]
+    return expected, expected - model.costs_at_optimism(context[None], caution)[0]
 
 
 def _doubts(spread: Array, b: int) -> Array:

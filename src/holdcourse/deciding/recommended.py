@@ -11,9 +11,10 @@ history                         what is not given is fitted to it, and again as 
 ==============================  ======================================================================================
 
 The planner (or the plan over time) is the first expert of a hedge, GP-MD with width 1 the second; both look at one
-model, so that nothing is learned twice. Where `max_step` is given the plan is alone, since a change of experts might be
-a larger step. All of them are followed under a promise against a baseline, unless ``at_most=None``; see
-`holdcourse.deciding.promise`.
+model, so that nothing is learned twice. Where the kernel is fitted the plan hopes for less than where it is given, as
+the model may be wrong in more than it says; the promise doubts as much as ever. Where `max_step` is given the plan is
+alone, since a change of experts might be a larger step. All of them are followed under a promise against a baseline,
+unless ``at_most=None``; see `holdcourse.deciding.promise`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from holdcourse.movement.steps import LongestStep, longest_step
 
 PATIENCE = 8.0  # of the hedge: larger than its default, as the plan is nearly always better; see docs/beyond.md
 GP_MD_WIDTH = 1.0  # better than the paper's 2 in nearly every cell; see docs/beyond.md
+LEARNED_WIDTH = 0.75  # of the plan's bounds where the kernel is fitted; the promise's are wider. See decision 48
 ENOUGH_TO_FIT = 30  # measurements; with fewer, the kernel is fitted again and again as more come in
 AT_MOST = 0.02  # of the baseline's bill
 TRIALS = 35.0  # moves that are paid for in advance where moves are dear
@@ -137,9 +139,11 @@ def recommended(
     assert isinstance(model, LowerBound)
     if fixed_action is None and past is not None and len(past):
         fixed_action = _best_in_past(problem, past, model, time)
-    experts = [Expert(lead, 1.0)]
+    # Who gives a width means it; a kernel that is given is believed.
+    hope = LEARNED_WIDTH if isinstance(kernel, str) and "width" not in known else None
+    experts = [Expert(lead, 1.0 if hope is None else _share(model, hope))]
     if longest.is_any:
-        experts.append(Expert(Policy(label_of("gp-md"), OnTree(problem), model, problem), _share(model)))
+        experts.append(Expert(Policy(label_of("gp-md"), OnTree(problem), model, problem), _share(model, GP_MD_WIDTH)))
         if fixed_action is not None:
             experts.append(Expert(fixed_at(problem, setting_index=fixed_action), 1.0))
     options = {"time": time, "interval": interval, "context_scale": context_scale, "period": period}
@@ -172,6 +176,7 @@ def recommended(
             closeness=alike,
             asks_again=past_can_be_asked,
             longest=None if longest.is_any else longest,
+            caution=1.0 / experts[0].share,  # its doubts are as wide as the model says
         )
         words = f"{words} {_promise_in_words(against, kept, at_most, budget, trials)}"
     return named("recommended", *hedge, problem, options, words)
@@ -308,11 +313,11 @@ def _over_time(longest: LongestStep, interval: float, known: Learning) -> Policy
     return Policy("Lookahead", rule, lower_bound(problem, {"width": GP_MD_WIDTH, **known}), problem)
 
 
-def _share(model: LowerBound) -> float:
-    """Return GP-MD's width in units of the model's."""
-    if isinstance(model.width, TheoryWidth) or model.width <= GP_MD_WIDTH:
+def _share(model: LowerBound, width: float) -> float:
+    """Return the width of an expert's bounds in units of the model's; no more than that."""
+    if isinstance(model.width, TheoryWidth) or model.width <= width:
         return 1.0
-    return GP_MD_WIDTH / model.width
+    return width / model.width
 
 
 def _best_in_past(problem: Problem, past: History, model: LowerBound, time: bool) -> int | None:
