@@ -3,6 +3,7 @@
     python -m benchmarks.wind_time                     the half year after the bundled history
     python -m benchmarks.wind_time --other-year        learned on 2009 and the first half of 2010, flown in 2008
     python -m benchmarks.wind_time --other-site FILE   two weeks of wind data learned, the rest flown
+    python -m benchmarks.wind_time --histories 2010    a year flown with histories of two weeks to two years
 
 The half years are flown in 4 windows of 960 hours, from 3 starts. docs/theory/wind-in-time.md says what had been seen
 of them when the numbers in the package were chosen.
@@ -50,11 +51,15 @@ def measure() -> list[Row]:
 
 
 def shares(
-    world_of: Sequence[WindData], past: Past | None, policies: Sequence[str], starts: Sequence[int]
+    world_of: Sequence[WindData],
+    past: Past | None,
+    policies: Sequence[str],
+    starts: Sequence[int],
+    columns: Sequence[tuple[float, str]] = COLUMNS,
 ) -> dict[str, NDArray[np.float64]]:
-    """Percent of the clairvoyant's net energy, mean over windows and starts; one entry per column of `COLUMNS`."""
+    """Percent of the clairvoyant's net energy, mean over windows and starts; one entry per column."""
     found: dict[str, list[float]] = {name: [] for name in (*policies, "best fixed in hindsight")}
-    for rho, movement in COLUMNS:
+    for rho, movement in columns:
         made: dict[str, list[float]] = {name: [] for name in found}
         for data in world_of:
             world = wind_world(data.time, data.heights, data.speed, rho=rho, movement=movement)
@@ -106,11 +111,58 @@ def other_site(path: str) -> tuple[list[WindData], Past]:
     return [data.between(cut, None).onto(altitudes)], past_of(data.between(None, cut), altitudes)
 
 
+def histories(year: int) -> dict[str, list[tuple[str, str] | None]]:
+    """What the wind planner may know before it flies a bundled year: first and last day of each history, by length."""
+    others = [other for other in (2008, 2009, 2010) if other != year]
+    months, middles = range(1, 12, 3), range(2, 12, 3)  # of the seasons
+    return {
+        "none": [None],
+        "two weeks": [(f"{other}-{month:02d}-05", f"{other}-{month:02d}-19") for other in others for month in middles],
+        "three months": [
+            (f"{other}-{month:02d}-01", f"{other}-{month + 3:02d}-01" if month < 10 else f"{other + 1}-01-01")
+            for other in others
+            for month in months
+        ],
+        "a year": [(f"{other}-01-01", f"{other + 1}-01-01") for other in others],
+        "both years": [(f"{others[0]}-01-01", f"{others[1] + 1}-01-01")] if others[1] - others[0] == 1 else [],
+    }
+
+
+def by_history(year: int) -> dict[str, NDArray[np.float64]]:
+    """Percent of the clairvoyant's net energy in a bundled year: (histories, 3 prices), from the middle altitude."""
+    altitudes, data = np.linspace(10.0, 750.0, 25), bundled("all")
+    flown, middle = [data.between(f"{year}-01-01", f"{year + 1}-01-01").onto(altitudes)], (12,)
+    found: dict[str, NDArray[np.float64]] = {}
+    for name, spans in histories(year).items():
+        rows = []
+        for span in spans:
+            past = None if span is None else past_of(data.between(*span), altitudes)
+            made = shares(flown, past, ("wind-planner",), middle, COLUMNS[:3])
+            rows.append(made["wind-planner"])
+            found["best fixed in hindsight"] = made["best fixed in hindsight"][None]
+        if rows:
+            found[name] = np.array(rows)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--other-year", action="store_true")
     parser.add_argument("--other-site", metavar="FILE")
+    parser.add_argument("--histories", metavar="YEAR", type=int, choices=(2008, 2009, 2010))
     given = parser.parse_args()
+    if given.histories:
+        table = Table(
+            title=f"{given.histories}, % of the clairvoyant's net energy: mean, and [worst] of several histories"
+        )
+        table.add_column("history")
+        for rho, movement in COLUMNS[:3]:
+            table.add_column(f"rho {rho:g}, {movement}", justify="right")
+        for name, rows in by_history(given.histories).items():
+            worst = [f" \\[{value:.1f}]" if len(rows) > 1 else "" for value in rows.min(axis=0)]
+            table.add_row(name, *(f"{mean:.2f}{least}" for mean, least in zip(rows.mean(axis=0), worst, strict=True)))
+        Console(width=120).print(table)
+        return
     if given.other_site:
         flown, past = other_site(given.other_site)
     else:

@@ -6,6 +6,7 @@ docs/theory/wind-in-time.md says what had been seen of them when the policy was 
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,12 +59,22 @@ def test_another_year(record_property):
     assert (found["wind-planner"] > found["gp-md"]).all()
 
 
+@cache
+def another_site(folder):
+    flown, past = wind_time.other_site(str(folder / "wind" / "wrf_foxes_200901_10min.csv"))
+    return wind_time.shares(flown, past, ("fixed", "wind-planner", "gp-md"), wind_time.STARTS)
+
+
 def test_another_site(shared_data, record_property):
-    """Two weeks of history only: no worse than fixed, and better where moving is cheap."""
-    flown, past = wind_time.other_site(str(shared_data / "wind" / "wrf_foxes_200901_10min.csv"))
-    names = ("fixed", "wind-planner", "gp-md")
-    found = measured(record_property, "wind, January 2009", wind_time.shares(flown, past, names, wind_time.STARTS))
-    gain = found["wind-planner"] - found["fixed"]
-    assert (gain >= 0).all()
-    assert (gain[PHYSICAL] >= 4).all()
+    """Two weeks of history only: no worse than fixed."""
+    found = measured(record_property, "wind, January 2009", another_site(shared_data))
+    assert (found["wind-planner"] >= found["fixed"]).all()
     assert (found["wind-planner"] > found["gp-md"]).all()
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="3.7 points at rho 1: two weeks are believed less since decision 33"
+)
+def test_another_site_where_moving_is_cheap(shared_data):
+    found = another_site(shared_data)
+    assert (found["wind-planner"] - found["fixed"])[PHYSICAL].min() >= 4

@@ -456,18 +456,22 @@ def _stretches(
 
 
 def _tried(world: WindWorld, times: Array, speed: Array, known: NDArray[np.int64], step: float) -> list[_Stretch]:
-    """Return stretches of the past to try what one is told on: its last year or half, flown with what the rest taught.
+    """Return stretches of the past to try what one is told on: its last two years at most.
 
-    None where the rest is too little to learn from.
+    Each half of them is flown with what all the rest taught. None where that is too little to learn from.
     """
     from holdcourse.wind.policy.planner import Taught  # compiled code that only this policy needs
 
-    cut = len(known) - min(round(HOURS_PER_YEAR / step), len(known) // 2)
-    try:
-        taught = Taught.by(world, times[known[:cut]], speed[known[:cut]], step)
-    except InvalidInput:
-        return []
-    return _stretches(world, taught, times, speed, known[cut:], step)
+    last = known[-round(2 * HOURS_PER_YEAR / step) :]
+    found = []
+    for half in np.array_split(last, 2):
+        rest = np.setdiff1d(known, half)
+        try:
+            taught = Taught.by(world, times[rest], speed[rest], step)
+        except InvalidInput:
+            return []
+        found += _stretches(world, taught, times, speed, half, step)
+    return found
 
 
 def _worth_using(past: list[_Stretch], caution: float, skill: Skill) -> dict[str, str]:
