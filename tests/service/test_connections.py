@@ -242,11 +242,11 @@ def test_what_a_stranger_says_of_his_address_is_not_believed(tmp_path):
     application.state.fleet.store.close()
 
 
-@pytest.mark.parametrize(("options", "words"), [(["127.0.0.1"], "--token-file"), (["nginx"], "no address")])
+@pytest.mark.parametrize(("options", "words"), [(["127.0.0.1"], "--token-file"), (["nginx"], "not an address")])
 def test_a_proxy_is_an_address_and_needs_tokens(tmp_path, options, words):
     tokens.make(tmp_path / "tokens.json", "", ["admin"], ["*"])
     given = ["serve", "--data", str(tmp_path / "data"), "--proxy", *options]
-    if words == "no address":
+    if words == "not an address":
         given += ["--token-file", str(tmp_path / "tokens.json")]
     error = CliRunner(env={"NO_COLOR": "1"}).invoke(app, given).exception
     assert isinstance(error, InvalidInput)

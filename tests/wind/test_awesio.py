@@ -184,7 +184,7 @@ probability_matrix: {data: [[[10, 20], [20, 0]], [[0, 50], [0, 0]]]}
     [
         ("a: [", "is no YAML"),
         ("just text", "must be a table"),
-        ("metadata: {schema: other.yml}", "no awesIO file that we know"),
+        ("metadata: {schema: other.yml}", "not an awesIO file that we know"),
         (WITH_UNITS.replace("[1.0e3, 8000, 8000]", "[1, 2]"), "2 powers for 3 wind speeds"),
         (WITH_UNITS.replace("[5, 10, 20]", "[5, x, 20]"), "must be a list of finite numbers"),
         (WITH_UNITS.replace("[5, 10, 20]", "[20, 10, 5]"), "must rise"),

@@ -141,9 +141,9 @@ def test_what_is_no_record_is_refused() -> None:
         ({"heights": [50.0, 10.0, 200.0]}, "heights must be ascending"),
         ({"heights": [0.0, 10.0, 200.0]}, "heights must be ascending"),
         ({"speed": np.ones((6, 2))}, "shape"),
-        ({"speed": np.full((6, 3), -1.0)}, "no wind"),
-        ({"speed": np.full((6, 3), 1e30)}, "no wind"),
-        ({"speed": np.full((6, 3), np.inf)}, "no wind"),
+        ({"speed": np.full((6, 3), -1.0)}, "not a wind speed"),
+        ({"speed": np.full((6, 3), 1e30)}, "not a wind speed"),
+        ({"speed": np.full((6, 3), np.inf)}, "not a wind speed"),
         ({"level_heights": np.full((6, 3), -5.0)}, "below ground"),
     ]
     for change, message in cases:

@@ -95,7 +95,7 @@ def test_open_meteo(tmp_path):
     with pytest.raises(InvalidInput, match="ask the API for previous runs"):
         read_forecasts(path)
     path.write_text('{"error": true}')
-    with pytest.raises(DamagedFile, match="no answer of Open-Meteo"):
+    with pytest.raises(DamagedFile, match="not an answer of Open-Meteo"):
         read_forecasts(path)
 
 

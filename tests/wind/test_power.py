@@ -112,7 +112,7 @@ def test_an_unlikely_power_without_a_unit_is_a_warning(rows, likely, tmp_path):
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("speed,power (hp)", "the unit 'hp' in the header, 'power (hp)', is none of speed or power"),
+        ("speed,power (hp)", "the unit 'hp' in the header, 'power (hp)', is neither a speed nor a power"),
         ("power (kW),speed (m/s)", "the speed is in kW, which cannot be converted to m/s"),
         ("speed,power (mw)", "the unit 'mw' may be MW or mW; write which in the header"),
     ],

@@ -236,7 +236,7 @@ def test_a_run_survives_a_process_pool():
     [
         ({"policy": policies.stationary(LINE)}, "3 actions but the world 25"),
         ({"contexts": [[np.nan]]}, "row 0 is"),
-        ({"contexts": [0.123]}, "none of the 6 contexts"),
+        ({"contexts": [0.123]}, "not one of the 6 contexts"),
         ({"start": 25}, "action 25 is not an index"),
         ({"start": 1.5}, "action 1.5 is not an index"),
         ({"start": [1, 2]}, "each of the 1 episodes, got 2"),

@@ -107,7 +107,7 @@ def test_contexts_are_found_by_value():
     for same in (0.5, [0.5], np.array([0.5])):
         assert_array_equal(world.costs(3, same), world.landscape[1])
     assert_array_equal(world.costs(0, -0.0), world.landscape[0])
-    with pytest.raises(InvalidInput, match="none of the 2 contexts"):
+    with pytest.raises(InvalidInput, match="not one of the 2 contexts"):
         world.costs(0, 0.25)
     with pytest.raises(ValueError, match="read-only"):
         world.costs(0, 0.5)[0] = 1.0
@@ -207,7 +207,7 @@ def test_a_sequence_of_ones_own():
     world = SyntheticWorld.sample(seed=1, grid=3, contexts=[0.1, 0.5, 0.7])
     assert world.context_sequence([0.5, 0.5, 0.1]).tolist() == [[0.5], [0.5], [0.1]]
     assert world.context_sequence([0.5, 0.5, 0.1], rounds=2).tolist() == [[0.5], [0.5]]
-    with pytest.raises(InvalidInput, match="none of the 3 contexts"):
+    with pytest.raises(InvalidInput, match="not one of the 3 contexts"):
         world.context_sequence([0.5, 0.6])
     with pytest.raises(InvalidInput, match="rounds is 4, but the sequence given has 3"):
         world.context_sequence([0.5, 0.5, 0.1], rounds=4)
