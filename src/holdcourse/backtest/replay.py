@@ -1,19 +1,4 @@
-"""What another policy would have done in a recorded run, by the record's own model and by its draws.
-
-Examples
---------
->>> import holdcourse as hc
->>> import tempfile
->>> folder = tempfile.TemporaryDirectory()
->>> path = folder.name + "/valve.log"
->>> with hc.Controller(hc.gp_md(hc.Problem([0.0, 0.5, 1.0])), log=path) as controller:
-...     for load in (0.2, 0.4, 0.6):
-...         controller.tell(controller.ask(context=load).id, 1.0 - load)
->>> found = hc.replay(path, "stationary")
->>> found.rounds, found.other.movement
-(3, 0.0)
->>> folder.cleanup()
-"""
+"""What another policy would have done in a recorded run, by the record's own model and by its draws."""
 
 from __future__ import annotations
 
